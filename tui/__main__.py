@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kshunt.backend.errors import ConfigError
-from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.recorder.retention import recordings_folder
 from kshunt.tui.settings import DashboardSettings, config_folder, load_settings
 

@@ -24,6 +24,7 @@ from kshunt.tui.actions.view_names import (
     THROTTLES,
     VIEWS,
 )
+from kshunt.tui.data.live_scene import LiveScene
 from kshunt.tui.data.playback import Playback
 from kshunt.tui.data.polling import TICK_S, Polling
 from kshunt.tui.data.store import Derived, DeriveFailed, Store
@@ -35,15 +36,13 @@ from kshunt.tui.feed.messages import (
     AnswerFailed,
     AuditArrived,
     Connected,
-    Connection,
-    ConnectionState,
     Disconnected,
     Feed,
     OperationsArrived,
     RecordingStopped,
-    Scene,
     SnapshotArrived,
 )
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.palette import ActionProvider, Palette, PlaceProvider
 from kshunt.tui.shell.dashboard import Dashboard
 from kshunt.tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
@@ -135,9 +134,10 @@ class KshuntApp(Dashboard):
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        self.travel = Playback(self, _write_notes, recorder, reel)
-        self.live = Link(address, self.travel.tell, retry_s=retry_s, revive=revive)
-        self.polling = Polling(self, self.travel)
+        self.live_scene = LiveScene(now_s, self.post_message, recorder)
+        self.live = Link(address, self.live_scene.tell, retry_s=retry_s, revive=revive)
+        self.playback = Playback(self, self.live_scene, _write_notes, reel)
+        self.polling = Polling(self, self.live_scene, self.playback)
         self._deriver = Deriver(self._post_derived, self.store.lags, freeze)
         self._shown_s = float("-inf")
         self._refresh_due = False
@@ -147,7 +147,7 @@ class KshuntApp(Dashboard):
     @property
     def link(self) -> Feed:
         """Whom to ask about what is shown; in the past nobody answers."""
-        return self.travel if self.travel.past else self.live
+        return self.playback if self.playback.past else self.live
 
     @cached_property
     def workflows(self) -> ChangeWorkflows:
@@ -210,7 +210,11 @@ class KshuntApp(Dashboard):
 
     def _connect(self) -> None:
         self._deriver.start()
-        self.travel.start()
+        if self.playback.replay:
+            self.playback.begin_replay()
+        else:
+            self._start_recorder()
+            self.live.start()
         self.set_interval(TICK_S, self.polling.look)
 
     async def on_unmount(self) -> None:
@@ -218,7 +222,19 @@ class KshuntApp(Dashboard):
         await self.polling.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._deriver.stop)
-        await self.travel.close()
+        if self.live_scene.recorder is not None:
+            await asyncio.to_thread(self.live_scene.recorder.stop)
+        await self.playback.close()
+
+    def _start_recorder(self) -> None:
+        if (recorder := self.live_scene.recorder) is not None:
+            recorder.failed = self._recording_failed
+            recorder.start()
+
+    def _recording_failed(self, reason: str) -> None:
+        """The recorder's thread calls it; the event loop may be closed by then."""
+        with suppress(RuntimeError):
+            self.post_message(RecordingStopped(reason))
 
     def derive(self, view: str) -> None:
         """Compute a view's table from the newest snapshot."""
@@ -233,39 +249,52 @@ class KshuntApp(Dashboard):
             # The event loop was closed meanwhile; nobody is left to look.
             return
 
-    # Facts. While the past is shown, those of the present are kept by `travel`.
+    # Facts
 
-    def show_scene(self, scene: Scene) -> None:
-        """Show all that was known at one moment."""
-        store, before = self.store, self.store.cluster_id
-        if scene.snapshot is not None and scene.snapshot is not store.snapshot:
-            store.take_snapshot(scene.snapshot)
-        store.received_s = scene.received_s
-        store.info, store.connection = scene.info, scene.connection
-        store.operations = scene.operations
-        self.polling.take(scene)
-        if before not in ("", store.cluster_id):
-            self._cluster_changed()
+    def show_scene(self, scene: Scene, now_s: Callable[[], float]) -> None:
+        """Show all that was known at one moment; `now_s` is the clock of the scene's times."""
+        self.store.now_s = now_s
+        self._take_scene(scene)
         self.derive(self.current_mode)
         self.changed.publish("")
 
     @on(SnapshotArrived)
-    def _snapshot_arrived(self, message: SnapshotArrived) -> None:
-        if self.travel.past:
+    @on(OperationsArrived)
+    @on(AnswerArrived)
+    @on(AnswerFailed)
+    @on(AuditArrived)
+    @on(Connected)
+    @on(Disconnected)
+    def show_live(self) -> None:
+        """Show what is new of the live scene; while the past is shown, nothing is."""
+        if self.playback.past:
             return
-        before = self.store.cluster_id
-        self.store.take_snapshot(message.snapshot)
-        if before not in ("", self.store.cluster_id):
+        before, scene = self.store.scene, self.live_scene.scene
+        self._take_scene(scene)
+        if scene.snapshot is not before.snapshot:
+            self._refresh_soon()
+        answered = _answers(scene) != _answers(before)
+        operated = scene.operations != before.operations
+        if operated:
+            self.polling.look()
+        if answered or (operated and self.current_mode in (OPERATIONS, OVERVIEW)):
+            self.derive(self.current_mode)
+        if answered or scene.connection != before.connection:
+            self.changed.publish("")
+
+    def _take_scene(self, scene: Scene) -> None:
+        """From here on this scene is shown."""
+        before, self.store.scene = self.store.scene.cluster_id, scene
+        # Of a damaged recording, a moment may be without a cluster.
+        if scene.cluster_id and before not in ("", scene.cluster_id):
             self._cluster_changed()
-        self._refresh_soon()
 
     def _cluster_changed(self) -> None:
         """Marks were made on another cluster: names that are equal mean something else here."""
         for view in self.views():
             view.clear_marks()
-        self.store.audits.clear()
         self.polling.nudge()
-        self.say(f"This is another cluster now: {self.store.cluster_id}.", "bad")
+        self.say(f"This is another cluster now: {self.store.scene.cluster_id}.", "bad")
 
     def _refresh_soon(self) -> None:
         """Show the newest snapshot, at most once in `REFRESH_S`, or `SLOW_REFRESH_S`."""
@@ -293,40 +322,9 @@ class KshuntApp(Dashboard):
     def _derive_failed(self, message: DeriveFailed) -> None:
         self.say(f"The {message.view} view cannot be computed: {message.reason}", "bad")
 
-    @on(OperationsArrived)
-    def _operations_arrived(self, message: OperationsArrived) -> None:
-        if self.travel.past:
-            return
-        self.store.operations = message.operations
-        self.polling.look()
-        if self.current_mode in (OPERATIONS, OVERVIEW):
-            self.derive(self.current_mode)
-
-    @on(AnswerArrived)
-    @on(AnswerFailed)
-    @on(AuditArrived)
-    def _answered(self) -> None:
-        if not self.travel.past:
-            self.polling.take(self.travel.live)
-
-    @on(Connected)
-    def _connected(self, message: Connected) -> None:
-        if not self.travel.past:
-            self.store.info = message.info
-            self._connection(Connection(ConnectionState.LIVE))
-
-    @on(Disconnected)
-    def _disconnected(self, message: Disconnected) -> None:
-        if not self.travel.past:
-            self._connection(Connection(ConnectionState.LOST, message.reason))
-
-    def _connection(self, connection: Connection) -> None:
-        self.store.connection = connection
-        self.changed.publish("")
-
     @on(AlertArrived)
     def _alert_arrived(self, message: AlertArrived) -> None:
-        if not self.travel.past:
+        if not self.playback.past:
             self.say(message.text, "warn")
 
     @on(RecordingStopped)
@@ -348,6 +346,11 @@ class KshuntApp(Dashboard):
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line of the view in sight."""
         self.view.say(text, tone)
+
+
+def _answers(scene: Scene) -> tuple[object, ...]:
+    """What came of questions."""
+    return scene.answers, scene.unanswered, scene.audits
 
 
 def _write_notes(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Path]:

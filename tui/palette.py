@@ -118,11 +118,11 @@ def places(app: Dashboard) -> Iterable[Place]:
     from kshunt.tui.tables.targets import ScreenTarget
 
     store = app.store
-    for operation in store.operations:
+    for operation in store.scene.operations:
         words = f"{operation.state.value}: {printable(operation.summary)}"
         target = ScreenTarget(OPERATIONS, key=operation.id)
         yield Place(f"operation {operation.id}", words, target)
-    snapshot = store.snapshot
+    snapshot = store.scene.snapshot
     if snapshot is None:
         return
     for id in sorted(snapshot.brokers):

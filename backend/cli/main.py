@@ -145,19 +145,19 @@ def _dashboard(arguments: list[str]) -> int:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
     from kshunt.tui.__main__ import run
 
-    kept = {
+    run_options = {
         "record": not options.no_record,
         "record_path": options.record,
         "in_browser": options.in_browser,
     }
     if options.backend is not None:
-        return run(options.backend, read_only=options.read_only, **kept)
+        return run(options.backend, read_only=options.read_only, **run_options)
     from kshunt.backend.tools.shared.private_backend import private_backend
 
     def start_backend() -> str:
         return private_backend(options.bootstrap_server, options.command_config)
 
-    return run(start_backend(), read_only=options.read_only, revive=start_backend, **kept)
+    return run(start_backend(), read_only=options.read_only, revive=start_backend, **run_options)
 
 
 def _demo(arguments: list[str]) -> int:

@@ -210,8 +210,8 @@ def needs(operation: Operation) -> str:
     if operation.state.ended or operation.state is _State.PAUSED:
         return ""
     if operation.kind is OperationKind.SHRINK:
-        progress = operation.details.get("shrink", {})
-        return str(progress.get("words", "")) if progress.get("needs") else ""
+        progress = operation.details.shrink
+        return progress.words if progress is not None and progress.needs else ""
     if not operation.outcome or _PROGRESS.match(operation.outcome):
         return ""
     return operation.outcome
@@ -282,6 +282,10 @@ def _differences(kind: str, noun: str, before: Facts, after: Facts) -> Iterator[
 
 def _cut(fact: Mapping[str, Any]) -> dict[str, Any]:
     """A fact whose texts are not too long: a list of replicas may name thousands."""
-    return {
-        name: value[:WORDS_MAX] if isinstance(value, str) else value for name, value in fact.items()
-    }
+    return {name: _cut_value(value) for name, value in fact.items()}
+
+
+def _cut_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _cut(value)
+    return value[:WORDS_MAX] if isinstance(value, str) else value

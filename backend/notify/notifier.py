@@ -112,11 +112,11 @@ class Notifier:
         while True:
             await self._some.wait()
             self._some.clear()
-            batch, self._told = tuple(self._told), deque()
+            messages, self._told = tuple(self._told), deque()
             ids = [hook.target.id for hook in self._hooks]
-            await self._keeping.put([(id, message) for message in batch for id in ids])
+            await self._keeping.put([(id, message) for message in messages for id in ids])
             for hook in self._hooks:
-                await hook.take(batch)
+                await hook.take(messages)
             if not self._told:
                 self._all_saved.set()
 

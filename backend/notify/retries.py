@@ -60,7 +60,7 @@ class AttemptResult(enum.Enum):
 class Answer:
     """What came of one attempt."""
 
-    verdict: AttemptResult
+    result: AttemptResult
     words: str = ""
     """Why it was not delivered."""
     retry_after_s: float = 0.0
@@ -116,5 +116,5 @@ def pause_s(failures: int, asked_s: float, policy: RetryPolicy, random: Random) 
 
 def given_up(attempts: int, answer: Answer, policy: RetryPolicy) -> bool:
     """Whether a message was tried often enough."""
-    most = policy.attempts_refused if answer.verdict is AttemptResult.REFUSED else policy.attempts
+    most = policy.attempts_refused if answer.result is AttemptResult.REFUSED else policy.attempts
     return attempts >= most

@@ -123,7 +123,7 @@ class Webhook:
             if self._stopped:
                 return await self._unwanted(one)
             answer = await self._sender.send(one.message, self._clock.now_ms())
-            if answer.verdict is AttemptResult.DELIVERED:
+            if answer.result is AttemptResult.DELIVERED:
                 await self._arrived(one)
                 return None
             return await self._not_delivered(one, answer)
@@ -157,7 +157,7 @@ class Webhook:
         one.error = answer.words
         if self._failures == 1:
             log.warning("webhook %s: %s", self.target, answer.words)
-        if answer.verdict is AttemptResult.GONE:
+        if answer.result is AttemptResult.GONE:
             log.error("webhook %s wants nothing any more (410); it is asked no more", self.target)
             self._stopped = True
             return None

@@ -295,15 +295,15 @@ class Steering:
                 operation.id, brokers, throttled_replicas_of(moves.values()), present
             )
             difference = throttles_changed(before, step.after)
-            taken = shares_held(step.after, operation.id)
+            adopted = shares_held(step.after, operation.id)
             answers = tuple(
                 [
                     Result(f"broker {broker} {key}", 0, "NONE", f"{rate} B/s comes off at the end")
-                    for (broker, key), rate in sorted(taken.rates.items())
+                    for (broker, key), rate in sorted(adopted.rates.items())
                 ]
                 + [
                     Result(f"topic {topic} {key}", 0, "NONE", f"{len(pairs)} replicas come off")
-                    for (topic, key), pairs in sorted(taken.lists.items())
+                    for (topic, key), pairs in sorted(adopted.lists.items())
                 ]
             )
             if not validate_only:

@@ -27,8 +27,8 @@ _COMMANDS: Final = {
     "backtest": "backtest.backtest_command",
     "repartition": "repartition.repartition_command",
 }
-"""Each command's module: it has `add_NAME(parser)` and `run_NAME(options) -> exit code`, and Spark
-is loaded in the latter only."""
+"""Each command's module: it has `add_options(parser)` and `run(options) -> exit code`, and Spark is
+loaded in the latter only."""
 
 _EPILOG: Final = """\
 commands:
@@ -94,9 +94,8 @@ def main(argv: Sequence[str]) -> int:
     parser = _Parser(
         prog=f"kshunt pipeline {name}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add, run = getattr(module, f"add_{name}"), getattr(module, f"run_{name}")
-    add(parser)
-    code: int = run(parser.parse_args(argv[1:]))
+    module.add_options(parser)
+    code: int = module.run(parser.parse_args(argv[1:]))
     return code
 
 

@@ -122,15 +122,15 @@ class AvoidingPlacer(GoalPlacer):
         """
         check_demand(num_replicas, brokers)
         reasons = self.avoided(brokers)
-        kept = [broker for broker in brokers if broker.id not in reasons]
-        if len(kept) >= num_replicas and not all(broker.fenced for broker in kept):
-            return kept
+        usable = [broker for broker in brokers if broker.id not in reasons]
+        if len(usable) >= num_replicas and not all(broker.fenced for broker in usable):
+            return usable
         if not self.strict:
             return brokers
-        up = sum(not broker.fenced for broker in kept)
+        up = sum(not broker.fenced for broker in usable)
         why = "; ".join(f"broker {broker} {reason}" for broker, reason in sorted(reasons.items()))
         raise ReplicaPlacementFailed(
-            f"{num_replicas} replica(s) need as many brokers, and {len(kept)} of {len(brokers)} "
+            f"{num_replicas} replica(s) need as many brokers, and {len(usable)} of {len(brokers)} "
             f"may be used ({up} not fenced): {why}.",
             advice="Nothing was placed.",
         )
@@ -213,25 +213,25 @@ class _Rack:
         self.size = len(loads)
         self.held = sum(load.held for load in loads)
         self.waiting = [_entry(load, random) for load in loads]
-        self.taken: list[_BrokerLoad] = []
+        self.chosen: list[_BrokerLoad] = []
         heapify(self.waiting)
 
     def rank(self) -> tuple[float, ...]:
         """What is compared between racks; there is a broker waiting."""
         fenced, filled, held, cost, lot, _, _ = self.waiting[0]
-        return fenced, len(self.taken), filled, held, self.held / self.size, cost, lot
+        return fenced, len(self.chosen), filled, held, self.held / self.size, cost, lot
 
     def take(self) -> _BrokerLoad:
         load = heappop(self.waiting)[-1]
         load.held += 1
         self.held += 1
-        self.taken.append(load)
+        self.chosen.append(load)
         return load
 
     def put_back(self, random: Random) -> None:
-        for load in self.taken:
+        for load in self.chosen:
             heappush(self.waiting, _entry(load, random))
-        self.taken.clear()
+        self.chosen.clear()
 
 
 def _entry(load: _BrokerLoad, random: Random) -> _Entry:

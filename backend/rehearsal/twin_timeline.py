@@ -149,8 +149,8 @@ class TimelineRecorder:
             if len(self.events) < EVENTS_MAX and not (joined and row in self._copies):
                 held = self._core.plane.at_row(int(table.partition[row]))
                 broker = self._core.plane.broker_id(int(table.broker[row]))
-                name = TopicPartition(held.topic, held.number)
-                self.events.append(IsrEvent(self.elapsed_s, name, broker, not joined))
+                name = held.topic, held.number
+                self.events.append(IsrEvent(*name, self.elapsed_s, broker, not joined))
         self._was_in_sync = np.where(used, table.in_isr, False)
 
     # --- what it comes to

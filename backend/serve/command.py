@@ -181,7 +181,7 @@ def _run_server(options: argparse.Namespace) -> int:
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
     if not bootstrap:
         return 0
-    kept = RecordingSettings(
+    recording_settings = RecordingSettings(
         options.samples, options.samples_topic or "", keep_days=options.keep_samples
     )
     placer = PlacerSettings(options.replica_placer, options.replica_placer_config)
@@ -194,7 +194,7 @@ def _run_server(options: argparse.Namespace) -> int:
         _warn(listen, told_apart=told_apart)
     settings = Settings(
         *(bootstrap, options.command_config),
-        recording=kept,
+        recording=recording_settings,
         placer=placer,
         two_person=two_person.rule_of(options, told_apart=told_apart),
     )

@@ -12,16 +12,21 @@ from dataclasses import replace
 from typing import Final
 
 from kshunt.backend.api.service.backend import WRITERS, Backend
-from kshunt.backend.api.service.operations_json import drift_json, orphan_json
 from kshunt.backend.api.service.readiness import answers
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.notify.changes import Facts, Seen, Watch
 from kshunt.backend.notify.deletions import PendingDeletions, pending_deletions
 from kshunt.backend.notify.message import News
 from kshunt.backend.notify.notifier import Notifier
 from kshunt.backend.operations.lease.lease import LeaseState
-from kshunt.backend.operations.throttles.repair import orphan_words
+from kshunt.backend.operations.throttles.repair import (
+    change_id,
+    orphan_words,
+    shown_drift,
+    shown_orphan,
+)
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +125,9 @@ class WebhookEvents:
             active=duty is LeaseState.ACT,
             writes=duty in WRITERS,
             reachable=answers(backend),
-            drift={document["id"]: document for document in map(drift_json, drift)},
+            drift={
+                change_id(one): {**to_document(shown_drift(one)), "text": str(one)} for one in drift
+            },
             operations=[one for one in registry if one.id in unfinished],
             leaving=self._leaving(),
             proposals=backend.approvals.listed(),
@@ -150,6 +157,7 @@ class WebhookEvents:
         except KshuntError as error:
             log.info("Orphans could not be looked for: %s", error)
             return None
-        documents = {document["id"]: document for document in map(orphan_json, found)}
-        words = {orphan_json(one)["id"]: orphan_words(one) for one in found}
-        return {id: {**document, "text": words[id]} for id, document in documents.items()}
+        return {
+            change_id(one): {**to_document(shown_orphan(one)), "text": orphan_words(one)}
+            for one in found
+        }

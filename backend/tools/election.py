@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from kshunt.backend.addresses import ZOOKEEPER_HELP
 from kshunt.backend.api.client.stdlib import StdlibClient
-from kshunt.backend.api.schema.base import partition_json
-from kshunt.backend.api.schema.elections import election_json, read_election
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
 from kshunt.backend.domain.reassignment.answers import Result
 from kshunt.backend.domain.reassignment.plan import parse_partitions
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.local_sockets import running_backend
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
@@ -50,7 +50,6 @@ from kshunt.backend.tools.shared.flags import (
     path_of,
     read_arguments,
     reason,
-    who,
     whole,
 )
 from kshunt.backend.tools.shared.output import Report
@@ -235,7 +234,7 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
         pause_ms=whole(given, "batch-pause", 0, PAUSE_MS_MAX) or 0,
         timeout_ms=DEFAULT_TIMEOUT_MS if timeout_ms is None else timeout_ms,
         validate_only="validate-only" in given,
-        who=who(),
+        who=who_am_i(),
         reason=reason(given),
         json="json" in given,
     )
@@ -273,7 +272,7 @@ class _QuickElections(StdlibClient):
         reason: str,
     ) -> ElectionAnswer:
         """See `BackendClient.elect_preferred_leaders`."""
-        named = None if partitions is None else list(map(partition_json, partitions))
+        named = None if partitions is None else list(map(to_document, partitions))
         body = {
             "partitions": named,
             "batch_size": batch_size,
@@ -283,7 +282,7 @@ class _QuickElections(StdlibClient):
             "who": who,
             "reason": reason,
         }
-        return read_election(self._ask("POST", "/v1/elections/preferred", body))
+        return self._send(ElectionAnswer, "/v1/elections/preferred", body)
 
 
 @contextmanager
@@ -363,7 +362,7 @@ def _report(lines: Sequence[str], answer: ElectionAnswer) -> Report:
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
     code = output.FAILED if failed else output.DONE
-    return Report(text, election_json(answer), code, problems)
+    return Report(text, to_document(answer), code, problems)
 
 
 def _failure(result: Result) -> str:

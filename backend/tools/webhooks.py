@@ -99,11 +99,11 @@ async def resent(
             if letter.hook not in senders or letter.hook in silent:
                 continue
             answer = await senders[letter.hook].send(letter.message, SystemClock().now_ms())
-            if answer.verdict is AttemptResult.DELIVERED:
+            if answer.result is AttemptResult.DELIVERED:
                 delivered.add((letter.hook, letter.message.id))
                 continue
             problems[f"{letter.host}: {answer.words}"] = None
-            if answer.verdict is not AttemptResult.REFUSED:
+            if answer.result is not AttemptResult.REFUSED:
                 # Whoever is not there is not there for the next one either.
                 silent.add(letter.hook)
     finally:

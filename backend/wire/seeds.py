@@ -46,23 +46,20 @@ SCHEMAS: Final = "kshunt.backend.wire.seed_schemas"
 """The package that holds the schemas."""
 
 FIRST_PRIVATE_KEY: Final = 10_000
+"""Kafka hands out its own from 0 upwards."""
 
-REASSIGN_PARTITIONS_KEY: Final = 10_000
-ALTER_INTERBROKER_THROTTLED_RATES_KEY: Final = 10_001
-ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY: Final = 10_002
-ALTER_TOPICS_KEY: Final = 10_003
-REPLICA_STATUS_KEY: Final = 10_004
-ELECT_PREFERRED_LEADERS_KEY: Final = 10_005
-DELETE_PARTITIONS_KEY: Final = 10_006
+REASSIGN_PARTITIONS_KEY: Final = FIRST_PRIVATE_KEY
+ALTER_INTERBROKER_THROTTLED_RATES_KEY: Final = FIRST_PRIVATE_KEY + 1
+ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY: Final = FIRST_PRIVATE_KEY + 2
+ALTER_TOPICS_KEY: Final = FIRST_PRIVATE_KEY + 3
+REPLICA_STATUS_KEY: Final = FIRST_PRIVATE_KEY + 4
+ELECT_PREFERRED_LEADERS_KEY: Final = FIRST_PRIVATE_KEY + 5
+DELETE_PARTITIONS_KEY: Final = FIRST_PRIVATE_KEY + 6
 
 UNTHROTTLED: Final = (1 << 63) - 1
 """`Long.MAX_VALUE`: KIP-179's throttle of a reassignment that has none."""
 UNCHANGED: Final = -1
 """AlterTopics: the number of partitions or replicas stays what it is."""
-
-MODE_READ_WRITE: Final = 0
-MODE_READ_ONLY: Final = 1
-MODE_NONE: Final = -1
 
 METADATA_TAGS_FROM: Final = 9
 """The first version of Metadata that has tagged fields."""
@@ -162,7 +159,7 @@ def add_modes(
     Raises:
         WireError: the bytes are no Metadata answer.
     """
-    written = {which: mode for which, mode in modes.items() if mode != MODE_READ_WRITE}
+    written = {which: mode for which, mode in modes.items() if mode != PartitionMode.READ_WRITE}
     if not written or version < METADATA_TAGS_FROM:
         return body
     out: list[bytes] = []
@@ -199,7 +196,7 @@ def read_modes(body: bytes, version: int) -> dict[tuple[str, int], int]:
         if len(value) != 1:
             raise reader.error(f"a mode has {len(value)} bytes")
         mode = int.from_bytes(value, "big", signed=True)
-        if mode != MODE_READ_WRITE:
+        if mode != PartitionMode.READ_WRITE:
             modes[topic, partition] = mode
 
     if version >= METADATA_TAGS_FROM:

@@ -55,7 +55,8 @@ SETTLE_S: Final = 15.0
 PEOPLE: Final = 5
 """So many tokens there are; one may have sixteen streams."""
 ASK: Final = (
-    "GET /v1/replicas/stream HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\n\r\n"
+    "GET /v1/replicas/stream?header_changes=true HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+    "authorization: Bearer {}\r\n\r\n"
 )
 
 
@@ -70,8 +71,9 @@ async def _serve(listener: socket.socket, told: Connection, tokens: Path) -> Non
     await file.start()
 
     @Routes(app, Role.VIEWER).get("/v1/replicas/stream", stream=True)
-    async def stream() -> StreamingResponse:
-        return StreamingResponse(replica_stream(hub, feed), media_type=MEDIA_TYPE)
+    async def stream(header_changes: bool) -> StreamingResponse:
+        frames = replica_stream(hub, feed, header_changes=header_changes)
+        return StreamingResponse(frames, media_type=MEDIA_TYPE)
 
     layer = AuthenticationLayer(app, Declared(app), AccessPolicy(credentials=[file]), SystemClock())
     server = uvicorn.Server(uvicorn.Config(layer, log_config=None, access_log=False))

@@ -83,7 +83,7 @@ def slow_calls(log: Path, since_s: float) -> list[tuple[float, float]]:
 def measure_starts(sheet: Sheet, address: str) -> None:
     """From the spawn of the process to its first frame."""
     for program, argument in (("floor", "-"), ("ours", address)):
-        taken = []
+        times_ms = []
         # The first start compiles, and is not counted.
         for number in range(sheet.times(8) + 1):
             with probing(program, argument, SIZES[0]) as probe:
@@ -91,9 +91,9 @@ def measure_starts(sheet: Sheet, address: str) -> None:
                 if not number:
                     probe.rest(SETTLED_S)
                 else:
-                    taken.append(first_ms)
+                    times_ms.append(first_ms)
         target = 700 if program == "ours" else None
-        sheet.add(f"start to first frame, {program}, ms", SIZES[0], median(taken), target)
+        sheet.add(f"start to first frame, {program}, ms", SIZES[0], median(times_ms), target)
 
 
 def measure_rivals(sheet: Sheet, size: tuple[int, int]) -> None:
@@ -101,9 +101,9 @@ def measure_rivals(sheet: Sheet, size: tuple[int, int]) -> None:
     with probing("floor", "-", size) as probe:
         probe.until(FIRST_TEXT)
         probe.rest(0.5)
-        taken = probe.keys_ms(DOWN, sheet.times(200), 0.02)
-        sheet.add("floor: key to paint p50, ms", size, median(taken))
-        sheet.add("floor: key to paint p99, ms", size, percentile(taken, 0.99))
+        times_ms = probe.keys_ms(DOWN, sheet.times(200), 0.02)
+        sheet.add("floor: key to paint p50, ms", size, median(times_ms))
+        sheet.add("floor: key to paint p99, ms", size, percentile(times_ms, 0.99))
     for share in (0.05, 0.5, 1.0):
         with probing("stock", str(share), size) as probe:
             probe.until(b"column 0")
@@ -112,10 +112,14 @@ def measure_rivals(sheet: Sheet, size: tuple[int, int]) -> None:
             sent = probe.rest(seconds) / seconds
             sheet.add(f"DataTable, 2,000 rows: bytes a tick, {share:.0%} changed", size, sent)
             if share == 0.5:
-                taken = probe.keys_ms(DOWN, sheet.times(60), 0.05)
-                sheet.add("DataTable, 2,000 rows: down, key to paint p50, ms", size, median(taken))
-                taken = probe.keys_ms(PAGE_DOWN, sheet.times(60), 0.05)
-                sheet.add("DataTable, 2,000 rows: page, key to paint p50, ms", size, median(taken))
+                times_ms = probe.keys_ms(DOWN, sheet.times(60), 0.05)
+                sheet.add(
+                    "DataTable, 2,000 rows: down, key to paint p50, ms", size, median(times_ms)
+                )
+                times_ms = probe.keys_ms(PAGE_DOWN, sheet.times(60), 0.05)
+                sheet.add(
+                    "DataTable, 2,000 rows: page, key to paint p50, ms", size, median(times_ms)
+                )
 
 
 def measure_quiet_keys(sheet: Sheet, probe: Probe, size: tuple[int, int]) -> None:

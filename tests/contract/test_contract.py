@@ -201,7 +201,9 @@ async def test_lag_falls_to_zero_while_the_log_dirs_claim_there_is_none(
     between = [lag for lag in seen if 0 < lag < records]
     assert len(between) >= 3
     assert seen == sorted(seen, reverse=True)
-    assert claimed == {0}
+    # A broker reads the log's end first and the high watermark after it. A batch that is appended
+    # in between looks like a lag, so only the least of its claims counts.
+    assert min(claimed) == 0
     await replicas_become(admin, partition, (1, 3))
 
 
@@ -320,7 +322,7 @@ async def test_a_throttle_shrinks_to_what_was_accepted(
 ) -> None:
     first = await topic_with(admin, "taken", [[1], [1]], records=20_000)
     other = await topic_with(admin, "not-taken", [[3]])
-    taken, not_taken = (
+    accepted, refused = (
         TopicPartition(first, 0),
         [TopicPartition(first, 1), TopicPartition(other, 0)],
     )
@@ -329,22 +331,22 @@ async def test_a_throttle_shrinks_to_what_was_accepted(
     )
     options = ReassignOptions(throttle_bytes_per_s=100_000)
     if not differs("says which partitions it refuses", cluster):
-        plan = {taken: [2], not_taken[0]: [NOWHERE]}
+        plan = {accepted: [2], refused[0]: [NOWHERE]}
         whole = replace(options, all_or_nothing=True)
         outcome = await admin.reassign_partitions(plan, whole, {})
         assert not any(result.ok for result in outcome.results.values())
         read = await admin.throttles([], [first, other], timeout_s=TIMEOUT_S)
         assert read.replicas == {first: lists("1:3", "*")}
         return
-    plan = {taken: [2], not_taken[0]: [2], not_taken[1]: [2]}
-    async with misdirected(cluster.bootstrap_servers, not_taken) as wrong:
+    plan = {accepted: [2], refused[0]: [2], refused[1]: [2]}
+    async with misdirected(cluster.bootstrap_servers, refused) as wrong:
         outcome = await wrong.reassign_partitions(plan, options, {})
     assert [outcome.results[p].ok for p in plan] == [True, False, False]
     assert not outcome.undone
     read = await admin.throttles([1, 2, 3], [first, other], timeout_s=TIMEOUT_S)
     assert read.replicas == {first: lists("0:1,1:3", "*")}
     assert [read.rates[b].rate.leader_bytes_per_s for b in (1, 2, 3)] == [100_000, 100_000, None]
-    await admin.cancel_reassignments([taken], timeout_s=TIMEOUT_S)
+    await admin.cancel_reassignments([accepted], timeout_s=TIMEOUT_S)
     await settled(admin, first)
 
 

@@ -35,7 +35,7 @@ QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 
 
 @asynccontextmanager
-async def kept(
+async def running_manager(
     where: Where, topic: str, name: str, terms: LeaseTimes
 ) -> AsyncIterator[LeaseManager]:
     """A backend that keeps its lease; at the end it is gone, and has told nobody."""
@@ -79,13 +79,13 @@ async def test_of_two_stand_bys_one_takes_over_and_the_other_follows(where: Wher
         return len(active) == 1 and len(seen) == 1
 
     async with (
-        kept(where, topic, "one", QUICK) as one,
+        running_manager(where, topic, "one", QUICK) as one,
         journal(where, topic, "other") as other,
     ):
         await until_active(one)
         async with (
-            kept(where, topic, "two", QUICK) as two,
-            kept(where, topic, "three", QUICK) as three,
+            running_manager(where, topic, "two", QUICK) as two,
+            running_manager(where, topic, "three", QUICK) as three,
         ):
             await wait_until_async(lambda: settled((one, two, three)), DEADLINE_S, "all see one")
             await other.open()
@@ -118,7 +118,7 @@ async def test_a_backend_that_ends_in_order_is_followed_at_once(embedded: Where)
         task = asyncio.create_task(one.run())
         await one.ready(DEADLINE_S)
         await until_active(one)
-        async with kept(embedded, topic, "two", slow) as two:
+        async with running_manager(embedded, topic, "two", slow) as two:
             await wait_until_async(lambda: two.active is not None, DEADLINE_S, "two sees one")
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -136,7 +136,7 @@ async def test_nobody_takes_over_from_a_heartbeat_that_cannot_be_read(embedded: 
     newer = signed({"format": 9, "cluster_id": embedded.cluster_id, "key": BACKEND_KEY}, 1, KEYS)
     producer.produce(topic, newer, BACKEND_KEY.encode(), partition=0)
     assert producer.flush(DEADLINE_S) == 0
-    async with kept(embedded, topic, "one", QUICK) as lease_manager:
+    async with running_manager(embedded, topic, "one", QUICK) as lease_manager:
         await wait_until_async(
             lambda: lease_manager.duty is LeaseState.BLOCKED, DEADLINE_S, "it is blocked"
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.runs.groups import LONGEST
 from tests.support.runs.tiers import SLOW_FOLDERS
 
 TESTS = ROOT / "tests"
@@ -100,3 +101,8 @@ def test_tests_that_share_a_cluster_stay_in_one_process(request: pytest.FixtureR
 
 def test_folders_that_a_quick_run_leaves_out_exist() -> None:
     assert [name for name in SLOW_FOLDERS if not (TESTS / name / "__init__.py").exists()] == []
+
+
+def test_groups_that_begin_first_exist() -> None:
+    places = [ROOT / group.rpartition(": ")[2] for group in LONGEST]
+    assert [named(place) for place in places if not place.exists()] == []

@@ -123,8 +123,9 @@ def _lag_fell_through_intermediate_values(seen: list[Snapshot], topic: str) -> N
     etas: list[float] = []
     for snapshot in seen:
         rows = rows_of(snapshot, topic)
-        copying = rows[snapshot.replicas.status[rows] == ReplicaStatus.BEHIND]
-        assert snapshot.replicas.adding[copying].all()
+        behind = snapshot.replicas.status[rows] == ReplicaStatus.BEHIND
+        # A replica that stays may fall out of the ISR on a busy machine; it copies nothing.
+        copying = rows[behind & snapshot.replicas.adding[rows]]
         lags |= {int(lag) for lag in snapshot.replicas.lag_messages[copying]}
         etas += [float(eta) for eta in snapshot.replicas.eta_s[copying]]
     assert len([lag for lag in lags if 0 < lag < 600]) >= 2, lags

@@ -32,8 +32,7 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.feed.messages import ConnectionState
-from tests.support.audit_checker import Asked, problems
+from tests.support.audit_checker import RequestedMove, problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.faults.cut_network import Network, network
 from tests.support.operations.truth_ground import cluster_seen
@@ -147,7 +146,7 @@ async def brokers_restart_in_turn(scene: Scene, shown: Dashboard, client: Backen
         shown.tell(f"broker {broker} is down")
         scene.kafka.start_broker(broker)
         await shown.words("3 brokers up")
-        assert shown.app.store.connection.state is ConnectionState.LIVE
+        assert shown.app.store.scene.live
         assert the_move(client).state is OperationState.RUNNING
     await shown.until(lambda: scene.ready()[0] == 200, "the backend is ready again")
 
@@ -162,7 +161,7 @@ async def the_network_is_cut(scene: Scene, shown: Dashboard, client: BackendClie
         client.steer("pause", the_move(client).id)
     say(f"a pause meanwhile: {refused.value.message} {refused.value.advice}")
     await shown.until(lambda: time.monotonic() - begun_s > CUT_S, "it is cut long enough")
-    assert shown.app.store.connection.state is ConnectionState.LIVE
+    assert shown.app.store.scene.live
     scene.way.mend()
     await shown.words("live", "3 brokers up")
     await shown.until(lambda: scene.ready()[0] == 200, "the backend is ready again")
@@ -189,11 +188,11 @@ async def the_disk_is_full(scene: Scene, shown: Dashboard, client: BackendClient
 
 async def the_clock_jumps(scene: Scene, shown: Dashboard, client: BackendClient, pid: int) -> None:
     for number, words in ((signal.SIGUSR1, "an hour on"), (signal.SIGUSR2, "an hour back")):
-        taken_ms = shown.app.store.snapshot.taken_ms  # type: ignore[union-attr]
+        taken_ms = shown.app.store.scene.snapshot.taken_ms  # type: ignore[union-attr]
         os.kill(pid, number)
 
         def jumped(before_ms: int = taken_ms) -> bool:
-            snapshot = shown.app.store.snapshot
+            snapshot = shown.app.store.scene.snapshot
             return snapshot is not None and abs(snapshot.taken_ms - before_ms) > 3_000_000
 
         await shown.until(jumped, f"the clock is {words}")
@@ -285,7 +284,8 @@ def the_audit_is_true(scene: Scene, client: BackendClient, operation_id: str | N
     lines = [row.body() for row in rows if isinstance(row, AuditEntry)]
     assert len(lines) == len(rows)
     moves = {
-        (TOPIC, partition.partition): Asked((1, 2), target) for partition, target in MOVED.items()
+        (TOPIC, partition.partition): RequestedMove((1, 2), target)
+        for partition, target in MOVED.items()
     }
     admin = AdminClient({"bootstrap.servers": scene.kafka.bootstrap_servers, "log_level": 0})
     there = cluster_seen(admin, TOPIC)

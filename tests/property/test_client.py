@@ -22,25 +22,28 @@ from kshunt.backend.api.client.events import Event, read_events
 from kshunt.backend.api.schema.frames.writer import (
     HEADER_KEY,
     SCHEMA,
+    Frame,
     FrameWriter,
     encode_frame,
     read_snapshots,
 )
 from kshunt.backend.domain.replicas.snapshot import COLUMNS, DTYPES, Snapshot
 from kshunt.backend.errors import KshuntError
+from tests.support.frames.stream_states import states
 from tests.support.runs.examples import many
 from tests.support.tui.cluster import incident
 
 EXAMPLES = 250
 
 
-def written() -> bytes:
+def written(*, header_changes: bool) -> bytes:
     """Two frames: everything, then what changed."""
-    cluster, writer = incident(), FrameWriter()
+    cluster, writer = incident(), FrameWriter(header_changes=header_changes)
     return b"".join(writer.write(cluster.step()) for _ in range(2))
 
 
-STREAM = written()
+STREAM = written(header_changes=True)
+WHOLE_HEADERS = written(header_changes=False)
 HEADER: dict[str, Any] = json.loads(encode_frame(incident().step()).metadata[HEADER_KEY])
 EVENTS = b": kshunt events\n\n" + b"".join(
     b'id: %d\nevent: operation\ndata: {"id":"op-%d","summary":"move"}\n\n' % (n, n)
@@ -101,7 +104,7 @@ def read(data: bytes) -> int:
 
 
 @settings(max_examples=many(EXAMPLES))
-@given(damaged(STREAM))
+@given(st.sampled_from((STREAM, WHOLE_HEADERS)).flatmap(damaged))
 def test_damaged_frames_are_used_or_refused(data: bytes) -> None:
     assert read(data) >= 0
 
@@ -119,7 +122,7 @@ def test_a_stream_that_ends_early_gives_whole_snapshots_only(share: int) -> None
 
 
 def test_the_undamaged_ones_are_read() -> None:
-    assert read(STREAM) == 2
+    assert read(STREAM) == read(WHOLE_HEADERS) == 2
     assert [event.id for event in read_events([EVENTS])] == [1, 2, 3]
 
 
@@ -144,9 +147,19 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 PLACES = list(places(HEADER))
 
 
-def with_value(path: tuple[Any, ...], value: Any, *, gone: bool) -> dict[str, Any]:
+CHANGED, LATER, *_ = states()
+CHANGES: dict[str, Any] = json.loads(
+    encode_frame(LATER, CHANGED, header_changes=True).metadata[HEADER_KEY]
+)
+CHANGES["gone"] |= {"brokers": [1], "rates": [1], "replicas": ["a"], "log_dirs": [[7, "/d"]]}
+CHANGES["gone"] |= {"explained": [["a", 0, 7]]}
+
+
+def with_value(
+    path: tuple[Any, ...], value: Any, *, gone: bool, of: dict[str, Any] = HEADER
+) -> dict[str, Any]:
     """The header with something else at one place, or with nothing there."""
-    header: dict[str, Any] = json.loads(json.dumps(HEADER))
+    header: dict[str, Any] = json.loads(json.dumps(of))
     inner: Any = header
     for key in path[:-1]:
         inner = inner[key]
@@ -173,6 +186,19 @@ def test_headers_of_another_shape_are_used_or_refused(
     path: tuple[Any, ...], value: Any, gone: bool
 ) -> None:
     assert read(framed(with_value(path, value, gone=gone))) <= 1
+
+
+@settings(max_examples=many(EXAMPLES))
+@given(st.sampled_from(list(places(CHANGES))), JSON, st.booleans())
+def test_changes_of_another_shape_are_used_or_refused(
+    path: tuple[Any, ...], value: Any, gone: bool
+) -> None:
+    header = with_value(path, value, gone=gone, of=CHANGES)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        for frame in (encode_frame(CHANGED), Frame(encode_frame(LATER, CHANGED).batch, header)):
+            writer.write_batch(frame.batch, custom_metadata=frame.metadata)
+    assert read(sink.getvalue().to_pybytes()) in (1, 2)
 
 
 @pytest.mark.parametrize("key", sorted({path[0] for path in PLACES if path[0] in HEADER}))

@@ -25,10 +25,11 @@ from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationSta
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.core.known_operations import KnownOperations
 from kshunt.backend.operations.moves.schedule import Caps
-from kshunt.backend.operations.ownership.cells import ListKey, RateKey, ShareState
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
@@ -336,7 +337,7 @@ class EngineLaw(RuleBasedStateMachine):
         self.ask(lambda b: b.steering.adopt(None, validate_only=False), trouble)
 
     @rule(ours=st.booleans(), some=st.integers(1, 15), trouble=troubles)
-    def settle_drift(self, ours: bool, some: int, trouble: Trouble) -> None:
+    def reapply_or_accept(self, ours: bool, some: int, trouble: Trouble) -> None:
         found = self.world.run(self.backend.mending.drift())
         chosen = [one for at, one in enumerate(found) if some >> (at % 4) & 1]
         if not chosen:
@@ -352,7 +353,9 @@ class EngineLaw(RuleBasedStateMachine):
                     back[cell] = back.get(cell, frozenset()) | one.replicas.pairs
             self.ghosts.reapplied = back
         ids = [change_id(one) for one in chosen]
-        self.ask(lambda b: b.mending.settle_drift(ids, ours=ours, validate_only=False), trouble)
+        self.ask(
+            lambda b: b.mending.reapply_or_accept(ids, ours=ours, validate_only=False), trouble
+        )
 
     # Somebody else
 

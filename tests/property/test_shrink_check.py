@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.api.models.shrinks import ShrinkCheckModel
-from kshunt.backend.api.schema.shrinks import check_json, read_check
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.shrink.check import Severity
+from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 from kshunt.backend.domain.shrink.disk_space import RESERVE, room_for
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
@@ -26,6 +24,7 @@ from kshunt.backend.domain.topics.groups import (
     PartitionOffsets,
     RecordSample,
 )
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
 
 NOW = 1_800_000_000_000
 GB = 10**9
@@ -135,9 +134,7 @@ def test_whatever_is_known_there_is_an_answer(of: ShrinkFacts) -> None:
 @given(any_facts())
 def test_the_answer_is_the_same_behind_the_api(of: ShrinkFacts) -> None:
     check = judge(of)
-    document = check_json(check)
-    ShrinkCheckModel.model_validate(document)
-    assert read_check(json.loads(json.dumps(document))) == check
+    assert from_document(ShrinkCheck, json.loads(to_json(check))) == check
 
 
 @given(

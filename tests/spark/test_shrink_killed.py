@@ -31,7 +31,7 @@ from kshunt.backend.pipeline.kernels.partitioner import partitions_of_bytes
 from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
 from kshunt.backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
 from tests.support.admin import fresh_name
-from tests.support.audit_checker import Shrunk, lines_of, shrink_problems
+from tests.support.audit_checker import RequestedShrink, lines_of, shrink_problems
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.operations.kills import Ground
@@ -99,9 +99,9 @@ class Shrinking:
         def holds() -> bool:
             nonlocal said
             operation = self.operation()
-            if operation is None or "shrink" not in operation.details:
+            if operation is None or operation.details.shrink is None:
                 return False
-            progress = ShrinkProgress.from_json(operation.details["shrink"])
+            progress = operation.details.shrink
             said = f"{operation.state}, {progress.phase}: {progress.words} {operation.outcome}"
             said += "".join(f"; {one}" for one in progress.groups)
             assert operation.state is not OperationState.FAILED, said
@@ -223,7 +223,7 @@ def test_a_shrink_survives_whatever_is_killed(
     assert _overrides(admin, topic) == overrides
     _assert_nothing_is_left(admin, topic)
     lines = lines_of(Ground(servers, kafka.cluster_id, topic).records())
-    shrinks = {operation.id: Shrunk(topic, BEFORE, AFTER)}
+    shrinks = {operation.id: RequestedShrink(topic, BEFORE, AFTER)}
     assert shrink_problems(lines, cluster_seen(admin, topic), shrinks) == []
     words = f"{len(before):,} records in {took_s:.0f} s, {shrinking.started} backends"
     with capsys.disabled():

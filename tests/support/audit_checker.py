@@ -54,7 +54,7 @@ _NOT_ARRIVED: Final = ("cancelled", "cancelled elsewhere", "superseded")
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedMove:
     """A move that a test asked for: where a partition was, and where it shall be."""
 
     original: tuple[int, ...]
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Shrunk:
+class RequestedShrink:
     """A shrink that a test asked for, of a topic that keeps its name."""
 
     topic: str
@@ -177,7 +177,7 @@ def _state(outcome: str) -> str:
 def problems(
     lines: Sequence[Json],
     cluster: AuditedCluster,
-    asked: Mapping[str, Mapping[Partition, Asked]],
+    asked: Mapping[str, Mapping[Partition, RequestedMove]],
     *,
     edited_since: Collection[Setting] = (),
     moved_since: Collection[Partition] = (),
@@ -214,7 +214,7 @@ def _same(value: str | None) -> object:
 def _ends_amiss(
     operation: str,
     end: tuple[str, str],
-    moves: Mapping[Partition, Asked],
+    moves: Mapping[Partition, RequestedMove],
     cluster: AuditedCluster,
 ) -> list[str]:
     state, outcome = end
@@ -235,7 +235,7 @@ def _ends_amiss(
 
 
 def shrink_problems(
-    lines: Sequence[Json], cluster: AuditedCluster, shrinks: Mapping[str, Shrunk]
+    lines: Sequence[Json], cluster: AuditedCluster, shrinks: Mapping[str, RequestedShrink]
 ) -> list[str]:
     """Everything that the audit says of settings and of these shrinks and is not so."""
     told = replay(lines)
@@ -250,7 +250,11 @@ def shrink_problems(
 
 
 def _shrink_amiss(
-    operation: str, state: str, outcomes: Sequence[str], shrunk: Shrunk, cluster: AuditedCluster
+    operation: str,
+    state: str,
+    outcomes: Sequence[str],
+    shrunk: RequestedShrink,
+    cluster: AuditedCluster,
 ) -> list[str]:
     """A shrink that is done told of the deletion, then of the new topic; any other of neither."""
     steps = [word for outcome in outcomes for word in (_GONE, _ANEW) if word in outcome]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kshunt.backend.domain.operations.lifecycle import STEPS
 from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS
-from kshunt.backend.domain.shrink.phases import PHASES
+from tests.support.shrink.phase_table import PHASES
 
 
 def steps_table() -> str:

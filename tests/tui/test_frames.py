@@ -18,6 +18,7 @@ from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.feed.polled_facts import ORPHANS
 from tests.support.tui.app import (
     SIZES,
     Shown,
@@ -65,14 +66,6 @@ HISTORY = (
     AuditLine(START_MS + 61_000, "requested", "ada@bastion-1", "move 6 partitions of 3 topics"),
     AuditLine(START_MS + 61_400, "started", "ada@bastion-1"),
 )
-DRIFTED = replace(
-    DRIFT,
-    text="follower.replication.throttled.rate of broker 2 was changed: 50000000 B/s instead of "
-    "25000000 B/s",
-)
-LEFT = replace(
-    ORPHAN, origin="left by a move that has ended, as Kafka's own tool does until --verify"
-)
 
 
 async def test_operations(shown: Shown) -> None:
@@ -83,13 +76,13 @@ async def test_operations(shown: Shown) -> None:
 
 
 async def test_drift_and_orphans(shown: Shown) -> None:
-    shown.backend.drift = {"d1": DRIFTED}
-    shown.backend.orphans = {"o1": LEFT}
+    shown.backend.drift = {"d1": DRIFT}
+    shown.backend.orphans = {"o1": ORPHAN}
     await shown.press("4")
     shown.time.now += 10
     await shown.publish()
     await shown.until(lambda: "1 drifted" in shown.frame(), "the drift is seen")
-    await shown.until(lambda: shown.app.store.orphans, "the orphan is known")
+    await shown.until(lambda: shown.app.store.scene.answer(ORPHANS), "the orphan is known")
     await shown.publish()
     await shown.press("j")
     check_frame(named("drift", shown), shown)

@@ -24,7 +24,6 @@ from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.dialogs.sort import SortScreen
 from kshunt.tui.facts.row_keys import ReplicaKey
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.plot_panel import PlotPanel
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, dashboard, frame
 from tests.support.tui.cluster import ScriptedCluster, incident
@@ -44,9 +43,7 @@ async def test_without_a_backend_it_says_so_and_keeps_trying(tmp_path: Path) -> 
     async with app.run_test(size=(80, 24)) as pilot:
         shown = Shown(app, pilot, None, ManualTime())  # type: ignore[arg-type]
         assert "Waiting for the first snapshot" in frame(app)
-        await shown.until(
-            lambda: app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
-        )
+        await shown.until(lambda: app.store.scene.lost, "the loss is noticed")
         assert "no backend, trying again" in frame(app)
         assert "No backend answers at unix:" in frame(app)
         await shown.press("c", "y", "enter", "l", "r")

@@ -39,12 +39,12 @@ async def out_of_sight(shown: Shown, seconds: float) -> None:
 
 
 async def test_no_old_snapshot_is_kept_by_a_view_out_of_sight(shown: Shown) -> None:
-    old = weakref.ref(shown.app.store.snapshot)
+    old = weakref.ref(shown.app.store.scene.snapshot)
     await out_of_sight(shown, LET_GO_S + 1)
     assert partitions(shown).grid.table is None
     assert PARTITIONS not in shown.app.store.tables
     gc.collect()
-    assert old() is None or old() is shown.app.store.snapshot
+    assert old() is None or old() is shown.app.store.scene.snapshot
 
 
 async def test_a_view_that_was_left_for_a_moment_keeps_its_rows(shown: Shown) -> None:

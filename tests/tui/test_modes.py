@@ -125,7 +125,7 @@ def test_a_column_tells_the_mode_where_any_partition_has_one() -> None:
 def test_rows_are_sorted_and_filtered_by_mode() -> None:
     facts = facts_of(shrinking(), 0)
     by_mode = keys(partitions(facts, "", Order("mode", reverse=True)))
-    assert [key[:2] for key in by_mode[:6]] == [NOW] * 3 + [LATER] * 3  # type: ignore[index]
+    assert [key[:2] for key in by_mode[:6]] == [tuple(NOW)] * 3 + [tuple(LATER)] * 3  # type: ignore[index]
     for text, count in {
         "mode:readonly": 3,
         "mode:none": 3,
@@ -148,7 +148,7 @@ def test_the_details_say_when_it_goes_and_who_asked() -> None:
     facts = facts_of(shrinking(), 0)
 
     def mode_line(partition: TopicPartition) -> str:
-        key = ReplicaKey(*partition, 1)
+        key = ReplicaKey(partition.topic, partition.partition, 1)
         lines = about(facts, key, (), TopicSettings(), (DELETION,), UNICODE)
         return next((line.text for line in lines if line.label == "Mode"), "")
 
@@ -179,7 +179,7 @@ def test_the_overview_says_what_leaves_and_by_whom() -> None:
 def test_a_deletion_that_waits_is_among_the_worst_and_has_no_eta() -> None:
     (worst, *_), count = worst_replicas(facts_of(stopped(), 0))
     assert count == 1
-    assert (worst.key, worst.cause) == (ReplicaKey(*NOW, 3), "deletion waits")
+    assert (worst.key, worst.cause) == (ReplicaKey(NOW.topic, NOW.partition, 3), "deletion waits")
 
 
 @pytest.fixture(params=SIZES)

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.owners import SettingValue
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.actions.view_names import VIEWS
 from kshunt.tui.app import KshuntApp
@@ -134,8 +135,10 @@ async def caged(folder: Path, view: str, *, recorded: bool) -> AsyncIterator[Mon
     """A monkey at a dashboard that has trouble already."""
     time = ManualTime()
     async with ScriptedBackend(folder / "s", troubled()) as backend:
-        drift = replace(DRIFT, text="[bold]dri[/bold]pping")
-        orphan = replace(ORPHAN, topic=HOSTILE, origin="left [red]behind[/red]most")
+        drift = replace(DRIFT, broker=None, topic=HOSTILE, changed_replicas="[bold]1[/bold]:2")
+        orphan = replace(
+            ORPHAN, topic=HOSTILE, present_value=SettingValue(replicas="[red]1[/red]:2")
+        )
         backend.drift, backend.orphans = {drift.id: drift}, {orphan.id: orphan}
         recorder = None
         if recorded:

@@ -10,7 +10,7 @@ import pytest
 
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.throttles.configs import Throttles
-from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, SettingValue, Share, ShareState
 from kshunt.tui.facts.foreign_throttles import Left, foreign_throttles_left, left_words
 from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, dashboard
@@ -26,14 +26,16 @@ def rates_operation(cluster: ScriptedCluster, **more: object) -> Operation:
     return cluster.note(OperationKind.THROTTLED_RATES, "rates of 5 brokers", **options)
 
 
-def cell(setting: str, where: int | str, state: str = "held") -> OwnedThrottle:
+def cell(setting: str, where: int | str, state: ShareState = ShareState.HELD) -> OwnedThrottle:
     """A setting in which the operation has a share."""
-    share = Share("op-1", "ada@bastion-1", "25000000 B/s", state)
+    share = Share("op-1", "ada@bastion-1", state, SettingValue(25_000_000))
     broker, topic = (where, None) if isinstance(where, int) else (None, where)
-    return OwnedThrottle(setting, broker, topic, "v", "s", "no rate", "", (share,))
+    return OwnedThrottle(setting, broker, topic, "s", "", (share,), SettingValue(5), SettingValue())
 
 
-def owns(throttles: Throttles, *, lists: bool, state: str = "held") -> list[OwnedThrottle]:
+def owns(
+    throttles: Throttles, *, lists: bool, state: ShareState = ShareState.HELD
+) -> list[OwnedThrottle]:
     """Every rate that stands, and every list too."""
     cells = [cell(key, broker, state) for broker in throttles.rates for key in RATE_KEYS]
     if lists:
@@ -52,7 +54,7 @@ def test_what_stays_is_what_no_running_operation_has_a_share_of() -> None:
     assert foreign_throttles_left([operation], throttles, only_rates) == Left(("op-1",), lists)
     every = owns(throttles, lists=True)
     assert foreign_throttles_left([operation], throttles, every).nothing
-    told_to_stay = owns(throttles, lists=True, state="left")
+    told_to_stay = owns(throttles, lists=True, state=ShareState.LEFT)
     assert foreign_throttles_left([operation], throttles, told_to_stay).stays == 10 + lists
     for other in (
         replace(operation, auto_remove_throttle=False),

@@ -15,7 +15,6 @@ from kshunt.tui.app import KshuntApp
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import NATURAL, Order
 from kshunt.tui.text.formatting import ASCII
@@ -75,14 +74,10 @@ async def test_a_dialogue_stays_open_while_the_backend_restarts(shown: Shown) ->
     await shown.press("question_mark")
     dialogue = await shown.dialog(HelpScreen)
     await shown.backend.stop()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
-    )
+    await shown.until(lambda: shown.app.store.scene.lost, "the loss is noticed")
     shown.backend.snapshot = shown.backend.cluster.step()
     await shown.backend.start()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LIVE, "it is back"
-    )
+    await shown.until(lambda: shown.app.store.scene.live, "it is back")
     assert shown.app.screen is dialogue
     await shown.press("escape")
     await shown.closed()
@@ -296,4 +291,4 @@ async def test_operations_that_cannot_be_read_are_said_to_be_old(shown: Shown) -
     shown.backend.events_problem = Problem(403, "The events are not for you.")
     shown.backend.cut_events()
     await shown.until(lambda: "may be out of date: The events" in shown.said, "it is said")
-    assert shown.app.store.connection.state is ConnectionState.LIVE
+    assert shown.app.store.scene.live

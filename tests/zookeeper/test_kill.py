@@ -25,7 +25,7 @@ from kshunt.backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
 from kshunt.backend.operations.moves.schedule import Caps
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.admin import fresh_name
-from tests.support.audit_checker import Asked, AuditedCluster, lines_of, problems
+from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until_async
@@ -105,7 +105,7 @@ def untold(client: KazooClient, topic: str, before: Collection[bytes], *, begun:
     (number, original), (_, target) = *BEFORE.items(), *AFTER.items()
     there = replicas(client, topic)
     cluster = AuditedCluster(settings, {(topic, int(p)): tuple(at) for p, at in there.items()})
-    move = {(topic, int(number)): Asked(tuple(original), tuple(target))}
+    move = {(topic, int(number)): RequestedMove(tuple(original), tuple(target))}
     return problems(lines, cluster, dict.fromkeys(asked, move))
 
 
@@ -182,7 +182,7 @@ async def killed(
 
     async with backend_of(zookeeper.connect):
         try:
-            await wait_until_async(over, DEADLINE_S / 2, "it is as it must be")
+            await wait_until_async(over, 2 * DEADLINE_S, "it is as it must be")
         except AssertionError:
             return problems
     return []

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, note_text
 from kshunt.backend.errors import KshuntError
-from kshunt.tui.changes.wizard.change_service import READ_ONLY
+from kshunt.backend.operator_identity import who_am_i
+from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangeService
 from kshunt.tui.changes.wizard.result import ErrorScreen
-from kshunt.tui.data.operator_identity import who_am_i
 from kshunt.tui.data.team import my_name, steered_words
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen, needed
-from kshunt.tui.feed.messages import ConnectionState
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -27,6 +26,7 @@ class Teamwork:
 
     def __init__(self, app: Dashboard) -> None:
         self._app = app
+        self._service = ChangeService(app)
 
     def here(self) -> None:
         """Who is connected, and what they look at."""
@@ -41,7 +41,8 @@ class Teamwork:
             self._start(self._claim(operation))
         elif claim.who == me:
             release = partial(_release, operation.id, self._cluster_id)
-            self._start(self._send("Release", release, "It is released."))
+            title = f"Release operation {operation.id}"
+            self._start(self._send(title, release, "It is released."))
         else:
             self._start(self._take_over(operation, claim))
 
@@ -64,7 +65,7 @@ class Teamwork:
         )
         if reason is not None:
             claim = partial(_claim, operation.id, self._cluster_id, reason, False)
-            await self._send(title, claim, "It is yours to steer.")
+            await self._send(title, claim, "It is yours to steer.", reason=reason)
 
     async def _take_over(self, operation: Operation, claim: Claim) -> None:
         steered = f"{steered_words(claim)}; others see that you took it over."
@@ -74,7 +75,7 @@ class Teamwork:
         reason = await self._asked(TextPromptScreen(title, lines, "Why", hint=hint, check=needed))
         if reason is not None:
             take = partial(_claim, operation.id, self._cluster_id, reason, True)
-            await self._send(title, take, "It is yours to steer.")
+            await self._send(title, take, "It is yours to steer.", reason=reason)
 
     async def _remark(self, operation: Operation) -> None:
         title = f"Note on operation {operation.id}"
@@ -83,7 +84,7 @@ class Teamwork:
         text = await self._asked(screen)
         if text is not None:
             note = partial(_note, operation.id, self._cluster_id, text)
-            await self._send(title, note, "It is noted.")
+            await self._send(title, note, "It is noted.", text=text)
 
     async def _proposals(self) -> None:
         from kshunt.tui.dialogs.proposals import ProposalsScreen
@@ -99,7 +100,8 @@ class Teamwork:
             self._start(self._reject(wish.proposal))
         else:
             withdraw = partial(_withdraw, wish.proposal.id, self._cluster_id)
-            self._start(self._send("Withdraw", withdraw, "It is withdrawn."))
+            title = f"Withdraw proposal {wish.proposal.id}"
+            self._start(self._send(title, withdraw, "It is withdrawn."))
 
     async def _reject(self, proposal: ShownProposal) -> None:
         title = f"Reject proposal {proposal.id}"
@@ -108,11 +110,11 @@ class Teamwork:
         reason = await self._asked(screen)
         if reason is not None:
             reject = partial(_reject, proposal.id, self._cluster_id, reason)
-            await self._send(title, reject, "It is rejected.")
+            await self._send(title, reject, "It is rejected.", reason=reason)
 
     @property
     def _cluster_id(self) -> str:
-        return self._app.store.cluster_id
+        return self._app.store.scene.cluster_id
 
     async def _asked(self, screen: TextPromptScreen) -> str | None:
         found = await self._app.push_screen_wait(screen)
@@ -120,21 +122,29 @@ class Teamwork:
             self._app.say("Nothing was sent.")
         return found
 
-    async def _send(self, title: str, send: Callable[[BackendClient], object], said: str) -> None:
+    async def _send(
+        self,
+        title: str,
+        send: Callable[[BackendClient], object],
+        said: str,
+        *,
+        text: str = "",
+        reason: str = "",
+    ) -> None:
         app = self._app
+        words = f"{title}: {text}" if text else title
         try:
-            await app.link.ask(send)
+            await self._service.send_note(words, send, reason)
         except KshuntError as error:
             await app.push_screen_wait(ErrorScreen(title, error, sent=True))
             return
-        app.polling.nudge()
         app.say(said)
 
     def _refused(self) -> bool:
         """Say why nothing can be sent; True if so."""
         app = self._app
-        why = app.travel.refusal() or (READ_ONLY if app.read_only else "")
-        if not why and app.store.connection.state is not ConnectionState.LIVE:
+        why = app.playback.refusal() or (READ_ONLY if app.read_only else "")
+        if not why and not app.store.scene.live:
             why = "The connection is lost: nothing can be sent until it is back."
         if why:
             app.say(why, "warn")

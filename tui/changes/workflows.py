@@ -27,7 +27,6 @@ from kshunt.tui.changes.wizard.pages import Wizard
 from kshunt.tui.changes.wizard.question_parts import PreviewPart
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.terminal.downloads import NO_FILES
 from kshunt.tui.text.formatting import plural
 
@@ -163,7 +162,7 @@ class ChangeWorkflows:
 
     def export(self, operation: Operation | None) -> None:
         """Write the audit to a file."""
-        known = [one.id for one in self._app.store.operations]
+        known = [one.id for one in self._app.store.scene.operations]
         chosen = "" if operation is None else operation.id
         downloads = self._app.downloads
         self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen, downloads))
@@ -194,14 +193,14 @@ class ChangeWorkflows:
 
     def _start(self, flow: Callable[[Facts, TargetCluster], Coroutine[Any, Any, None]]) -> None:
         app, store = self._app, self._app.store
-        if store.facts is None or not store.cluster_id:
+        if store.facts is None or not store.scene.cluster_id:
             app.say("There is no cluster to change yet.", "warn")
-        elif store.connection.state is not ConnectionState.LIVE:
+        elif not store.scene.live:
             app.say("The connection is lost: nothing can be sent until it is back.", "bad")
         elif app.changing:
             app.say("A change is under way; wait for its answer.", "warn")
         else:
-            target = TargetCluster(store.facts.snapshot.cluster_id, store.bootstrap_servers)
+            target = TargetCluster(store.facts.snapshot.cluster_id, store.scene.bootstrap_servers)
             app.run_worker(self._alone(flow(store.facts, target)), group="change")
 
     async def _alone(self, flow: Coroutine[Any, Any, None]) -> None:
@@ -218,10 +217,10 @@ class ChangeWorkflows:
 
     async def _then(self, then: NextStep | None) -> None:
         """What an operator wants next of the operation that was just started."""
-        store = self._app.store
+        scene = self._app.store.scene
         if then is None:
             return
-        target = TargetCluster(store.cluster_id, store.bootstrap_servers)
+        target = TargetCluster(scene.cluster_id, scene.bootstrap_servers)
         if then.name == "confirm":
             await self._confirm_shrink(target, then.operation)
         else:
@@ -258,11 +257,11 @@ class ChangeWorkflows:
     async def _confirm_shrink(self, target: TargetCluster, operation: Operation) -> None:
         from kshunt.tui.changes.verbs.cut_over import CutOverScreen
         from kshunt.tui.changes.verbs.shrink import confirm_intent
-        from kshunt.tui.facts.shrink_phases import shrink_progress_of, waits_for_name
+        from kshunt.tui.facts.shrink_phases import waits_for_name
 
         app = self._app
-        newest = app.store.operation(operation.id) or operation
-        progress = shrink_progress_of(newest)
+        newest = app.store.scene.operation(operation.id) or operation
+        progress = newest.details.shrink
         if progress is None or not waits_for_name(newest):
             app.say("It does not wait for the name of its topic now.", "warn")
             return
@@ -281,7 +280,7 @@ class ChangeWorkflows:
         from kshunt.tui.facts.progress import unstarted
 
         # What waits for its turn would start after everything else was cancelled.
-        waiting = await asyncio.to_thread(unstarted, facts, self._app.store.operations)
+        waiting = await asyncio.to_thread(unstarted, facts, self._app.store.scene.operations)
         able = waiting.union(facts.moving_partitions)
         chosen = sorted(able if partitions is None else able.intersection(partitions))
         if not chosen:

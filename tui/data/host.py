@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 from kshunt.tui.terminal.input import InputApp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.signal import Signal
 
+    from kshunt.tui.data.live_scene import LiveScene
     from kshunt.tui.data.store import Store
     from kshunt.tui.feed.link import Link
-    from kshunt.tui.feed.messages import Feed, Scene
+    from kshunt.tui.feed.messages import Feed
+    from kshunt.tui.feed.scene import Scene
     from kshunt.tui.terminal.downloads import Downloads
     from kshunt.tui.text.formatting import Glyphs
 
@@ -32,6 +36,8 @@ class Host(InputApp):
     store: Store
     live: Link
     """The feed of the present, whatever is shown; silent while a recording is replayed."""
+    live_scene: LiveScene
+    """What that has told."""
     changed: Signal[str]
     """The store changed: the name of a view, or empty for all of them."""
     changing: bool
@@ -58,5 +64,5 @@ class Host(InputApp):
         """Compute a view's table from the newest snapshot."""
 
     @abstractmethod
-    def show_scene(self, scene: Scene) -> None:
-        """Show all that was known at one moment."""
+    def show_scene(self, scene: Scene, now_s: Callable[[], float]) -> None:
+        """Show all that was known at one moment; `now_s` is the clock of the scene's times."""

@@ -1,30 +1,27 @@
-"""Where in time the screens stand: live, or at a moment that was recorded.
+"""The past on the screens: which moment of a recording is shown, and how that is moved.
 
-The live feed is listened to and recorded all the while. What it tells is kept as a scene, so that
-coming back to the present takes no longer than showing it.
+While nothing of the past is shown, none of this is at work. The live feed goes on meanwhile
+(`kshunt.tui.data.live_scene`), so that coming back takes no longer than showing its scene.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.tui.actions import key_of
-from kshunt.tui.feed.messages import RecordingStopped, Scene
+from kshunt.tui.data.open_recording import OpenRecording
 
 if TYPE_CHECKING:
-    from textual.message import Message
     from textual.timer import Timer
 
     from kshunt.backend.api.client.backend_client import BackendClient
     from kshunt.tui.data.host import Host
+    from kshunt.tui.data.live_scene import LiveScene
+    from kshunt.tui.feed.messages import ActionTaken
     from kshunt.tui.recorder.reader import RecordingReader
-    from kshunt.tui.recorder.recorder import Recorder
 
     NoteWriter = Callable[[RecordingReader, int, Path], Sequence[Path]]
     """Takes a recording, a moment of it and a folder; gives the files that it wrote there."""
@@ -34,31 +31,33 @@ T = TypeVar("T")
 SPEEDS: Final = (1, 2, 10, 60)
 TICK_S: Final = 0.25
 """While it plays, the screens move on this often."""
-FLUSH_S: Final = 2.0
+TOGGLE: Final = "time_toggle"
 NOT_RECORDED: Final = "not recorded: not looked at while this was recorded"
 """Of what is asked only while somebody looks at it, and nobody did."""
 NO_RECORDING: Final = "Nothing is recorded here, so there is no past to go back to."
 
 
 class Playback:
-    """The time that is shown, and how it is moved. Used on the event loop, but for `tell`."""
+    """The moment of the past that is shown, if any. Used on the event loop.
+
+    As a feed it refuses: in the past nobody can be asked.
+    """
 
     def __init__(
         self,
         app: Host,
+        live: LiveScene,
         write: NoteWriter,
-        recorder: Recorder | None = None,
         reel: RecordingReader | None = None,
     ) -> None:
-        """Live, unless there is a recording to be replayed instead.
+        """The present is shown, unless there is a recording to be replayed instead.
 
         Args:
             app: whose screens these are.
+            live: what is live; its recorder writes what can be played back.
             write: writes notes about a recording, in a thread.
-            recorder: what writes the live feed; None where nothing does.
             reel: a recording; there is no live feed then.
         """
-        self.recorder = recorder
         self.replay = reel is not None
         """True where a recording is shown and nothing is live."""
         self.past = self.replay
@@ -70,33 +69,15 @@ class Playback:
         self.first_ms = 0
         self.last_ms = 0
         self._app = app
+        self._live = live
         self._write = write
-        self.clock = app.store.now_s
-        """The live feed's, in seconds."""
-        self._reel = reel
-        self._reel_free = asyncio.Lock()
-        self._live = Scene()
-        self._live_lock = threading.Lock()
+        self._recording = OpenRecording(live.recorder, reel)
         self._aim_ms: int | None = None
         """Where the screens are on their way to; None where they have arrived."""
         self._ticker: Timer | None = None
         self._ticked_s = 0.0
 
-    # The live feed
-
-    @property
-    def live(self) -> Scene:
-        """What the live feed has told, whatever is shown."""
-        with self._live_lock:
-            return self._live
-
-    def tell(self, message: Message) -> None:
-        """Take a message of the live feed: keep, record and post it. From any thread."""
-        with self._live_lock:
-            self._live = self._live.after(message, self.clock())
-            if self.recorder is not None:
-                self.recorder.take(message)
-        self._app.post_message(message)
+    # What is said of it
 
     @property
     def name(self) -> str:
@@ -116,6 +97,17 @@ class Playback:
         """Why something is not known at the moment that is shown; empty while that is live."""
         return NOT_RECORDED if self.past else ""
 
+    def ago_s(self) -> float:
+        """How far the moment that is shown lies back, by the clock of the live feed."""
+        return max(self._present_ms() - self.position_ms, 0) / 1000
+
+    @property
+    def wall_ms(self) -> int:
+        """What the clock on the wall said at the moment that is shown."""
+        return self._recording.wall_ms(self.position_ms)
+
+    # As a feed
+
     async def ask(self, question: Callable[[BackendClient], T]) -> T:
         """Refuse: nobody can be asked in the past.
 
@@ -124,31 +116,13 @@ class Playback:
         """
         raise Conflict(self.refusal() or NO_RECORDING, advice="Nothing was sent.")
 
-    # As a feed
+    async def change(self, asked: ActionTaken, send: Callable[[BackendClient], T]) -> T:
+        """Refuse, likewise.
 
-    @property
-    def address(self) -> str:
-        """What the head of the screen calls it."""
-        return self._app.address
-
-    def start(self) -> None:
-        """Begin: with the backend and its recorder, or with the recording's first moment."""
-        if self.replay:
-            self._start(self._open())
-            return
-        if self.recorder is not None:
-            self.recorder.failed = self._recording_stopped
-            self.recorder.start()
-        self._app.live.start()
-
-    def stop(self) -> None:
-        """Hold still."""
-        self._hold()
-
-    def _recording_stopped(self, reason: str) -> None:
-        # The event loop may have been closed meanwhile.
-        with suppress(RuntimeError):
-            self._app.post_message(RecordingStopped(reason))
+        Raises:
+            Conflict: always.
+        """
+        return await self.ask(send)
 
     # What keys do
 
@@ -165,26 +139,26 @@ class Playback:
         """So much on, or back."""
         if self.past:
             self._seek(self._aimed_ms + seconds * 1000)
-        elif seconds < 0:
+        elif self._is_back(seconds):
             self._start(self._go_back(seconds))
-        else:
-            self._app.say("This is the present.")
 
     def edge(self, direction: int) -> None:
         """To the beginning (-1) or the end (1) of what was recorded."""
         if self.past:
             self._seek(self.first_ms if direction < 0 else self.last_ms)
-        elif direction < 0:
+        elif self._is_back(direction):
             self._start(self._go_back(-(10**9)))
-        else:
-            self._app.say("This is the present.")
 
     def jump(self, kind: str, direction: int) -> None:
         """To the next (1) or the last (-1) `incident`, or `change` of any kind."""
-        if self.past or direction < 0:
+        if self.past or self._is_back(direction):
             self._start(self._jump(kind, direction))
-        else:
+
+    def _is_back(self, direction: int) -> bool:
+        """Whether there is anything in that direction of the present; says so if not."""
+        if direction >= 0:
             self._app.say("This is the present.")
+        return direction < 0
 
     def play(self) -> None:
         """Let time go on from here, or hold it."""
@@ -192,7 +166,7 @@ class Playback:
             self._app.say(f"Live plays by itself; {key_of('time(-10)')} goes back.")
             return
         self.playing = not self.playing
-        self._ticked_s = self.clock()
+        self._ticked_s = self._live.now_s()
         if self._ticker is None:
             self._ticker = self._app.set_interval(TICK_S, self.tick)
         self._ticker.resume() if self.playing else self._ticker.pause()
@@ -207,18 +181,30 @@ class Playback:
         """Write a hand-over note and a timeline, up to the moment that is shown."""
         self._start(self._write_note())
 
+    # Beginning and end
+
+    def begin_replay(self) -> None:
+        """Show the first moment of the recording that is replayed."""
+        self._start(self._begin_replay())
+
     def leave(self) -> None:
         """Show what is live."""
         self._hold()
         self.past, self._aim_ms = False, None
-        self._app.store.now_s = self.clock
-        self._start(self._close_reel())
-        self._app.show_scene(self.live)
+        self._start(self._recording.close(wanted=lambda: self.past))
+        self._app.show_scene(self._live.scene, self._live.now_s)
         self._app.say("Live again.", "good")
+
+    async def close(self) -> None:
+        """Let go of files."""
+        self._hold()
+        await self._recording.close(wanted=lambda: False)
+
+    # Moving
 
     def tick(self) -> None:
         """Move on by the time that went by, while it plays."""
-        now_s = self.clock()
+        now_s = self._live.now_s()
         passed_s, self._ticked_s = now_s - self._ticked_s, now_s
         if not (self.playing and self.past):
             return
@@ -229,22 +215,14 @@ class Playback:
         elif passed_s > 0:
             self._seek(self._aimed_ms + round(passed_s * self.speed * 1000))
 
-    def ago_s(self) -> float:
-        """How far the moment that is shown lies back, by the clock of the live feed."""
-        if self.recorder is None:
-            return 0.0
-        return max(self.recorder.time_ms(self.clock()) - self.position_ms, 0) / 1000
-
-    @property
-    def wall_ms(self) -> int:
-        """What the clock on the wall said at the moment that is shown."""
-        return self._reel.wall_ms(self.position_ms) if self._reel is not None else self.position_ms
-
-    # Moving
-
     @property
     def _aimed_ms(self) -> int:
         return self.position_ms if self._aim_ms is None else self._aim_ms
+
+    def _present_ms(self) -> int:
+        """The present as records have it; 0 where nothing is recorded."""
+        recorder = self._live.recorder
+        return 0 if recorder is None else recorder.time_ms(self._live.now_s())
 
     def _hold(self) -> None:
         self.playing = False
@@ -252,7 +230,7 @@ class Playback:
             self._ticker.pause()
 
     def _start(self, flow: Coroutine[Any, Any, None]) -> None:
-        self._app.run_worker(self._said(flow), group="travel")
+        self._app.run_worker(self._said(flow), group="playback")
 
     async def _said(self, flow: Coroutine[Any, Any, None]) -> None:
         """A recording that cannot be read is said, and ends nothing."""
@@ -261,55 +239,51 @@ class Playback:
         except KshuntError as error:
             self._app.say(str(error), "bad")
 
-    async def _open(self) -> None:
+    async def _begin_replay(self) -> None:
         await self._measure()
-        assert self._reel is not None
-        for text in self._reel.trouble:
+        for text in await self._recording.read(lambda reel: reel.trouble):
             self._app.say(text, "warn")
         await self._arrive(self.first_ms)
 
     async def _go_back(self, seconds: int) -> None:
         """From live to some moment before it."""
         await self._enter()
-        if self.past and self.recorder is not None:
-            self._seek(self.recorder.time_ms(self.clock()) + seconds * 1000)
+        if self.past:
+            self._seek(self._present_ms() + seconds * 1000)
 
     async def _enter(self) -> None:
         """Leave the present, if there is a past."""
-        app, recorder = self._app, self.recorder
+        app = self._app
         if self.past:
             return
         if app.changing:
             app.say("A change is under way; time stands still once it is answered.", "warn")
             return
-        if recorder is None or not recorder.paths:
-            app.say(recorder.stopped if recorder and recorder.stopped else NO_RECORDING, "warn")
+        if not self._recording.exists:
+            recorder = self._live.recorder
+            app.say((recorder.stopped if recorder else "") or NO_RECORDING, "warn")
             return
-        async with self._reel_free:
-            await self._open_once(recorder)
+        await self._recording.open()
+        self.past = True
         self.speed = SPEEDS[0]
         await self._measure()
         await self._arrive(self.last_ms)
 
-    async def _open_once(self, recorder: Recorder) -> None:
-        """Open the recording, unless another key led here while this one waited."""
-        if not self.past:
-            self._reel, self.past = await _open_or_close(recorder), True
-
     async def _measure(self) -> None:
         """Learn how far the recording reaches by this time."""
-        self.first_ms, self.last_ms = await self._read(lambda reel: (reel.first_ms, reel.last_ms))
+        self.first_ms, self.last_ms = await self._recording.read(
+            lambda reel: (reel.first_ms, reel.last_ms)
+        )
 
     def _seek(self, time_ms: int) -> None:
         """Go to a moment; of many wishes, the newest counts."""
-        if not self.replay and self.recorder is not None:
-            self.last_ms = max(self.last_ms, self.recorder.time_ms(self.clock()))
+        self.last_ms = max(self.last_ms, self._present_ms())
         wanted = min(max(time_ms, self.first_ms), self.last_ms)
         on_its_way, self._aim_ms = self._aim_ms is not None, wanted
         if not on_its_way:
-            self._start(self._travel())
+            self._start(self._reach_aim())
 
-    async def _travel(self) -> None:
+    async def _reach_aim(self) -> None:
         try:
             while self.past and self._aim_ms is not None:
                 wanted = self._aim_ms
@@ -320,14 +294,10 @@ class Playback:
             self._aim_ms = None
 
     async def _arrive(self, time_ms: int) -> None:
-        scene = await self._read(lambda reel: reel.scene_at(time_ms))
+        scene = await self._recording.read(lambda reel: reel.scene_at(time_ms))
         if self.past:
             self.position_ms = time_ms
-            self._app.store.now_s = self._now_s
-            self._app.show_scene(scene)
-
-    def _now_s(self) -> float:
-        return self.position_ms / 1000
+            self._app.show_scene(scene, lambda: self.position_ms / 1000)
 
     async def _jump(self, kind: str, direction: int) -> None:
         from kshunt.tui.recorder.recording_file import CHANGED, INCIDENT
@@ -337,7 +307,7 @@ class Playback:
         if not self.past:
             return
         here = self._aimed_ms
-        stops = await self._read(lambda reel: reel.stops_beside(here, direction, flag))
+        stops = await self._recording.read(lambda reel: reel.stops_beside(here, direction, flag))
         if not stops:
             self._app.say("There is none " + ("after" if direction > 0 else "before") + " this.")
             return
@@ -348,81 +318,15 @@ class Playback:
         self._app.say(" ".join(stop.mark.text for stop in stops), tone)
 
     async def _write_note(self) -> None:
-        app, recorder = self._app, self.recorder
+        app, here = self._app, self._aimed_ms if self.past else None
         if app.downloads is not None:
             app.say("A dashboard in a browser writes no files.", "warn")
             return
-        if self._reel is None and (recorder is None or not recorder.paths):
+        if not self._recording.exists:
             app.say(NO_RECORDING, "warn")
             return
         app.say("Writing; this may take a moment.")
-        if self.past:
-            here = self._aimed_ms
-            paths = await self._read(lambda reel: _noted(reel, here, self._write))
-        else:
-            assert recorder is not None
-            paths = await asyncio.to_thread(_noted_live, recorder, self._write)
+        paths = await self._recording.read_once(
+            lambda reel: self._write(reel, reel.last_ms if here is None else here, Path.cwd())
+        )
         app.say(f"Written: {' and '.join(path.name for path in paths)}", "good")
-
-    async def _read(self, look: Callable[[RecordingReader], T]) -> T:
-        """Look into the recording in a thread, one look at a time."""
-        async with self._reel_free:
-            reel = self._reel
-            if reel is None:
-                raise Conflict("The past was left meanwhile.")
-            return await asyncio.to_thread(_looked, reel, self.recorder, look)
-
-    async def _close_reel(self) -> None:
-        async with self._reel_free:
-            if self._reel is not None and not self.past:
-                reel, self._reel = self._reel, None
-                await asyncio.to_thread(reel.close)
-
-    async def close(self) -> None:
-        """Let go of files and of the recorder's thread."""
-        self._hold()
-        if self.recorder is not None:
-            await asyncio.to_thread(self.recorder.stop)
-        async with self._reel_free:
-            if self._reel is not None:
-                self._reel.close()
-
-
-TOGGLE: Final = "time_toggle"
-
-
-async def _open_or_close(recorder: Recorder) -> RecordingReader:
-    """Open the recording; who is cancelled meanwhile leaves no file open."""
-    opening = asyncio.ensure_future(asyncio.to_thread(_opened, recorder))
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        (await opening).close()
-        raise
-
-
-def _opened(recorder: Recorder) -> RecordingReader:
-    from kshunt.tui.recorder.reader import RecordingReader
-
-    recorder.flush(FLUSH_S)
-    return RecordingReader(recorder.paths)
-
-
-def _noted(reel: RecordingReader, time_ms: int, write: NoteWriter) -> Sequence[Path]:
-    return write(reel, time_ms, Path.cwd())
-
-
-def _noted_live(recorder: Recorder, write: NoteWriter) -> Sequence[Path]:
-    reel = _opened(recorder)
-    try:
-        return _noted(reel, reel.last_ms, write)
-    finally:
-        reel.close()
-
-
-def _looked(
-    reel: RecordingReader, recorder: Recorder | None, look: Callable[[RecordingReader], T]
-) -> T:
-    if recorder is not None:
-        reel.follow(recorder.paths)
-    return look(reel)

@@ -13,9 +13,10 @@ from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Presence
 from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions.view_names import TITLES
-from kshunt.tui.data.operator_identity import who_am_i
 from kshunt.tui.facts.drift_words import readable
+from kshunt.tui.feed.polled_facts import PRESENCE
 from kshunt.tui.text.formatting import duration_text, printable
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ STATES: Final = {
 
 def my_name(store: Store) -> str:
     """What the backend calls whoever sits here."""
-    return (store.presence.you if store.presence is not None else "") or who_am_i()
+    presence = store.scene.answer(PRESENCE)
+    return (presence.you if presence is not None else "") or who_am_i()
 
 
 # Who is here

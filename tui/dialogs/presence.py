@@ -18,6 +18,7 @@ from kshunt.tui.dialogs.dialog import (
     fact_lines,
     replace_children,
 )
+from kshunt.tui.feed.polled_facts import PRESENCE
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -52,7 +53,7 @@ class PresenceScreen(Dialog[None]):
 
     async def _show(self) -> None:
         store, box = self._kshunt.store, self.query_one("#details")
-        facts = presence_facts(store.presence)
+        facts = presence_facts(store.scene.answer(PRESENCE))
         if facts == self._shown:
             return
         nobody = [Lines("The backend has not said who is here.")]

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.tui.data.team import STATES, proposal_lines
 from kshunt.tui.dialogs.dialog import Dialog, Lines, remove_children
+from kshunt.tui.feed.polled_facts import PROPOSALS
 from kshunt.tui.text.formatting import printable
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class ProposalsScreen(Dialog[ProposalAction | None]):
     @property
     def listed(self) -> tuple[ShownProposal, ...]:
         """Those that wait first, and then the newest; the chosen one stays, whatever comes."""
-        found = sorted(self._kshunt.store.proposals, key=lambda one: not one.waiting)
+        found = sorted(self._kshunt.store.scene.answer(PROPOSALS), key=lambda one: not one.waiting)
         most = max(SHOWN_MOST, sum(one.waiting for one in found))
         return (*found[:most], *(one for one in found[most:] if one.id == self._chosen))
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from kshunt.tui.text.formatting import Glyphs, rate_text
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OrphanOrigin,
+    SettingValue,
+    ShownDrift,
+    ShownOrphan,
+)
+from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, rate_text
 
 SETTINGS: Final = {
     "leader.replication.throttled.rate": "leader rate",
@@ -17,6 +23,18 @@ SETTINGS: Final = {
     "follower.replication.throttled.replicas": "follower list",
 }
 """Kafka's config names as the columns call them."""
+
+ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
+    OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was told to leave it",
+    OrphanOrigin.ENDED_MOVE: (
+        "left by a move that has ended, as Kafka's own tool does until --verify"
+    ),
+    OrphanOrigin.CANCELLED_MOVE: "left by a move that was cancelled",
+    OrphanOrigin.UNLISTED_RATE: "a rate on a broker that no list names: it has no effect",
+    OrphanOrigin.NO_SUCH_PARTITION: "names a partition that does not exist",
+    OrphanOrigin.UNKNOWN: "unknown; perhaps an operator's own",
+}
+"""Where an orphan is likely to be from."""
 
 _RATE: Final = re.compile(r"\b(\d+) B/s")
 
@@ -34,25 +52,38 @@ def setting_words(one: ShownDrift | ShownOrphan) -> str:
     return f"{SETTINGS.get(one.setting, one.setting)} of {whose}"
 
 
+def value_words(value: SettingValue | None) -> str:
+    """`25.0 MB/s`, a list of replicas, or `none`; `?` where it is not known."""
+    if value is None:
+        return UNKNOWN_TEXT
+    if value.replicas is None:
+        return rate_text(value.rate_bytes_per_s)
+    return value.replicas or "none"
+
+
 def drift_words(drift: ShownDrift) -> str:
     """What somebody else did: both rates, or what is new about a list."""
     if drift.broker is not None:
-        wanted, found = readable(drift.wanted), readable(drift.found)
+        wanted, found = value_words(drift.wanted_value), value_words(drift.found_value)
         return f"{setting_words(drift)}: wanted {wanted}, found {found}"
-    return readable(drift.text) or f"{setting_words(drift)} was {drift.kind}"
+    words = f"{setting_words(drift)} was {drift.kind}"
+    if not drift.changed_replicas:
+        return words
+    verb = "also lists" if drift.kind is DriftKind.WIDENED else "lacks"
+    return f"{words}: it {verb} {drift.changed_replicas}"
 
 
 def change_words(drift: ShownDrift, glyphs: Glyphs) -> str:
     """What it should be and what it is: `25.0 MB/s → none`."""
-    return f"{readable(drift.wanted)} {glyphs.arrow} {readable(drift.found)}"
+    return f"{value_words(drift.wanted_value)} {glyphs.arrow} {value_words(drift.found_value)}"
 
 
 def orphan_words(orphan: ShownOrphan) -> str:
     """What it is and where it is likely to be from; a list, which may be long, comes last."""
-    what, value = setting_words(orphan), readable(orphan.value)
+    what, value = setting_words(orphan), value_words(orphan.present_value)
     if orphan.broker is not None:
-        return f"{what} is {value}, {orphan.origin}"
-    return f"{what}, {orphan.origin}: {value}"
+        return f"{what} is {value}, {ORIGINS[orphan.origin]}"
+    return f"{what}, {ORIGINS[orphan.origin]}: {value}"
 
 
 def owner_words(operations: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_REPLICAS,
     Throttles,
 )
+from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def foreign_throttles_left(
     held = {
         (cell.setting, cell.topic if cell.broker is None else cell.broker)
         for cell in owned
-        if any(share.state != "left" for share in cell.shares)
+        if any(share.state is not ShareState.LEFT for share in cell.shares)
     }
     return Left(ids, sum(1 for cell in _set_cells(throttles) if cell not in held))
 

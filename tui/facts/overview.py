@@ -147,7 +147,7 @@ class HomeBuilder:
 
     def __init__(self) -> None:
         self._history = TransferHistory()
-        self._batch = FinishedMoves()
+        self._finished = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
         self._cluster_id = ""
@@ -158,11 +158,11 @@ class HomeBuilder:
         self._history.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
-            self._batch = FinishedMoves()
+            self._finished = FinishedMoves()
         of = (snapshot.cluster_id, snapshot.version, snapshot.taken_ms, job.operations)
         if self._of != of:
             self._of = of
-            health, total = health_of(facts), total_of(facts, job.operations, self._batch)
+            health, total = health_of(facts), total_of(facts, job.operations, self._finished)
             held = all_held(facts, job.operations)
             self._home = replace(self._home, total=total, health=health, held=held)
         self._home = replace(
@@ -219,7 +219,7 @@ def forecast_of(facts: Facts, job: Job) -> Forecast | None:
 
 
 def total_of(
-    facts: Facts, operations: Sequence[Operation], batch: FinishedMoves | None = None
+    facts: Facts, operations: Sequence[Operation], finished: FinishedMoves | None = None
 ) -> Total:
     """What was copied by the moves that run and what is left.
 
@@ -231,7 +231,7 @@ def total_of(
     for one in running:
         counted |= copied_rows(facts, one)
     arriving = bool(facts.arriving.any())
-    done = (batch or FinishedMoves()).take(facts, counted, lives=arriving or bool(running))
+    done = (finished or FinishedMoves()).take(facts, counted, lives=arriving or bool(running))
     if not arriving:
         return Total()
     left, left_unknown = known_sum(facts.rows.lag_bytes[facts.arriving])

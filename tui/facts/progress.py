@@ -87,7 +87,7 @@ def originals(operation: Operation) -> Mapping[TopicPartition, tuple[int, ...]]:
 
 @lru_cache(PLANS_KEPT)
 def _originals(key: _ById) -> dict[TopicPartition, tuple[int, ...]]:
-    plan = key.operation.details.get("rollback_plan") or {}
+    plan = key.operation.details.rollback_plan or {}
     return {
         TopicPartition(entry["topic"], entry["partition"]): tuple(entry["replicas"])
         for entry in plan.get("partitions", ())
@@ -218,7 +218,7 @@ def throttled(facts: Facts) -> bool:
 
 def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     """How far an operation is; None where it has ended, or moves nothing."""
-    if operation.state.ended or not operation.partitions or "shrink" in operation.details:
+    if operation.state.ended or not operation.partitions or operation.details.shrink is not None:
         return None
     plan = _plan(_ById(operation))
     places = places_of(facts, plan)

@@ -37,18 +37,6 @@ GROUPS_LEAST: Final = 3
 _TONES: Final[Mapping[str, str]] = {"done": "dim", "now": "strong", "ahead": "", "failed": "bad"}
 
 
-def shrink_progress_of(operation: Operation) -> ShrinkProgress | None:
-    """How a shrink stands; None for any other operation, or where nothing can be made of it."""
-    found = operation.details.get("shrink")
-    if found is None:
-        return None
-    try:
-        return ShrinkProgress.from_json(found)
-    except (TypeError, ValueError, KeyError):
-        # An older or newer backend says it in other words.
-        return None
-
-
 def phase_now(progress: ShrinkProgress) -> PhaseShown | None:
     """The phase that it is in."""
     return next((one for one in progress.phases if one.phase is progress.phase), None)
@@ -269,7 +257,7 @@ def group_words(group: GroupShown, progress: ShrinkProgress) -> tuple[str, str]:
 
 def waits_for_name(operation: Operation) -> bool:
     """True while the name of its topic would let a shrink go on."""
-    progress = shrink_progress_of(operation)
+    progress = operation.details.shrink
     return progress is not None and progress.needs == "confirm" and "confirm" in operation.actions
 
 

@@ -20,12 +20,14 @@ from textual.message import Message
 
 from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
 from kshunt.tui.feed.messages import (
+    ActionTaken,
     AlertArrived,
     Connected,
     Disconnected,
     OperationsArrived,
     SnapshotArrived,
 )
+from kshunt.tui.feed.told_change import told_change
 
 if TYPE_CHECKING:
     import httpx
@@ -123,12 +125,22 @@ class Link:
         """
         return await _asked(lambda: question(self._connection()), "kshunt-ask")
 
+    async def change(self, asked: ActionTaken, send: Callable[[BackendClient], T]) -> T:
+        """Send a change, or look at one beforehand; both `asked` and the answer are told.
+
+        They are told from the thread that sends, so that a caller may be gone by then.
+
+        Raises:
+            KshuntError: the backend refused, or does not answer.
+        """
+        return await self.ask(told_change(self._post, asked, send))
+
     def _connection(self) -> BackendClient:
-        from kshunt.tui.feed.recording_client import RecordingClient
+        from kshunt.backend.api.client.backend_client import BackendClient
 
         with self._client_lock:
             if self._client is None:
-                self._client = RecordingClient(self.address, self._post)
+                self._client = BackendClient(self.address)
             return self._client
 
     # Facts in

@@ -1,4 +1,4 @@
-"""What the dashboard learns, and from where: the messages of a feed, and the sum of them.
+"""What the dashboard learns, and from where: the messages of a feed.
 
 Facts reach the app by these messages only, so that what recorded them can play them back.
 """
@@ -6,8 +6,8 @@ Facts reach the app by these messages only, so that what recorded them can play 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from textual.message import Message
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 T = TypeVar("T")
-AUDITS_KEPT: Final = 32
 
 
 class ConnectionState(enum.Enum):
@@ -44,20 +43,17 @@ CONNECTING: Final = Connection()
 
 
 class Feed(Protocol):
-    """Where facts come from, and where questions go."""
-
-    @property
-    def address(self) -> str:
-        """What the head of the screen calls it."""
-
-    def start(self) -> None:
-        """Begin to post messages; returns at once."""
-
-    def stop(self) -> None:
-        """Post nothing more; may block for a moment."""
+    """Where questions and changes go: a backend, or a refusal while the past is shown."""
 
     async def ask(self, question: Callable[[BackendClient], T]) -> T:
         """Put a question.
+
+        Raises:
+            KshuntError: it was refused, or there is nobody who could answer.
+        """
+
+    async def change(self, asked: ActionTaken, send: Callable[[BackendClient], T]) -> T:
+        """Send a change, or look at one beforehand; both `asked` and the answer are told.
 
         Raises:
             KshuntError: it was refused, or there is nobody who could answer.
@@ -117,7 +113,7 @@ class AlertArrived(Message):
 
 
 class AnswerArrived(Message):
-    """The answer to one of the periodic questions (`kshunt.tui.data.questions`)."""
+    """The backend answered a polled fact, named as in `kshunt.tui.feed.polled_facts`."""
 
     def __init__(self, about: str, answer: Any) -> None:
         super().__init__()
@@ -126,7 +122,7 @@ class AnswerArrived(Message):
 
 
 class AnswerFailed(Message):
-    """One of the periodic questions was refused."""
+    """A polled fact could not be read."""
 
     def __init__(self, about: str, reason: str) -> None:
         super().__init__()
@@ -162,62 +158,3 @@ class RecordingStopped(Message):
     def __init__(self, reason: str) -> None:
         super().__init__()
         self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """Everything that a feed has told so far: what the screens are made of."""
-
-    snapshot: Snapshot | None = None
-    received_s: float = 0.0
-    """When the snapshot came, by the clock of the feed."""
-    info: ClusterInfo | None = None
-    connection: Connection = CONNECTING
-    operations: tuple[Operation, ...] = ()
-    answers: Mapping[str, Any] = field(default_factory=dict)
-    """By what the question is about."""
-    unanswered: Mapping[str, str] = field(default_factory=dict)
-    audits: Mapping[str, tuple[AuditLine, ...]] = field(default_factory=dict)
-
-    @property
-    def running(self) -> bool:
-        """True while an operation has not ended."""
-        return any(not operation.state.ended for operation in self.operations)
-
-    def after(self, message: Message, now_s: float) -> Scene:
-        """The scene once `message` has come; other messages change nothing."""
-        match message:
-            case SnapshotArrived():
-                return self._after_snapshot(message.snapshot, now_s)
-            case OperationsArrived():
-                return replace(self, operations=message.operations)
-            case Connected():
-                live = Connection(ConnectionState.LIVE)
-                return replace(self, info=message.info, connection=live)
-            case Disconnected():
-                return replace(self, connection=Connection(ConnectionState.LOST, message.reason))
-            case AnswerArrived():
-                known = {k: v for k, v in self.unanswered.items() if k != message.about}
-                answers = {**self.answers, message.about: message.answer}
-                return replace(self, answers=answers, unanswered=known)
-            case AnswerFailed():
-                failed = {**self.unanswered, message.about: message.reason}
-                return replace(self, unanswered=failed)
-            case AuditArrived():
-                return replace(self, audits=_with_audit(self.audits, message))
-            case _:
-                return self
-
-    def _after_snapshot(self, snapshot: Snapshot, now_s: float) -> Scene:
-        other = self.snapshot is not None and self.snapshot.cluster_id != snapshot.cluster_id
-        # Another cluster's operations have ids of their own.
-        audits = {} if other else self.audits
-        return replace(self, snapshot=snapshot, received_s=now_s, audits=audits)
-
-
-def _with_audit(
-    audits: Mapping[str, tuple[AuditLine, ...]], message: AuditArrived
-) -> dict[str, tuple[AuditLine, ...]]:
-    kept = {id: lines for id, lines in audits.items() if id != message.operation_id}
-    kept[message.operation_id] = message.lines
-    return dict(list(kept.items())[-AUDITS_KEPT:])

@@ -70,9 +70,9 @@ def rounded_text(seconds: float) -> str:
 class TimeBar(Widget):
     """Shown only while the past is."""
 
-    def __init__(self, travel: Playback, *, glyphs: Glyphs) -> None:
+    def __init__(self, playback: Playback, *, glyphs: Glyphs) -> None:
         super().__init__()
-        self._travel = travel
+        self._playback = playback
         self._glyphs = glyphs
         self._said: object = None
 
@@ -87,7 +87,7 @@ class TimeBar(Widget):
 
     def update_bar(self) -> None:
         """Repaint if what is said has changed."""
-        past = self._travel.past
+        past = self._playback.past
         self.set_class(past, "-shown")
         said = self._text() if past else ""
         if said != self._said:
@@ -99,15 +99,15 @@ class TimeBar(Widget):
         return Text(self._text(), no_wrap=True, end="")
 
     def _text(self) -> str:
-        travel = self._travel
+        playback = self._playback
         moment = TimeBarState(
-            travel.replay,
-            travel.wall_ms,
-            travel.ago_s(),
-            travel.position_ms,
-            travel.first_ms,
-            travel.last_ms,
-            travel.playing,
-            travel.speed,
+            playback.replay,
+            playback.wall_ms,
+            playback.ago_s(),
+            playback.position_ms,
+            playback.first_ms,
+            playback.last_ms,
+            playback.playing,
+            playback.speed,
         )
         return bar_text(moment, max(self.size.width, 1), self._glyphs)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
-from kshunt.tui.data.questions import OWNED, put_answers
 from kshunt.tui.data.store import Store
-from kshunt.tui.feed.messages import ActionTaken, Scene
+from kshunt.tui.feed.messages import ActionTaken
+from kshunt.tui.feed.polled_facts import DRIFT, OWNED
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.handover.text_plot import text_plot
 from kshunt.tui.recorder.event_markers import INCIDENT, action_words
 from kshunt.tui.recorder.reader import Stop
@@ -31,7 +32,7 @@ _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedFacts:
     """What a note is made of."""
 
     scene: Scene
@@ -47,65 +48,60 @@ class Told:
     """What of the recording could not be read."""
 
 
-def handover(told: Told) -> str:
+def handover(facts: RecordedFacts) -> str:
     """What runs, how far, what is wrong, what was done, what to watch."""
-    scene, snapshot = told.scene, told.scene.snapshot
-    lines = [f"# Hand-over of {_cluster(scene)}", "", f"As of {_time(told.at_ms)}.", ""]
+    scene, snapshot = facts.scene, facts.scene.snapshot
+    lines = [f"# Hand-over of {_cluster(scene)}", "", f"As of {_time(facts.at_ms)}.", ""]
     if snapshot is None:
         return "\n".join([*lines, "Nothing was known of the cluster by then.", ""])
-    store = _store(told)
+    store = _store(facts)
     assert store.summary is not None
     lines += [_progress(store.summary), ""]
-    lines += ["## What runs", "", *_running(scene.operations, told.at_ms), ""]
+    lines += ["## What runs", "", *_running(scene.operations, facts.at_ms), ""]
     lines += ["## What is wrong", ""]
     lines += [f"- {_md(str(item))}" for item in attention(store)] or [
         "Nothing, as far as is known."
     ]
     lines += ["", "## Throttles", "", *_throttles(scene, snapshot), ""]
-    lines += [f"## Done in the last {HOURS} hours", "", *_done(told), ""]
-    lines += ["## What to watch, and next steps", "", *_next_steps(store, told.at_ms), ""]
-    return "\n".join([*lines, *_source(told)])
+    lines += [f"## Done in the last {HOURS} hours", "", *_done(facts), ""]
+    lines += ["## What to watch, and next steps", "", *_next_steps(store, facts.at_ms), ""]
+    return "\n".join([*lines, *_source(facts)])
 
 
-def timeline(told: Told) -> str:
+def timeline(facts: RecordedFacts) -> str:
     """Every change, incident and action with its time, and how the moves went."""
-    incidents = [stop for stop in told.stops if stop.mark.kind == INCIDENT]
-    took = duration_text((told.at_ms - told.began_ms) / 1000)
+    incidents = [stop for stop in facts.stops if stop.mark.kind == INCIDENT]
+    took = duration_text((facts.at_ms - facts.began_ms) / 1000)
     lines = [
-        f"# Timeline of {_cluster(told.scene)}",
+        f"# Timeline of {_cluster(facts.scene)}",
         "",
-        f"From {_time(told.began_ms)} to {_time(told.at_ms)}, {took}: "
+        f"From {_time(facts.began_ms)} to {_time(facts.at_ms)}, {took}: "
         f"{plural(len(incidents), 'incident')}, "
-        f"{plural(len(told.stops) - len(incidents), 'change')}.",
+        f"{plural(len(facts.stops) - len(incidents), 'change')}.",
         "",
         "## Operations",
         "",
-        *_operations(told.scene.operations, told.at_ms),
+        *_operations(facts.scene.operations, facts.at_ms),
         "",
-        *_plots(told.points),
+        *_plots(facts.points),
         "## What happened",
         "",
         "| UTC | After | What | |",
         "|---|---|---|---|",
-        *_happened(told),
+        *_happened(facts),
         "",
     ]
-    return "\n".join([*lines, *_source(told)])
+    return "\n".join([*lines, *_source(facts)])
 
 
-def _store(told: Told) -> Store:
+def _store(facts: RecordedFacts) -> Store:
     """The scene as the screens would have it: their words are used."""
     from kshunt.tui.facts.snapshot_facts import Facts
 
-    scene = told.scene
+    scene = facts.scene
     assert scene.snapshot is not None
-    store = Store(lambda: scene.received_s)
-    store.take_snapshot(scene.snapshot)
-    store.info, store.connection, store.operations = scene.info, scene.connection, scene.operations
-    put_answers(store, scene)
-    store.facts = Facts(scene.snapshot)
-    store.summary = store.facts.summary
-    return store
+    seen = Facts(scene.snapshot)
+    return Store(lambda: scene.received_s, scene, facts=seen, summary=seen.summary)
 
 
 def _cluster(scene: Scene) -> str:
@@ -184,21 +180,21 @@ def _entries(replicas: object) -> str:
 def _owners(scene: Scene) -> dict[tuple[str, str], str]:
     """By broker or topic: whose its throttles are, where the backend has said."""
     named: dict[tuple[str, str], dict[str, None]] = {}
-    for one in scene.answers.get(OWNED, ()):
+    for one in scene.answer(OWNED) or ():
         key = ("topic", str(one.topic)) if one.broker is None else ("broker", str(one.broker))
         shares = {f"{share.operation} of {share.who or '?'}": None for share in one.shares}
         named[key] = {**named.get(key, {}), **shares}
     return {key: f" (operation {', '.join(who)})" for key, who in named.items() if who}
 
 
-def _done(told: Told) -> list[str]:
-    since = told.at_ms - HOURS * 3_600_000
+def _done(facts: RecordedFacts) -> list[str]:
+    since = facts.at_ms - HOURS * 3_600_000
     lines = [
         f"- {_time(at_ms)} {_md(action_words(action))}"
-        for at_ms, action in told.actions
-        if since <= at_ms <= told.at_ms and action.stage in ("answered", "refused")
+        for at_ms, action in facts.actions
+        if since <= at_ms <= facts.at_ms and action.stage in ("answered", "refused")
     ]
-    ended = [one for one in told.scene.operations if (one.ended_ms or 0) >= since]
+    ended = [one for one in facts.scene.operations if (one.ended_ms or 0) >= since]
     for one in reversed(ended):
         how = f": {one.outcome}" if one.outcome else ""
         by = f" (asked by {one.who})" if one.who else ""
@@ -210,7 +206,7 @@ def _done(told: Told) -> list[str]:
 
 
 def _next_steps(store: Store, at_ms: int) -> list[str]:
-    summary, snapshot = store.summary, store.snapshot
+    summary, scene, snapshot = store.summary, store.scene, store.scene.snapshot
     assert summary is not None
     assert snapshot is not None
     steps = []
@@ -222,12 +218,12 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
         f"- {_md(f'{stuck.reason} {stuck.action}')}"
         for stuck in list(snapshot.explained.values())[:5]
     ]
-    for one in store.operations:
+    for one in scene.operations:
         if one.state is OperationState.PAUSED:
             steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")
-    if store.drift:
-        steps.append(f"- Settle {plural(len(store.drift), 'throttle')} that somebody else changed.")
-    if any(not one.state.ended for one in store.operations):
+    if drift := scene.answer(DRIFT):
+        steps.append(f"- Settle {plural(len(drift), 'throttle')} that somebody else changed.")
+    if scene.running:
         steps.append("- Watch that the throttles come off when the operations end.")
     return steps or ["- Nothing has to be done."]
 
@@ -264,17 +260,17 @@ def _plots(points: Sequence[HistoryPoint]) -> list[str]:
     ]
 
 
-def _happened(told: Told) -> list[str]:
+def _happened(facts: RecordedFacts) -> list[str]:
     return [
-        f"| {_time(stop.wall_ms)} | {duration_text(max(stop.wall_ms - told.began_ms, 0) / 1000)} "
+        f"| {_time(stop.wall_ms)} | {duration_text(max(stop.wall_ms - facts.began_ms, 0) / 1000)} "
         f"| {_md(stop.mark.text)} | {'**incident**' if stop.mark.kind == INCIDENT else ''} |"
-        for stop in told.stops
+        for stop in facts.stops
     ]
 
 
-def _source(told: Told) -> list[str]:
-    lines = [f"Written by kshunt from what one dashboard saw since {_time(told.began_ms)}."]
-    lines += [f"Not all of it could be read: {_md(text)}" for text in told.trouble]
+def _source(facts: RecordedFacts) -> list[str]:
+    lines = [f"Written by kshunt from what one dashboard saw since {_time(facts.began_ms)}."]
+    lines += [f"Not all of it could be read: {_md(text)}" for text in facts.trouble]
     return [*lines, ""]
 
 

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kshunt.tui.data.files import save_text
-from kshunt.tui.handover.notes import Told, handover, timeline
+from kshunt.tui.handover.notes import RecordedFacts, handover, timeline
 from kshunt.tui.recorder.reader import RecordingReader
 
 
-def told_until(reel: RecordingReader, time_ms: int) -> Told:
+def facts_until(reel: RecordingReader, time_ms: int) -> RecordedFacts:
     """What a recording tells up to a moment."""
     scene, at_ms = reel.scene_at(time_ms), reel.wall_ms(time_ms)
     backend_ms = scene.snapshot.taken_ms if scene.snapshot is not None else 0
-    return Told(
+    return RecordedFacts(
         scene=scene,
         at_ms=at_ms,
         stops=tuple(stop for stop in reel.stops() if stop.time_ms <= time_ms),
@@ -33,7 +33,7 @@ def write_handover(reel: RecordingReader, time_ms: int, path: Path) -> None:
     Raises:
         BadInput: there is such a file already, or the folder cannot be written to.
     """
-    save_text(handover(told_until(reel, time_ms)), path)
+    save_text(handover(facts_until(reel, time_ms)), path)
 
 
 def write_timeline(reel: RecordingReader, time_ms: int, path: Path) -> None:
@@ -42,7 +42,7 @@ def write_timeline(reel: RecordingReader, time_ms: int, path: Path) -> None:
     Raises:
         BadInput: there is such a file already, or the folder cannot be written to.
     """
-    save_text(timeline(told_until(reel, time_ms)), path)
+    save_text(timeline(facts_until(reel, time_ms)), path)
 
 
 def write_both(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Path]:
@@ -51,11 +51,11 @@ def write_both(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Pa
     Raises:
         BadInput: there are such files already, or the folder cannot be written to.
     """
-    told = told_until(reel, time_ms)
-    snapshot = told.scene.snapshot
+    facts = facts_until(reel, time_ms)
+    snapshot = facts.scene.snapshot
     cluster = re.sub(r"[^A-Za-z0-9_-]", "_", snapshot.cluster_id if snapshot is not None else "")
-    name = f"{cluster}-{datetime.fromtimestamp(told.at_ms / 1000, UTC):%Y%m%dT%H%M%SZ}.md"
+    name = f"{cluster}-{datetime.fromtimestamp(facts.at_ms / 1000, UTC):%Y%m%dT%H%M%SZ}.md"
     paths = [folder / f"kshunt-handover-{name}", folder / f"kshunt-timeline-{name}"]
-    for path, text in zip(paths, (handover(told), timeline(told)), strict=True):
+    for path, text in zip(paths, (handover(facts), timeline(facts)), strict=True):
         save_text(text, path)
     return paths

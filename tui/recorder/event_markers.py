@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,12 +11,12 @@ from kshunt.tui.feed.messages import (
     AlertArrived,
     AnswerArrived,
     Connected,
-    ConnectionState,
     Disconnected,
     OperationsArrived,
-    Scene,
     SnapshotArrived,
 )
+from kshunt.tui.feed.polled_facts import DRIFT
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder.json_values import UnreadableValue
 from kshunt.tui.text.formatting import plural
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.backend.domain.throttles.owners import ShownDrift
 
 Kind = Literal["change", "incident"]
 CHANGE: Final = "change"
@@ -78,15 +79,16 @@ def marks(before: Scene, message: Message, was: MarkerCounts, now: MarkerCounts)
         case OperationsArrived():
             yield from _of_operations(before.operations, message.operations)
         case Connected():
-            if before.connection.state is ConnectionState.LOST:
+            if before.lost:
                 yield Mark(CHANGE, "The backend answers again.")
         case Disconnected():
-            if before.connection.state is not ConnectionState.LOST:
+            if not before.lost:
                 yield Mark(INCIDENT, f"Connection lost: {message.reason}")
         case AlertArrived():
             yield Mark(INCIDENT, message.text)
         case AnswerArrived():
-            yield from _of_answer(before.answers.get(message.about, ()), message.answer)
+            if message.about == DRIFT.name:
+                yield from _of_drift(before.answer(DRIFT), message.answer)
         case ActionTaken():
             if message.stage in ACTED:
                 yield Mark(CHANGE, action_words(message))
@@ -139,17 +141,13 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
         yield Mark(INCIDENT if operation.state.went_wrong else CHANGE, text)
 
 
-def _of_answer(before: Any, after: Any) -> Iterator[Mark]:
-    """Drift that is new; other answers are no events."""
-    from kshunt.backend.domain.throttles.owners import ShownDrift
+def _of_drift(before: Sequence[ShownDrift], after: Sequence[ShownDrift]) -> Iterator[Mark]:
+    """Drift that is new."""
+    from kshunt.tui.facts.drift_words import drift_words
 
-    if not isinstance(after, tuple):
-        return
-    known = {one.id for one in before if isinstance(one, ShownDrift)} if before else set()
+    known = {one.id for one in before}
     for one in after:
-        if isinstance(one, ShownDrift) and one.id not in known:
-            from kshunt.tui.facts.drift_words import drift_words
-
+        if one.id not in known:
             yield Mark(INCIDENT, f"Drift: {drift_words(one)}")
 
 
@@ -162,7 +160,7 @@ def read_marker(document: Mapping[str, Any]) -> Mark:
     """The opposite of `marker_json`.
 
     Raises:
-        UnreadableValue: it is none.
+        UnreadableValue: the document is not one of a mark.
     """
     try:
         kind: Kind = "incident" if document["kind"] == INCIDENT else "change"

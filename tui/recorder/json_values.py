@@ -6,9 +6,10 @@ Goals
 Constraints
     A file is not trusted: it can only name plain values of `kshunt.backend.domain`.
 Algorithm
-    A dataclass, a named tuple or an enumeration is written under its name, which no other of the
+    A dataclass, a `Struct` or an enumeration is written under its name, which no other of the
     domain has, so that modules may move. Fields that are not known are passed over when reading;
-    fields that are missing take their defaults. Earlier versions wrote the module before the name.
+    fields that are missing take their defaults. Earlier versions wrote the module before the name,
+    and texts where there are enumerations now.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from msgspec import Struct
 
 import kshunt.backend.domain
-from kshunt.backend.domain.untrusted.field_types import wrong_field
+from kshunt.backend.domain.operations.operation import OperationDetails, details_of_0_1
+from kshunt.backend.domain.untrusted.field_types import field_hints, wrong_field
+from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.errors import KshuntError
 
 JSON_BYTES_MAX: Final = 1 << 26
@@ -68,9 +73,9 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"f": str(value)}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        members = zip(value._fields, value, strict=True)
-        return {"o": _tag(type(value)), "v": {name: encode(one) for name, one in members}}
+    if isinstance(value, Struct):
+        members = {name: encode(getattr(value, name)) for name in value.__struct_fields__}
+        return {"o": _tag(type(value)), "v": members}
     if is_dataclass(value) and not isinstance(value, type):
         named = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
         return {"o": _tag(type(value)), "v": named}
@@ -129,14 +134,32 @@ def _decode_tagged(document: Mapping[str, Any]) -> Any:
             raise UnreadableValue(f"'{unknown}' is no kind of value")
 
 
-def _object(kind: type[Any], members: Mapping[str, Any]) -> Any:
+def _object(kind: Any, members: Mapping[str, Any]) -> Any:
     if is_dataclass(kind):
         known = {field.name for field in fields(kind) if field.init}
     else:
-        known = set(getattr(kind, "_fields", ()))
-    made = kind(**{name: decode(one) for name, one in members.items() if name in known})
+        known = set(getattr(kind, "__struct_fields__", ()))
+    hints = field_hints(kind)
+    made = kind(
+        **{
+            name: _as_declared(decode(one), hints.get(name))
+            for name, one in members.items()
+            if name in known
+        }
+    )
     check_fields(made)
     return made
+
+
+def _as_declared(value: Any, hint: Any) -> Any:
+    """A member; version 0.1 wrote a text for some enumerations, and a dict for details."""
+    kinds = (hint, *get_args(hint))
+    if type(value) is str and str not in kinds:
+        named = (one for one in kinds if isinstance(one, type) and issubclass(one, enum.Enum))
+        return next((one(value) for one in named), value)
+    if isinstance(value, Mapping) and OperationDetails in kinds:
+        return from_document(OperationDetails, details_of_0_1(value))
+    return value
 
 
 def check_fields(value: Any) -> None:
@@ -177,7 +200,7 @@ def values_by_name() -> Mapping[str, type[Any]]:
         for name, kind in vars(importlib.import_module(module.name)).items():
             if not isinstance(kind, type) or kind.__module__ != module.name:
                 continue
-            if not (is_dataclass(kind) or issubclass(kind, enum.Enum) or hasattr(kind, "_fields")):
+            if not (is_dataclass(kind) or issubclass(kind, enum.Enum) or issubclass(kind, Struct)):
                 continue
             if name in found:
                 raise ValueError(f"{name} is a value of {found[name].__module__} and {module.name}")

@@ -17,8 +17,8 @@ from kshunt.tui.feed.messages import (
     ConnectionState,
     Disconnected,
     OperationsArrived,
-    Scene,
 )
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder.json_values import (
     JSON_BYTES_MAX,
     UnreadableValue,
@@ -171,7 +171,7 @@ def parsed(payload: bytes) -> Json:
     """The JSON object of a record.
 
     Raises:
-        UnreadableValue: it is none.
+        UnreadableValue: the record is not a JSON object.
     """
     try:
         document = read_json(payload, bytes_max=JSON_BYTES_MAX)

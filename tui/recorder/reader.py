@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint
-from kshunt.tui.feed.messages import ActionTaken, Scene
+from kshunt.tui.feed.messages import ActionTaken
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.event_markers import Mark, read_marker
 from kshunt.tui.recorder.json_values import UnreadableValue

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kshunt.tui.feed.messages import ActionTaken, Scene, SnapshotArrived
+from kshunt.tui.feed.messages import ActionTaken, SnapshotArrived
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
 from kshunt.tui.recorder.message_json import encode_fact, encode_scene
@@ -122,14 +123,14 @@ class Recorder:
 
     def take(self, message: Message) -> None:
         """Record a message; from any thread, and at once."""
-        taken = _TimedMessage(message, self._now_s(), self._wall_s())
+        timed = _TimedMessage(message, self._now_s(), self._wall_s())
         with self._wake:
             if self._ending or self.stopped:
                 return
             full = sum(one.is_snapshot for one in self._waiting) >= WAITING_SNAPSHOTS
-            if full and taken.is_snapshot and self._waiting[-1].is_snapshot:
+            if full and timed.is_snapshot and self._waiting[-1].is_snapshot:
                 self._waiting.pop()
-            self._waiting.append(taken)
+            self._waiting.append(timed)
             self._wake.notify_all()
 
     def flush(self, timeout_s: float) -> bool:
@@ -151,17 +152,17 @@ class Recorder:
                 self._wake.wait_for(lambda: self._ending or self._waiting)
                 if not self._waiting:
                     break
-                taken = self._waiting.popleft()
+                timed = self._waiting.popleft()
                 self._busy = True
-            self._record_safely(taken)
+            self._record_safely(timed)
         self._close()
 
-    def _record_safely(self, taken: _TimedMessage) -> None:
+    def _record_safely(self, timed: _TimedMessage) -> None:
         """Nothing that cannot be written ends more than the recording."""
         if self.stopped:
             return
         try:
-            self._record(taken)
+            self._record(timed)
         except OSError as error:
             self._give_up(f"{error.strerror or error} ({error.filename or self._where()})")
         # The edge between what comes and a file: the dashboard goes on, whatever it was.
@@ -184,83 +185,83 @@ class Recorder:
             self._waiting.clear()
         self.failed(f"Recording has stopped: {reason}. The dashboard goes on.")
 
-    def _record(self, taken: _TimedMessage) -> None:
+    def _record(self, timed: _TimedMessage) -> None:
         if self._descriptor < 0:
-            self._early = [*self._early[1 - EARLY_MOST :], taken]
-            if not taken.is_snapshot:
+            self._early = [*self._early[1 - EARLY_MOST :], timed]
+            if not timed.is_snapshot:
                 return
-            message = taken.message
+            message = timed.message
             assert isinstance(message, SnapshotArrived)
             self._open(message.snapshot.cluster_id)
             early, self._early = self._early, []
             for one in early:
                 self._append(one)
             return
-        if self._written_bytes > self._bounds.file_bytes and taken.is_snapshot:
+        if self._written_bytes > self._bounds.file_bytes and timed.is_snapshot:
             self._follow()
-        self._append(taken)
+        self._append(timed)
 
-    def _append(self, taken: _TimedMessage) -> None:
-        message = taken.message
+    def _append(self, timed: _TimedMessage) -> None:
+        message = timed.message
         counts = counted(message.snapshot) if isinstance(message, SnapshotArrived) else self._counts
         found = tuple(marks(self._scene, message, self._counts, counts))
         if isinstance(message, SnapshotArrived):
-            self._append_snapshot(taken, message.snapshot)
+            self._append_snapshot(timed, message.snapshot)
         else:
             payload = encode_fact(self._scene, message)
             if payload is not None:
                 acted = isinstance(message, ActionTaken)
-                self._write(taken, recording_file.ACTION if acted else recording_file.FACT, payload)
-        self._scene = self._scene.after(message, taken.now_s)
+                self._write(timed, recording_file.ACTION if acted else recording_file.FACT, payload)
+        self._scene = self._scene.after(message, timed.now_s)
         self._counts = counts
         for mark in found:
             flags = recording_file.INCIDENT if mark.kind == INCIDENT else recording_file.CHANGED
-            self._write(taken, recording_file.MARK, _json(marker_json(mark)), flags)
+            self._write(timed, recording_file.MARK, _json(marker_json(mark)), flags)
 
-    def _append_snapshot(self, taken: _TimedMessage, snapshot: Snapshot) -> None:
+    def _append_snapshot(self, timed: _TimedMessage, snapshot: Snapshot) -> None:
         from kshunt.tui.recorder.snapshot_columns import encode_change, encode_whole
 
         before = self._scene.snapshot
         change = None
-        if before is not None and self._whole_bytes and not self._whole_is_due(taken):
+        if before is not None and self._whole_bytes and not self._whole_is_due(timed):
             change = encode_change(before, snapshot)
         if change is not None:
-            self._change_bytes += self._write(taken, recording_file.CHANGE, change)
+            self._change_bytes += self._write(timed, recording_file.CHANGE, change)
             return
-        self._write(taken, recording_file.SCENE, encode_scene(self._scene))
-        self._whole_bytes = self._write(taken, recording_file.WHOLE, encode_whole(snapshot))
+        self._write(timed, recording_file.SCENE, encode_scene(self._scene))
+        self._whole_bytes = self._write(timed, recording_file.WHOLE, encode_whole(snapshot))
         self._whole_ms, self._change_bytes = self._time_ms, 0
 
-    def _whole_is_due(self, taken: _TimedMessage) -> bool:
-        late = self.time_ms(taken.now_s) - self._whole_ms >= WHOLE_EVERY_S * 1000
+    def _whole_is_due(self, timed: _TimedMessage) -> bool:
+        late = self.time_ms(timed.now_s) - self._whole_ms >= WHOLE_EVERY_S * 1000
         return late or self._change_bytes >= max(
             CHANGES_PER_WHOLE * self._whole_bytes, WHOLE_LEAST_BYTES
         )
 
     def _write(
-        self, taken: _TimedMessage, kind: int, content: bytes | Iterable[bytes], flags: int = 0
+        self, timed: _TimedMessage, kind: int, content: bytes | Iterable[bytes], flags: int = 0
     ) -> int:
         """Append a record; how many bytes it takes."""
-        self._time_ms = max(self.time_ms(taken.now_s), self._time_ms)
+        self._time_ms = max(self.time_ms(timed.now_s), self._time_ms)
         data = recording_file.record(
             kind,
             content,
             time_ms=self._time_ms,
-            wall_ms=round(taken.wall_s * 1000),
-            backend_ms=self._backend_ms(taken),
+            wall_ms=round(timed.wall_s * 1000),
+            backend_ms=self._backend_ms(timed),
             flags=flags,
         )
         _write_all(self._descriptor, data)
         self._written_bytes += len(data)
         return len(data)
 
-    def _backend_ms(self, taken: _TimedMessage) -> int:
-        if isinstance(taken.message, SnapshotArrived):
-            return taken.message.snapshot.taken_ms
+    def _backend_ms(self, timed: _TimedMessage) -> int:
+        if isinstance(timed.message, SnapshotArrived):
+            return timed.message.snapshot.taken_ms
         snapshot = self._scene.snapshot
         if snapshot is None:
             return 0
-        return snapshot.taken_ms + round((taken.now_s - self._scene.received_s) * 1000)
+        return snapshot.taken_ms + round((timed.now_s - self._scene.received_s) * 1000)
 
     # Files
 

@@ -64,7 +64,7 @@ class Others(Protocol):
 class Dashboard(Host):
     """See the module's text."""
 
-    travel: Playback
+    playback: Playback
     polling: Polling
     themes: ThemeManager
 

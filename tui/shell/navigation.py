@@ -43,7 +43,7 @@ class _Arrival:
     def wait(self) -> None:
         """Look whenever the store changes."""
         # Until then the cursor is on another row, which nobody means.
-        self._app.underway = self._app.store.snapshot is not None
+        self._app.underway = self._app.store.scene.snapshot is not None
         self._app.changed.unsubscribe(self._app)
         self._app.changed.subscribe(self._app, self._changed)
 

@@ -64,12 +64,12 @@ def labelled(label: str, lines: Sequence[Line], width: int) -> list[Line]:
 
 def fitted(parts: Sequence[Part], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
     """The parts in `width` cells, one blank between them; what does not fit is left out."""
-    kept = list(parts)
-    while len(kept) > 1 and _needed(kept) > width:
-        kept.remove(max(kept[1:], key=lambda part: part.priority))
-    rest = width - sum(part.width + 1 for part in kept if part.width)
+    fitting = list(parts)
+    while len(fitting) > 1 and _needed(fitting) > width:
+        fitting.remove(max(fitting[1:], key=lambda part: part.priority))
+    rest = width - sum(part.width + 1 for part in fitting if part.width)
     spans: list[Cell] = []
-    for part in kept:
+    for part in fitting:
         room = max(part.width or rest, 1)
         text = printable(part.cell.text)
         if part.names:

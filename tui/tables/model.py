@@ -164,15 +164,15 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
     Room goes to what is needed, then to the comfort of columns that grow, to long forms, to extra
     columns, and last to columns that grow further.
     """
-    kept = [column for column in columns if not column.extra]
-    while len(kept) > 1 and _needed(kept) > width:
-        kept.remove(max(kept[1:], key=lambda column: column.priority))
-    widths = {column.key: column.width for column in kept}
-    if len(kept) == 1:
-        widths[kept[0].key] = min(kept[0].width, max(width, 1))
-    room = max(width - _needed(kept), 0)
-    room = _grow(kept, widths, {column.key: column.comfort for column in kept}, room)
-    room, long_forms = _widen(kept, widths, room)
+    fitting = [column for column in columns if not column.extra]
+    while len(fitting) > 1 and _needed(fitting) > width:
+        fitting.remove(max(fitting[1:], key=lambda column: column.priority))
+    widths = {column.key: column.width for column in fitting}
+    if len(fitting) == 1:
+        widths[fitting[0].key] = min(fitting[0].width, max(width, 1))
+    room = max(width - _needed(fitting), 0)
+    room = _grow(fitting, widths, {column.key: column.comfort for column in fitting}, room)
+    room, long_forms = _widen(fitting, widths, room)
     if long_forms:
         for column in sorted(
             (column for column in columns if column.extra), key=lambda column: column.priority
@@ -180,7 +180,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
             if column.width + GAP <= room:
                 widths[column.key] = column.width
                 room -= column.width + GAP
-    _grow(kept, widths, {column.key: column.wide for column in kept}, room)
+    _grow(fitting, widths, {column.key: column.wide for column in fitting}, room)
     return [Placed(column, widths[column.key]) for column in columns if column.key in widths]
 
 

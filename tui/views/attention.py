@@ -12,6 +12,7 @@ from kshunt.tui.actions import key_of, view_key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from kshunt.tui.data.team import awaits_me, words_of
 from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, PIPELINE, PROPOSALS
 from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.formatting import names_text, plural
 
@@ -31,29 +32,30 @@ SILENT_EACH: Final = 3
 
 def attention(store: Store) -> tuple[Item, ...]:
     """One sentence for each thing that an operator should look at."""
+    scene = store.scene
     found = _proposed(store)
-    found += [_drift(one) for one in sorted(store.drift, key=lambda one: one.id)]
-    found += _shrinking(store.operations)
-    found += _paused(store.operations)
+    found += [_drift(one) for one in sorted(scene.answer(DRIFT), key=lambda one: one.id)]
+    found += _shrinking(scene.operations)
+    found += _paused(scene.operations)
     found += _offline(store)
     if store.summary is not None:
-        known = () if store.snapshot is None else store.snapshot.brokers
+        known = () if scene.snapshot is None else scene.snapshot.brokers
         found += unread(store.summary.problems, known)
         if store.summary.stuck:
             from kshunt.tui.facts.stuck_words import stuck_sentence
 
             target = ScreenTarget(PARTITIONS, filter_text="stuck")
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
-    if store.backend_status is not None:
-        found += _status(store.backend_status)
+    if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
+        found += _status(backend_status)
     found += _orphans(store)
-    if store.pipeline is not None:
+    if (pipeline := scene.answer(PIPELINE)) is not None:
         from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 
-        found += pipeline_alerts(store.pipeline, store.now_ms)
+        found += pipeline_alerts(pipeline, store.now_ms)
     found += [
         Item(f"{about[:1].upper()}{about[1:]} could not be read: {why}", id=f"unanswered {about}")
-        for about, why in store.unanswered.items()
+        for about, why in scene.unanswered.items()
     ]
     found += [Item(store.recording, id="recording")] if store.recording else []
     return tuple(found)
@@ -64,14 +66,14 @@ def _proposed(store: Store) -> list[Item]:
     target = ScreenTarget(OPERATIONS, mends="proposals")
     return [
         Item(words_of(one, store.now_ms, key_of("proposals")), "warn", target, f"proposal {one.id}")
-        for one in awaits_me(store.proposals)
+        for one in awaits_me(store.scene.answer(PROPOSALS))
     ]
 
 
 def overview_attention(store: Store) -> tuple[Item, ...]:
     """What the home screen points out besides: not wrong while moves run, but to be known."""
     found = list(attention(store))
-    summary, home = store.summary, store.home
+    scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
     if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
         never = plural(summary.eta_never - summary.stuck_replicas, "replica")
@@ -83,19 +85,19 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
         found.append(_foreign(store))
-    if summary is not None and summary.leaving and store.snapshot is not None:
+    if summary is not None and summary.leaving and scene.snapshot is not None:
         from kshunt.tui.facts.leaving_partitions import leaving_items
 
-        found += leaving_items(summary.leaving, store.snapshot.taken_ms, store.operations)
+        found += leaving_items(summary.leaving, scene.snapshot.taken_ms, scene.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = plural(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
-    if store.backend_status is not None:
+    if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
         # Last: it is so all the time, and nothing is to be done about it.
         found += [
             Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
-            for what, why in store.backend_status.not_offered
+            for what, why in backend_status.not_offered
         ]
     return tuple(found)
 
@@ -104,8 +106,9 @@ def _foreign(store: Store) -> Item:
     """Moves that no operation here owns, and whether what throttles them stays on."""
     from kshunt.tui.facts.foreign_throttles import foreign_throttles_left, left_words
 
-    throttles = store.snapshot.throttles if store.snapshot is not None else None
-    left = foreign_throttles_left(store.operations, throttles, store.owned)
+    scene = store.scene
+    throttles = scene.snapshot.throttles if scene.snapshot is not None else None
+    left = foreign_throttles_left(scene.operations, throttles, scene.answer(OWNED))
     text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
     if left.nothing:
         return Item(text, "", ScreenTarget(THROTTLES), "foreign")
@@ -124,11 +127,11 @@ def _drift(one: ShownDrift) -> Item:
 
 def _shrinking(operations: Sequence[Operation]) -> list[Item]:
     """Shrinks that wait for somebody."""
-    from kshunt.tui.facts.shrink_phases import needs_words, shrink_progress_of, waits_for_name
+    from kshunt.tui.facts.shrink_phases import needs_words, waits_for_name
 
     found = []
     for one in operations:
-        progress = None if one.state.ended else shrink_progress_of(one)
+        progress = None if one.state.ended else one.details.shrink
         if progress is None or not progress.needs or one.state is OperationState.PAUSED:
             continue
         mends = "confirm_shrink" if waits_for_name(one) else ""
@@ -198,9 +201,10 @@ def _problem(text: str, known: Collection[int]) -> Item:
 
 def _orphans(store: Store) -> list[Item]:
     """While moves run, lists name what has arrived already until somebody verifies."""
-    if not store.orphans or (store.summary is not None and store.summary.moving_partitions):
+    orphans = store.scene.answer(ORPHANS)
+    if not orphans or (store.summary is not None and store.summary.moving_partitions):
         return []
-    count = plural(len(store.orphans), "orphan throttle")
+    count = plural(len(orphans), "orphan throttle")
     text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
     return [Item(text, "warn", ScreenTarget(THROTTLES, mends="remove_orphans"), "orphans")]
 

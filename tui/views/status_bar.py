@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
-from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.formatting import (
     NEVER_TEXT,
     Glyphs,
@@ -142,15 +142,15 @@ class StatusBar(Widget):
         """Who else is here, as far as there is room; nothing where nobody is, or in the past."""
         if self._past():
             return ""
-        forms = presence_forms(self._store.presence)
+        forms = presence_forms(self._store.scene.answer(PRESENCE))
         return next((f" {form} " for form in forms if cell_len(form) + 2 <= room), "")
 
     def _cluster_words(self) -> str:
-        store = self._store
-        if store.snapshot is None:
+        scene = self._store.scene
+        if scene.snapshot is None:
             return printable(self._address)
-        words = f"cluster {store.cluster_id} at {store.bootstrap_servers}"
-        backend_status = store.backend_status
+        words = f"cluster {scene.cluster_id} at {scene.bootstrap_servers}"
+        backend_status = scene.answer(BACKEND_STATUS)
         if backend_status is not None and backend_status.follows:
             # What the operator does is done by that one, so it stands where it is not cut.
             words = f"follows {backend_status.acting} on {backend_status.host}, {words}"
@@ -167,11 +167,11 @@ class StatusBar(Widget):
     def _freshness(self) -> tuple[str, str]:
         store = self._store
         age = duration_text(store.data_age_s)
-        if store.connection.state is ConnectionState.LOST:
-            if store.snapshot is None:
+        if store.scene.lost:
+            if store.scene.snapshot is None:
                 return "no backend, trying again", "alarm"
             return f"CONNECTION LOST, frozen {age} ago", "alarm"
-        if store.snapshot is None:
+        if store.scene.snapshot is None:
             return "connecting", "dim"
         if store.data_age_s > STALE_S:
             return f"stale, {age} old", "alarm"
@@ -201,7 +201,7 @@ class StatusBar(Widget):
     def _add_spark(self, line: Text, width: int) -> None:
         """The course of the bytes that remain, at the right, where there is room for it."""
         room = min(width - cell_len(line.plain) - 4, SPARK_WIDTH)
-        snapshot = self._store.snapshot
+        snapshot = self._store.scene.snapshot
         if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
             return
         # It moves as a whole: oftener, it would cost a slow line more than it tells.
@@ -265,8 +265,8 @@ class StatusBar(Widget):
     def _problem_line(self) -> Text | None:
         store = self._store
         problems, tone = [str(item) for item in attention(store)], "warn"
-        if store.connection.state is ConnectionState.LOST:
-            problems, tone = [store.connection.reason], "bad"
+        if store.scene.lost:
+            problems, tone = [store.scene.connection.reason], "bad"
         if not problems:
             return None
         more = f" (and {len(problems) - 1} more: !)" if len(problems) > 1 else ""

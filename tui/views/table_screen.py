@@ -14,7 +14,6 @@ from kshunt.tui.actions import ACTIONS, key_of
 from kshunt.tui.data.team import selected_words
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.view_query import Query
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.filter_line import FilterLine
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.plot_panel import PlotPanel
@@ -77,7 +76,7 @@ class TableScreen(ViewScreen):
 
     def _on_changed(self, view: str) -> None:
         super()._on_changed(view)
-        now_s = self.kshunt.travel.clock()
+        now_s = self.kshunt.live_scene.now_s()
         if self.is_current_view:
             self._seen_s = now_s
         elif now_s - self._seen_s > LET_GO_S:
@@ -92,14 +91,14 @@ class TableScreen(ViewScreen):
             self.grid.show_table(table)
         self.grid.show_message(self._empty_words())
         super().update_view()
-        if self.HAS_PLOT and store.snapshot is not None:
-            self.query_one(PlotPanel).show_history(store.snapshot.history)
+        if self.HAS_PLOT and store.scene.snapshot is not None:
+            self.query_one(PlotPanel).show_history(store.scene.snapshot.history)
 
     def _empty_words(self) -> str:
-        store = self.kshunt.store
-        if store.snapshot is None:
-            if store.connection.state is ConnectionState.LOST:
-                return store.connection.reason
+        store, scene = self.kshunt.store, self.kshunt.store.scene
+        if scene.snapshot is None:
+            if scene.lost:
+                return scene.connection.reason
             return f"Waiting for the first snapshot from {self.kshunt.address}"
         if self.VIEW not in store.tables:
             return "One moment."
@@ -300,8 +299,8 @@ class TableScreen(ViewScreen):
         from kshunt.tui.views.filter_hints import hint_for
 
         store = self.kshunt.store
-        topics = store.snapshot.topics if store.snapshot is not None else ()
-        running = [one.id for one in store.operations if not one.state.ended]
+        topics = store.scene.snapshot.topics if store.scene.snapshot is not None else ()
+        running = [one.id for one in store.scene.operations if not one.state.ended]
         return hint_for(text, running, topics)
 
     def _show_hint(self, text: str) -> None:

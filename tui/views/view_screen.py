@@ -26,6 +26,7 @@ from kshunt.tui.actions import (
     screen_bindings,
 )
 from kshunt.tui.data.team import awaits_me
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PROPOSALS
 from kshunt.tui.grid.key_bar import KeyBar
 from kshunt.tui.grid.tabs import ViewTabs
 from kshunt.tui.grid.time_bar import TimeBar
@@ -78,11 +79,11 @@ class ViewScreen(Screen[None]):
             address=app.address,
             read_only=app.read_only,
             glyphs=glyphs,
-            past=lambda: app.travel.name,
+            past=lambda: app.playback.name,
         )
         yield ViewTabs(self.VIEW, glyphs=glyphs)
         yield from self.compose_body()
-        yield TimeBar(app.travel, glyphs=glyphs)
+        yield TimeBar(app.playback, glyphs=glyphs)
         yield KeyBar(read_only=app.read_only, glyphs=glyphs)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -144,23 +145,23 @@ class ViewScreen(Screen[None]):
 
     def conditions(self) -> set[str]:
         """What is so, as far as keys depend on it."""
-        store = self.kshunt.store
+        store, scene = self.kshunt.store, self.kshunt.store.scene
         moving = store.summary is not None and store.summary.moving_partitions > 0
         found = {MOVING if moving else IDLE}
-        found |= {DRIFTED} if store.drift else set()
-        found |= {ORPHANED} if store.orphans else set()
-        found |= {PROPOSED} if awaits_me(store.proposals) else set()
-        travel = self.kshunt.travel
-        found |= {PAST} if travel.past else set()
-        found |= {AWAY} if travel.past and not travel.replay else set()
+        found |= {DRIFTED} if scene.answer(DRIFT) else set()
+        found |= {ORPHANED} if scene.answer(ORPHANS) else set()
+        found |= {PROPOSED} if awaits_me(scene.answer(PROPOSALS)) else set()
+        playback = self.kshunt.playback
+        found |= {PAST} if playback.past else set()
+        found |= {AWAY} if playback.past and not playback.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
 
     # What can be done, and why not
 
     def refusal(self, action: Action) -> str:
         """Why an action cannot be done, or empty."""
-        if action.changes and self.kshunt.travel.past:
-            return self.kshunt.travel.refusal()
+        if action.changes and self.kshunt.playback.past:
+            return self.kshunt.playback.refusal()
         return ""
 
     def refused(self, id: str) -> bool:
@@ -213,31 +214,31 @@ class ViewScreen(Screen[None]):
 
     def action_time(self, seconds: int) -> None:
         """Move on or back by so much."""
-        self.kshunt.travel.step(seconds)
+        self.kshunt.playback.step(seconds)
 
     def action_time_toggle(self) -> None:
         """Hold time, or return to live."""
-        self.kshunt.travel.toggle()
+        self.kshunt.playback.toggle()
 
     def action_time_play(self) -> None:
         """Let time go on from the moment that is shown, or hold it."""
-        self.kshunt.travel.play()
+        self.kshunt.playback.play()
 
     def action_time_faster(self) -> None:
         """Play at the next speed."""
-        self.kshunt.travel.faster()
+        self.kshunt.playback.faster()
 
     def action_time_jump(self, kind: str, direction: int) -> None:
         """To the next change or incident, or the last."""
-        self.kshunt.travel.jump(kind, direction)
+        self.kshunt.playback.jump(kind, direction)
 
     def action_time_edge(self, direction: int) -> None:
         """To the beginning or the end of the recording."""
-        self.kshunt.travel.edge(direction)
+        self.kshunt.playback.edge(direction)
 
     def action_hand_over(self) -> None:
         """Write a hand-over note or a timeline."""
-        self.kshunt.travel.write_note()
+        self.kshunt.playback.write_note()
 
     # Throttles that are not as they should be
 
@@ -256,7 +257,7 @@ class ViewScreen(Screen[None]):
     def _decide_drift(self, id: str, *, ours: bool) -> None:
         if self.refused(id):
             return
-        drift = self.chosen_drift() or self.kshunt.store.drift
+        drift = self.chosen_drift() or self.kshunt.store.scene.answer(DRIFT)
         if drift:
             self.kshunt.workflows.decide_drift(drift, ours=ours)
         else:

@@ -17,15 +17,16 @@ from kshunt.backend.admin.port.cluster_admin import ItemResult
 from kshunt.backend.admin.rpc.configs import Changes
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.cluster.error_codes import (
+    NETWORK_EXCEPTION,
+    REQUEST_TIMED_OUT,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConfigResource
 
 TOKEN_POLL_S: Final = 0.05
 """librdkafka asks for an OAUTHBEARER token only while it is polled."""
-REQUEST_TIMED_OUT: Final = 7
-NETWORK_EXCEPTION: Final = 13
-UNKNOWN_SERVER_ERROR: Final = -1
 
 log = logging.getLogger(__name__)
 

@@ -32,6 +32,7 @@ from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.error_codes import GROUP_ID_NOT_FOUND
 from kshunt.backend.domain.topics.groups import (
     INACTIVE_STATES,
     ConsumerGroup,
@@ -50,7 +51,6 @@ OFFSETS_PER_REQUEST: Final = 20_000
 GROUPS_PER_DESCRIPTION: Final = 100
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
-_GROUP_ID_NOT_FOUND: Final = 69
 _BATCHED_FROM: Final = 8
 _NAMES_UNTIL: Final = 9
 """From version 10 on, OffsetFetch has topic ids."""
@@ -68,7 +68,7 @@ class _Found:
 
     def described(self, group: str, error_code: int) -> bool:
         """Whether a group was described; a group that has gone since needs no word."""
-        if error_code not in (0, _GROUP_ID_NOT_FOUND):
+        if error_code not in (0, GROUP_ID_NOT_FOUND):
             self.unread[f"group {group}"] = f"members: {error_name(error_code)}"
         return not error_code
 
@@ -187,7 +187,7 @@ def _offsets(group: str, topic: str, entry: Any, found: _Found) -> Mapping[int, 
     code = entry.error_code or 0
     entries = [one for t in entry.topics or () if t.name == topic for one in t.partitions]
     code = code or next((one.error_code for one in entries if one.error_code), 0)
-    if code not in (0, _GROUP_ID_NOT_FOUND):
+    if code not in (0, GROUP_ID_NOT_FOUND):
         found.unread[f"group {group}"] = f"its committed offsets: {error_name(code)}"
     return {
         one.partition_index: one.committed_offset

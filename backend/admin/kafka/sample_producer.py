@@ -18,8 +18,9 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
+from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
 

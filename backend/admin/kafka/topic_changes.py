@@ -22,19 +22,23 @@ from kafka.protocol.admin import (
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kshunt.backend.admin.port.effects import KnownTopic
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION, ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.configs import TOPIC, describe_request, topic_configs
 from kshunt.backend.admin.rpc.connections import Lane
 from kshunt.backend.admin.rpc.error_mapping import (
-    NOT_CONTROLLER,
     BrokerDown,
     decode_message,
     item_result,
     raise_for_code,
 )
 from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.domain.cluster.error_codes import (
+    NOT_CONTROLLER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.backend.errors import BrokerUnreachable
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
@@ -46,7 +50,6 @@ _CHOSEN: Final = -1
 """For the number of partitions and replicas, where they are listed."""
 _SET, _DELETE = 0, 1
 """`AlterConfigOp.OpType`."""
-REQUEST_TIMED_OUT: Final = 7
 _NAMES_UNTIL: Final = 5
 """From version 6 on, DeleteTopics has topic ids."""
 _OPERATIONS_FROM, _METADATA_UNTIL = 8, 12

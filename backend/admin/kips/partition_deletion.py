@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kshunt.backend.admin.port.cluster_admin import ItemResult
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.admin.rpc import configs
 from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
 from kshunt.backend.admin.rpc.error_mapping import (
@@ -37,6 +36,13 @@ from kshunt.backend.admin.rpc.error_mapping import (
     item_error,
     item_result,
     raise_for_code,
+)
+from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_PARTITIONS,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
@@ -54,14 +60,6 @@ from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 ENABLE: Final = "delete.topic.partition.enable"
 
-
-INVALID_TOPIC_EXCEPTION: Final = 17
-
-INVALID_PARTITIONS: Final = 37
-
-INVALID_REQUEST: Final = 42
-
-REASSIGNMENT_IN_PROGRESS: Final = 60
 
 Results = dict[TopicPartition, DeletedPartition]
 

@@ -9,7 +9,6 @@ is logged, and ElectLeaders is asked; so it is where the connection was lost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -28,14 +27,13 @@ from kshunt.backend.admin.rpc.broker_calls import (
 )
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import Assignment
+from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterUnreachable,
 )
 from kshunt.backend.wire import seeds
-
-ELECTION_NOT_NEEDED: Final = 84
 
 
 async def elect_preferred_leaders(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-OPERATION_NOT_ATTEMPTED: Final = 55
-"""Kafka's protocol error codes."""
+from kshunt.backend.domain.cluster.error_codes import (
+    OPERATION_NOT_ATTEMPTED,
+)
 
 
 @dataclass(frozen=True, slots=True)

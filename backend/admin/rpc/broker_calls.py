@@ -12,9 +12,10 @@ from kafka.errors import KafkaTimeoutError, RequestTimedOutError
 from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
 from kshunt.backend.admin.rpc.configs import Changes, Values
 from kshunt.backend.admin.rpc.connections import Lane
-from kshunt.backend.admin.rpc.error_mapping import NOT_CONTROLLER, UNSUPPORTED_VERSION, BrokerDown
+from kshunt.backend.admin.rpc.error_mapping import BrokerDown
 from kshunt.backend.domain.cluster.assignment import ClusterState
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNSUPPORTED_VERSION
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
 from kshunt.backend.wire.raw import RawAnswer, RawRequest

@@ -11,8 +11,11 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_TOPIC_EXCEPTION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -42,8 +45,7 @@ REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 MIN_ISR: Final = "min.insync.replicas"
 MIN_ISR_KEYS: Final = (MIN_ISR,)
 
-INVALID_TOPIC: Final = 17
-_NO_TOPIC: Final = (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC)
+_NO_TOPIC: Final = (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION)
 """What is said of a topic that does not exist, or that could not."""
 
 DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"

@@ -14,6 +14,16 @@ from typing import Any, ClassVar, Final, TypeAlias
 import kafka.errors as kafka_errors
 
 from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.domain.cluster.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    NETWORK_EXCEPTION,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_SASL_MECHANISM,
+    UNSUPPORTED_VERSION,
+)
 from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,
@@ -30,18 +40,9 @@ from kshunt.backend.wire.reader import WireError
 BrokerName: TypeAlias = int | tuple[str, int]
 """A broker's id, or the host and port of a bootstrap server."""
 
-BROKER_NOT_AVAILABLE: Final = 8
-UNSUPPORTED_SASL_MECHANISM: Final = 33
 ILLEGAL_SASL_STATE: Final = 34
-UNSUPPORTED_VERSION: Final = 35
-NOT_CONTROLLER: Final = 41
-_REQUEST_TIMED_OUT: Final = 7
-_NETWORK_EXCEPTION: Final = 13
 _CORRUPT_MESSAGE: Final = 2
 _AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 65})
-_UNKNOWN_SERVER_ERROR: Final = -1
-_INVALID_CONFIG: Final = 40
-_INVALID_REQUEST: Final = 42
 _THROTTLING_QUOTA_EXCEEDED: Final = 89
 
 
@@ -62,26 +63,26 @@ class BrokerDown(BrokerUnreachable):
 CODE_OF_CLIENT_ERROR: Final[Sequence[tuple[type[Exception], int]]] = (
     # The first class that fits counts.
     (ConnectionRefused, BROKER_NOT_AVAILABLE),
-    (kafka_errors.KafkaTimeoutError, _REQUEST_TIMED_OUT),
-    (kafka_errors.InvalidMetadataError, _NETWORK_EXCEPTION),
-    (kafka_errors.NodeNotReadyError, _NETWORK_EXCEPTION),
-    (kafka_errors.TooManyInFlightRequests, _NETWORK_EXCEPTION),
-    (kafka_errors.Cancelled, _NETWORK_EXCEPTION),
+    (kafka_errors.KafkaTimeoutError, REQUEST_TIMED_OUT),
+    (kafka_errors.InvalidMetadataError, NETWORK_EXCEPTION),
+    (kafka_errors.NodeNotReadyError, NETWORK_EXCEPTION),
+    (kafka_errors.TooManyInFlightRequests, NETWORK_EXCEPTION),
+    (kafka_errors.Cancelled, NETWORK_EXCEPTION),
     (kafka_errors.MetadataEmptyBrokerList, BROKER_NOT_AVAILABLE),
     (kafka_errors.UnknownBrokerIdError, BROKER_NOT_AVAILABLE),
     (kafka_errors.KafkaProtocolError, _CORRUPT_MESSAGE),
     (kafka_errors.UnrecognizedBrokerVersion, UNSUPPORTED_VERSION),
     (kafka_errors.UnsupportedCodecError, UNSUPPORTED_VERSION),
-    (kafka_errors.KafkaConfigurationError, _INVALID_CONFIG),
-    (kafka_errors.IllegalArgumentError, _INVALID_REQUEST),
+    (kafka_errors.KafkaConfigurationError, INVALID_CONFIG),
+    (kafka_errors.IllegalArgumentError, INVALID_REQUEST),
     (kafka_errors.QuotaViolationError, _THROTTLING_QUOTA_EXCEEDED),
     # Of consumers and producers, which are not used here.
-    (kafka_errors.IllegalStateError, _UNKNOWN_SERVER_ERROR),
-    (kafka_errors.CommitFailedError, _UNKNOWN_SERVER_ERROR),
-    (kafka_errors.NoOffsetForPartitionError, _UNKNOWN_SERVER_ERROR),
-    (kafka_errors.LogTruncationError, _UNKNOWN_SERVER_ERROR),
-    (kafka_errors.TransactionAbortedError, _UNKNOWN_SERVER_ERROR),
-    (OSError, _NETWORK_EXCEPTION),
+    (kafka_errors.IllegalStateError, UNKNOWN_SERVER_ERROR),
+    (kafka_errors.CommitFailedError, UNKNOWN_SERVER_ERROR),
+    (kafka_errors.NoOffsetForPartitionError, UNKNOWN_SERVER_ERROR),
+    (kafka_errors.LogTruncationError, UNKNOWN_SERVER_ERROR),
+    (kafka_errors.TransactionAbortedError, UNKNOWN_SERVER_ERROR),
+    (OSError, NETWORK_EXCEPTION),
 )
 """What kafka-python raises by itself, without a code of Kafka's."""
 
@@ -96,7 +97,7 @@ def kafka_code(error: BaseException) -> int:
     for kind, kind_code in CODE_OF_CLIENT_ERROR:
         if isinstance(error, kind):
             return kind_code
-    return _UNKNOWN_SERVER_ERROR
+    return UNKNOWN_SERVER_ERROR
 
 
 def item_result(code: int, message: str | None = "") -> ItemResult:

@@ -14,7 +14,6 @@ from confluent_kafka import KafkaException
 from kshunt.backend.errors import ConfigError
 
 AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 58, 65})
-TOPIC_ALREADY_EXISTS: Final = 36
 
 Client = TypeVar("Client")
 

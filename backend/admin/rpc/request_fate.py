@@ -19,11 +19,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE
 from kshunt.backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
 from kshunt.backend.wire.error_codes import error_name
-
-BROKER_NOT_AVAILABLE: Final = 8
-"""Of the error of a broker that does not run, so that nothing was sent to it."""
 
 
 class Fate(enum.StrEnum):

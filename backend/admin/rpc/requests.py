@@ -18,13 +18,13 @@ from kafka.protocol.admin import (
 
 from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
+from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.wire import metadata
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
 """`ElectionType.PREFERRED`."""
-NOT_CONTROLLER: Final = 41
 UNANSWERED: Final = item_result(-1, "the cluster did not answer for it")
 _THROTTLE_TIME_BYTES: Final = 4
 

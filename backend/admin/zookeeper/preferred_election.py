@@ -11,17 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kshunt.backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.zookeeper import znode_layout
 from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.error_codes import (
+    ELECTION_NOT_NEEDED,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
 from kshunt.backend.errors import Conflict
 
-TIMED_OUT: Final = 7
-NOT_AVAILABLE: Final = 80
-NOT_NEEDED: Final = 84
 POLL_S: Final = 0.05
 
 
@@ -59,7 +61,7 @@ async def elect(
         guard()
         results |= await _held(cluster, session, needed, timeout_s)
     if asked is None:
-        return {p: one for p, one in results.items() if one.error_code != NOT_NEEDED}
+        return {p: one for p, one in results.items() if one.error_code != ELECTION_NOT_NEEDED}
     return results
 
 
@@ -68,14 +70,16 @@ def _foreseen(state: PartitionState | None) -> ItemResult:
         return item_result(UNKNOWN_TOPIC_OR_PARTITION, "the cluster has no such partition")
     preferred = state.replicas[0]
     if state.leader == preferred:
-        return item_result(NOT_NEEDED, "Leader election not needed.")
+        return item_result(ELECTION_NOT_NEEDED, "Leader election not needed.")
     if preferred in state.offline or preferred not in state.isr:
         return _not_available(preferred)
     return OK
 
 
 def _not_available(preferred: int) -> ItemResult:
-    return item_result(NOT_AVAILABLE, f"broker {preferred} is down, or not in the ISR")
+    return item_result(
+        PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is down, or not in the ISR"
+    )
 
 
 async def _held(
@@ -93,7 +97,7 @@ async def _held(
     while await session.read(znode_layout.ELECTION, timeout_s=timeout_s) is not None:
         if asyncio.get_running_loop().time() > until:
             why = f"the controller has not taken {znode_layout.ELECTION} yet; it may do so later"
-            return dict.fromkeys(needed, item_result(TIMED_OUT, why))
+            return dict.fromkeys(needed, item_result(REQUEST_TIMED_OUT, why))
         await asyncio.sleep(POLL_S)
     topics = sorted({partition.topic for partition in needed})
     states = partition_states((await cluster.describe(topics, timeout_s=timeout_s)).assignment)

@@ -44,14 +44,9 @@ from kshunt.backend.admin.port.cluster_admin import (
     ReassignOutcome,
 )
 from kshunt.backend.admin.port.effects import WriteBlock
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.configs import RATE_KEYS, REPLICA_KEYS, Changes, Values
-from kshunt.backend.admin.rpc.error_mapping import (
-    BROKER_NOT_AVAILABLE,
-    UNSUPPORTED_VERSION,
-    item_result,
-)
+from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.security.client_properties import load_client_config
 from kshunt.backend.admin.zookeeper import cluster_state, config_znodes, znode_layout
 from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
@@ -59,6 +54,12 @@ from kshunt.backend.admin.zookeeper.preferred_election import elect
 from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.domain.cluster.assignment import ClusterState
+from kshunt.backend.domain.cluster.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_VERSION,
+)
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
@@ -69,7 +70,6 @@ from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.errors import ClusterError, ClusterUnreachable
 from kshunt.backend.settings import Settings
 
-REASSIGNMENT_IN_PROGRESS: Final = 60
 ATTEMPTS: Final = 3
 """Somebody else's znode would have to be there and gone as often."""
 SHOWN_S: Final = 3.0

@@ -8,7 +8,7 @@ from typing import Literal
 
 from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.audit import read_audit_json, read_audit_line
+from kshunt.backend.api.schema.audit import AuditEntries, AuditVerification, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditRow
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.untrusted.strict_json import read_json
@@ -35,8 +35,8 @@ class AuditClient(Requests):
         """
         asked = {"since_ms": since_ms, "until_ms": until_ms, "operation": operation_id or None}
         named = {name: str(value) for name, value in asked.items() if value is not None}
-        document = self._get("/v1/audit", named)
-        return document["cluster_id"], read_audit_json(document)
+        found = self._ask(AuditEntries, "/v1/audit", named)
+        return found.cluster_id, found.rows()
 
     def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
         """The audit of one operation, or of all, newest last."""
@@ -51,8 +51,8 @@ class AuditClient(Requests):
 
     def verify_audit(self) -> tuple[int, tuple[str, ...]]:
         """How many lines are proven, and what was found wrong, a sentence each."""
-        found = self._get("/v1/audit/verification")
-        return found["lines"], tuple(found["problems"])
+        found = self._ask(AuditVerification, "/v1/audit/verification")
+        return found.lines, found.problems
 
     @abstractmethod
     def _get_text(self, path: str, parameters: Mapping[str, str]) -> str:

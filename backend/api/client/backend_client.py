@@ -13,7 +13,6 @@ import io
 import socket
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import httpx
@@ -33,7 +32,7 @@ from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.throttles import ThrottlesClient
 from kshunt.backend.api.client.topics import TopicsClient
 from kshunt.backend.api.client.transport import Bearer, NamedTransport, server_name, trusted
-from kshunt.backend.api.schema.cluster import read_backend_status
+from kshunt.backend.api.schema.cluster import BackendPart
 from kshunt.backend.domain.cluster.metadata import ClusterInfo
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.untrusted.strict_json import read_json
@@ -81,12 +80,7 @@ class BackendClient(
     def __enter__(self) -> BackendClient:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -97,15 +91,15 @@ class BackendClient(
 
     def watch_requests(self, hook: Callable[[httpx.Request], None]) -> None:
         """Call `hook` before each request is sent, in the thread that asks."""
-        self._http.event_hooks = {"request": [hook]}
+        self._http.event_hooks["request"] = [hook]
 
     def cluster(self) -> ClusterInfo:
         """Which cluster the backend serves."""
-        return ClusterInfo(**self._get("/v1/cluster"))
+        return self._ask(ClusterInfo, "/v1/cluster")
 
     def backend_status(self) -> BackendStatus:
         """Which backend acts, and what of the journal needs attention."""
-        return read_backend_status(self._get("/v1/backend"))
+        return self._ask(BackendPart, "/v1/backend").status()
 
     def snapshots(self) -> Generator[Snapshot, None, None]:
         """The cluster now, and again whenever it changes, until the backend goes away.
@@ -117,8 +111,13 @@ class BackendClient(
 
         timeout = httpx.Timeout(10.0, read=STREAM_SILENCE_S)
         with _translated(self.address):
+            # A backend that does not know the parameter sends each header whole.
             request = self._http.build_request(
-                "GET", "/v1/replicas/stream", headers={"accept": MEDIA_TYPE}, timeout=timeout
+                "GET",
+                "/v1/replicas/stream",
+                params={"header_changes": "true"},
+                headers={"accept": MEDIA_TYPE},
+                timeout=timeout,
             )
             response = self._http.send(request, stream=True)
             self._streams.add(response)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import partition_json
-from kshunt.backend.api.schema.elections import read_election, read_unclean
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
 class ElectionsClient(Requests):
@@ -34,7 +33,7 @@ class ElectionsClient(Requests):
         body = {
             "partitions": None
             if partitions is None
-            else [partition_json(partition) for partition in partitions],
+            else [to_document(partition) for partition in partitions],
             "batch_size": batch_size,
             "pause_ms": pause_ms,
             "timeout_ms": timeout_ms,
@@ -45,8 +44,7 @@ class ElectionsClient(Requests):
             "reason": reason,
         }
         endless = batch_size is not None and not validate_only
-        answer = self._post("/v1/elections/preferred", body, endless=endless)
-        return read_election(answer)
+        return self._send(ElectionAnswer, "/v1/elections/preferred", body, endless=endless)
 
     def elect_unclean_leaders(
         self,
@@ -64,7 +62,7 @@ class ElectionsClient(Requests):
         `confirm` has to hold each partition's name, unless nothing is to be changed.
         """
         body = {
-            "partitions": [partition_json(partition) for partition in partitions],
+            "partitions": [to_document(partition) for partition in partitions],
             "confirm": list(confirm),
             "timeout_ms": timeout_ms,
             "validate_only": validate_only,
@@ -72,4 +70,4 @@ class ElectionsClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_unclean(self._post("/v1/elections/unclean", body))
+        return self._send(UncleanAnswer, "/v1/elections/unclean", body)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kshunt.backend.api.schema.operations import read_operation
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.untrusted.json_codec import from_document
 
 EVENT_BYTES_MAX: Final = 1 << 27
 """Of one event: an operation of 200,000 partitions takes some 20 MB."""
@@ -31,7 +31,7 @@ class Event:
     @property
     def operation(self) -> Operation:
         """The operation that changed, for an event of that kind."""
-        return read_operation(self.document)
+        return from_document(Operation, self.document)
 
 
 def read_events(chunks: Iterable[bytes], *, bytes_max: int = EVENT_BYTES_MAX) -> Iterator[Event]:

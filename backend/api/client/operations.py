@@ -7,8 +7,7 @@ from typing import Final, Literal
 from urllib.parse import quote
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import read_change
-from kshunt.backend.api.schema.operations import read_operation
+from kshunt.backend.api.schema.operations import Operations
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
@@ -25,7 +24,7 @@ class OperationsClient(Requests):
 
     def operations(self) -> tuple[Operation, ...]:
         """What this backend was asked to do, newest first."""
-        return tuple(map(read_operation, self._get("/v1/operations")["operations"]))
+        return self._ask(Operations, "/v1/operations").operations
 
     def steer(
         self,
@@ -46,7 +45,7 @@ class OperationsClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post(f"/v1/operations/{operation_id}/{verb}", body))
+        return self._send(ChangeAnswer, f"/v1/operations/{operation_id}/{verb}", body)
 
     def abandon(
         self,
@@ -66,7 +65,7 @@ class OperationsClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post(f"/v1/operations/{operation_id}/abandon", body))
+        return self._send(ChangeAnswer, f"/v1/operations/{operation_id}/abandon", body)
 
     def claim(
         self,
@@ -84,21 +83,21 @@ class OperationsClient(Requests):
                 name or a reason is missing (422).
         """
         body = {"take_over": take_over, "cluster_id": cluster_id, "who": who, "reason": reason}
-        return read_operation(self._post(f"{_operation(operation_id)}/claim", body))
+        return self._send(Operation, f"{_operation(operation_id)}/claim", body)
 
     def release(
         self, operation_id: str, *, cluster_id: str | None = None, who: str = "", reason: str = ""
     ) -> Operation:
         """Say that one steers it no more."""
         body = {"cluster_id": cluster_id, "who": who, "reason": reason}
-        return read_operation(self._post(f"{_operation(operation_id)}/release", body))
+        return self._send(Operation, f"{_operation(operation_id)}/release", body)
 
     def add_note(
         self, operation_id: str, text: str, *, cluster_id: str | None = None, who: str = ""
     ) -> Operation:
         """Remark on an operation, for everybody and for the audit."""
         body = {"text": text, "cluster_id": cluster_id, "who": who}
-        return read_operation(self._post(f"{_operation(operation_id)}/notes", body))
+        return self._send(Operation, f"{_operation(operation_id)}/notes", body)
 
 
 def _operation(operation_id: str) -> str:

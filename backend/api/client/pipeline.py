@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kshunt.backend.api.client.requests import Requests
 from kshunt.backend.domain.pipeline.delivered import (
@@ -14,18 +12,11 @@ from kshunt.backend.domain.pipeline.delivered import (
     LoadRow,
     PairRow,
     PipelinePast,
-    PipelineProcess,
-    PipelineState,
     PipelineStatus,
     QualityRow,
     Rows,
-    SampleGap,
-    SamplesStatus,
     StallRow,
-    TableStatus,
     TransferAnswer,
-    TransferHistory,
-    TransferPoint,
 )
 
 T = TypeVar("T")
@@ -41,7 +32,7 @@ class PipelineClient(Requests):
 
     def pipeline(self) -> PipelineStatus:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
-        return read_pipeline(self._get("/v1/pipeline"))
+        return self._ask(PipelineStatus, "/v1/pipeline")
 
     def pipeline_etas(self, operation_id: str = "", *, copies: bool = False) -> Rows[EtaRow]:
         """The newest forecasts: of operations, or of each of the copies."""
@@ -51,13 +42,7 @@ class PipelineClient(Requests):
     def transfer_history(self, hours: int = PAST_HOURS, points: int = 300) -> TransferAnswer:
         """Lag and throughput over days."""
         asked = {"hours": str(hours), "points": str(points)}
-        document = self._get("/v1/pipeline/course", asked)
-        history = document["course"]
-        found = tuple(_made(TransferPoint, point) for point in history["points"])
-        return TransferAnswer(
-            _made(TableStatus, document["of"]),
-            TransferHistory(found, history["bucket_s"], history["since_ms"]),
-        )
+        return self._ask(TransferAnswer, "/v1/pipeline/course", asked)
 
     def pipeline_stalls(
         self,
@@ -104,29 +89,5 @@ class PipelineClient(Requests):
             self.pipeline_quality(),
         )
 
-    def _rows(self, name: str, kind: Callable[..., T], **asked: str) -> Rows[T]:
-        document = self._get(f"/v1/pipeline/{name}", asked)
-        rows = tuple(_made(kind, row) for row in document["rows"])
-        of = _made(TableStatus, document["of"])
-        return Rows(of, rows, document["more"], document["since_ms"])
-
-
-def read_pipeline(document: Mapping[str, Any]) -> PipelineStatus:
-    """From the answer of `/v1/pipeline`."""
-    samples, process = document["samples"], document["process"]
-    if samples is not None:
-        missed = tuple(_made(SampleGap, one) for one in samples["missed"])
-        samples = _made(SamplesStatus, {**samples, "missed": missed})
-    parts = {
-        "state": PipelineState(document["state"]),
-        "process": None if process is None else _made(PipelineProcess, process),
-        "samples": samples,
-        "tables": tuple(_made(TableStatus, table) for table in document["tables"]),
-    }
-    return _made(PipelineStatus, {**document, **parts})
-
-
-def _made(kind: Callable[..., T], document: Mapping[str, Any]) -> T:
-    """A value of a kind; what a later backend says besides is passed over."""
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in document.items() if name in known})
+    def _rows(self, name: str, kind: type[T], **asked: str) -> Rows[T]:
+        return self._ask(Rows[kind], f"/v1/pipeline/{name}", asked)  # type: ignore[valid-type]

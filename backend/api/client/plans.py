@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import partition_json, plan_json
+from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.throttles import rates_json, replicas_json
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.planning.requests import (
@@ -35,9 +36,10 @@ class PlansClient(Requests):
             BackendError: the goal names what is not there (`status` 422), or it takes too long or
                 others wait (409).
         """
-        from kshunt.backend.api.schema.plans import plan_request_json, read_plan_answer
+        from kshunt.backend.api.schema.plans import PlanProposal, plan_request_body
 
-        return read_plan_answer(self._post("/v1/plans", plan_request_json(request), endless=True))
+        body = plan_request_body(request)
+        return self._send(PlanProposal, "/v1/plans", body, endless=True).answer()
 
     def rehearse(self, request: RehearsalRequest) -> RehearsalAnswer:
         """How a plan would go; nothing is changed.
@@ -46,26 +48,28 @@ class PlansClient(Requests):
             BackendError: it cannot be started there (`status` 422), or it takes too long or others
                 wait (409).
         """
-        from kshunt.backend.api.schema.plans import read_rehearsal_answer, rehearsal_request_json
+        from kshunt.backend.api.schema.plans import Rehearsals, rehearsal_request_body
 
-        body = rehearsal_request_json(request)
-        return read_rehearsal_answer(self._post("/v1/rehearsals", body, endless=True))
+        body = rehearsal_request_body(request)
+        return self._send(Rehearsals, "/v1/rehearsals", body, endless=True).answer()
 
     def preview_start(
         self, plan: ReassignmentPlan, throttle_bytes_per_s: int | None = None
     ) -> Preview:
         """What starting a plan would touch."""
         return self._preview(
-            "start", plan=plan_json(plan), throttle_bytes_per_s=throttle_bytes_per_s
+            "start",
+            plan=to_document(PlanDocument.of(plan)),
+            throttle_bytes_per_s=throttle_bytes_per_s,
         )
 
     def preview_cancel(self, partitions: Sequence[TopicPartition]) -> Preview:
         """What cancelling partitions would touch."""
-        return self._preview("cancel", partitions=list(map(partition_json, partitions)))
+        return self._preview("cancel", partitions=list(map(to_document, partitions)))
 
     def preview_elect(self, partitions: Sequence[TopicPartition] | None) -> Preview:
         """What electing preferred leaders would touch; of every partition if None."""
-        named = None if partitions is None else list(map(partition_json, partitions))
+        named = None if partitions is None else list(map(to_document, partitions))
         return self._preview("elect", partitions=named)
 
     def preview_throttle(
@@ -85,7 +89,4 @@ class PlansClient(Requests):
         return self._preview(verb, operation_id=operation_id)
 
     def _preview(self, action: str, **about: Any) -> Preview:
-        document = self._post("/v1/preview", {"action": action, **about})
-        return Preview(
-            document["sentence"], tuple(document["warnings"]), str(document["fingerprint"])
-        )
+        return self._send(Preview, "/v1/preview", {"action": action, **about})

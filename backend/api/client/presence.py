@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.presence import read_presence
 from kshunt.backend.domain.operations.team import Presence
 
 
@@ -14,7 +13,7 @@ class PresenceClient(Requests):
 
     def presence(self) -> Presence:
         """Who is connected to the backend, and what they look at."""
-        return read_presence(self._get("/v1/presence"))
+        return self._ask(Presence, "/v1/presence")
 
     def be_present(
         self,
@@ -41,5 +40,5 @@ class PresenceClient(Requests):
             "selected": selected,
             "leaves": leaves,
         }
-        found = read_presence(self._post("/v1/presence", body))
+        found = self._send(Presence, "/v1/presence", body)
         return replace(found, session=session)

@@ -7,13 +7,12 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import read_change
-from kshunt.backend.api.schema.proposals import read_foreseen, read_proposal
-from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
 from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
-from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
-from kshunt.backend.domain.shrink.delete_partitions import GOES
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkAnswer
 from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.errors import AwaitsApproval
 
 PROPOSED: Final = 202
@@ -24,8 +23,7 @@ class ProposalsClient(Requests):
 
     def proposals(self) -> tuple[ShownProposal, ...]:
         """Those that wait, and what became of others, newest first."""
-        entries = self._get("/v1/proposals")["proposals"]
-        return tuple(map(read_proposal, entries))
+        return self._ask(Proposals, "/v1/proposals").proposals
 
     def foresee_proposal(self, proposal_id: str) -> ProposalEffect:
         """What a proposal would do, by the cluster as it is.
@@ -33,7 +31,7 @@ class ProposalsClient(Requests):
         Raises:
             BackendError: it would be refused (`status` 409), or there is none (422).
         """
-        return read_foreseen(self._get(f"{_proposal(proposal_id)}/preview"))
+        return self._ask(ProposalEffect, f"{_proposal(proposal_id)}/preview")
 
     def approve_proposal(
         self,
@@ -56,40 +54,30 @@ class ProposalsClient(Requests):
         """
         body = {"preview": preview, "cluster_id": cluster_id, "reason": reason}
         # It may take as long as what was proposed was given.
-        answer = self._post(f"{_proposal(proposal_id)}/approve", body, endless=True)
-        return read_proposal(answer["proposal"]), _change(answer["answer"])
+        path = f"{_proposal(proposal_id)}/approve"
+        found = self._send(ApprovedProposal, path, body, endless=True)
+        return found.proposal, _change(found.answer)
 
     def reject_proposal(
         self, proposal_id: str, *, cluster_id: str | None = None, reason: str
     ) -> ShownProposal:
         """Say why it shall not happen."""
         body = {"cluster_id": cluster_id, "reason": reason}
-        return read_proposal(self._post(f"{_proposal(proposal_id)}/reject", body))
+        return self._send(ShownProposal, f"{_proposal(proposal_id)}/reject", body)
 
     def withdraw_proposal(
         self, proposal_id: str, *, cluster_id: str | None = None, reason: str = ""
     ) -> ShownProposal:
         """Take back one's own."""
         body = {"cluster_id": cluster_id, "reason": reason}
-        return read_proposal(self._post(f"{_proposal(proposal_id)}/withdraw", body))
+        return self._send(ShownProposal, f"{_proposal(proposal_id)}/withdraw", body)
 
 
 def _change(answer: Mapping[str, Any]) -> ChangeAnswer:
-    """The answer of any change that takes two people; some name partitions, and not items."""
+    """The answer of any change that takes two people; one of KIP-694 names partitions."""
     if "results" in answer:
-        return read_change(answer)
-    results = tuple(
-        Result(
-            one["topic"] if one["partition"] < 0 else f"{one['topic']}-{one['partition']}",
-            one["error_code"],
-            one["error_name"],
-            one["message"] or ("" if one["error_code"] else GOES[PartitionMode(one["mode"])]),
-        )
-        for one in answer["partitions"]
-    )
-    return ChangeAnswer(
-        answer["validate_only"], answer["operation_id"], results, tuple(answer["notes"])
-    )
+        return from_document(ChangeAnswer, answer)
+    return from_document(ShrinkAnswer, answer).as_change()
 
 
 def _proposal(proposal_id: str) -> str:
@@ -104,7 +92,7 @@ def raise_if_proposed(status: int, document: Any) -> None:
     """
     if status != PROPOSED:
         return
-    proposal = read_proposal(document)
+    proposal = from_document(ShownProposal, document)
     raise AwaitsApproval(
         f"Nothing was changed yet: this takes two people. It was proposed as {proposal.id} "
         f"({proposal.summary}).",

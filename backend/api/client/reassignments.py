@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import partition_json, plan_json, read_change
+from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.reassignments import (
-    read_generated,
-    read_progress,
-    read_reassignment,
-    read_verify,
+    GeneratedPlans,
+    MovingPartitions,
+    ProgressRows,
 )
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.reassignment.answers import (
@@ -22,6 +21,7 @@ from kshunt.backend.domain.reassignment.answers import (
 )
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
 class ReassignmentsClient(Requests):
@@ -29,8 +29,8 @@ class ReassignmentsClient(Requests):
 
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """Every partition that moves now, asked of the cluster."""
-        entries = self._get("/v1/reassignments")["reassignments"]
-        return tuple(read_reassignment(entry) for entry in entries)
+        found = self._ask(MovingPartitions, "/v1/reassignments")
+        return tuple(one.move() for one in found.reassignments)
 
     def reassign(
         self,
@@ -55,7 +55,7 @@ class ReassignmentsClient(Requests):
         Each partition is answered for itself, but with `all_or_nothing`.
         """
         body = {
-            "plan": plan_json(plan),
+            "plan": to_document(PlanDocument.of(plan)),
             "throttle_bytes_per_s": throttle_bytes_per_s,
             "log_dirs_throttle_bytes_per_s": log_dirs_throttle_bytes_per_s,
             "auto_remove_throttle": auto_remove_throttle,
@@ -70,7 +70,7 @@ class ReassignmentsClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/reassignments", body))
+        return self._send(ChangeAnswer, "/v1/reassignments", body)
 
     def cancel(
         self,
@@ -86,7 +86,7 @@ class ReassignmentsClient(Requests):
     ) -> ChangeAnswer:
         """Return moving partitions to their original replicas."""
         body = {
-            "partitions": [partition_json(partition) for partition in partitions],
+            "partitions": [to_document(partition) for partition in partitions],
             "preserve_throttles": preserve_throttles,
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
@@ -95,21 +95,24 @@ class ReassignmentsClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/reassignments/cancel", body))
+        return self._send(ChangeAnswer, "/v1/reassignments/cancel", body)
 
     def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """How far each replica of the plan is (KIP-179, --progress)."""
-        answer = self._post("/v1/reassignments/progress", {"plan": plan_json(plan)})
-        return read_progress(answer["rows"])
+        body = {"plan": to_document(PlanDocument.of(plan))}
+        return self._send(ProgressRows, "/v1/reassignments/progress", body).rows
 
     def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """Whether the plan is done; clears its throttles if it is and they are not preserved."""
-        body = {"plan": plan_json(plan), "preserve_throttles": preserve_throttles}
-        return read_verify(self._post("/v1/reassignments/verify", body))
+        body = {
+            "plan": to_document(PlanDocument.of(plan)),
+            "preserve_throttles": preserve_throttles,
+        }
+        return self._send(VerifyAnswer, "/v1/reassignments/verify", body)
 
     def generate(
         self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
     ) -> GeneratedPlan:
         """A plan that spreads the topics over the brokers; nothing is changed."""
         body = {"topics": list(topics), "brokers": list(brokers), "rack_aware": rack_aware}
-        return read_generated(self._post("/v1/reassignments/generate", body))
+        return self._send(GeneratedPlans, "/v1/reassignments/generate", body).plans()

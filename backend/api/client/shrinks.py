@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import read_change
-from kshunt.backend.api.schema.shrinks import read_check, read_deleted, shrink_json
+from kshunt.backend.api.schema.shrinks import DeletionSupport
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import (
@@ -16,6 +15,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     ShrinkSupport,
 )
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
 class ShrinksClient(Requests):
@@ -37,7 +37,7 @@ class ShrinksClient(Requests):
         asked = {"partitions": str(partitions)}
         if copy_rate_bytes_per_s is not None:
             asked["copy_rate"] = str(copy_rate_bytes_per_s)
-        return read_check(self._get(f"/v1/topics/{quote(topic, safe='')}/shrink", asked))
+        return self._ask(ShrinkCheck, f"/v1/topics/{quote(topic, safe='')}/shrink", asked)
 
     def shrink(
         self,
@@ -67,7 +67,7 @@ class ShrinksClient(Requests):
             "reason": reason,
         }
         path = f"/v1/topics/{quote(request.topic, safe='')}/shrink"
-        return read_change(self._post(path, body))
+        return self._send(ChangeAnswer, path, body)
 
     def confirm_shrink(
         self,
@@ -85,11 +85,11 @@ class ShrinksClient(Requests):
         """
         body = {"typed": typed, "cluster_id": cluster_id, "who": who, "reason": reason}
         path = f"/v1/operations/{quote(operation_id, safe='')}/confirm"
-        return read_change(self._post(path, body))
+        return self._send(ChangeAnswer, path, body)
 
     def shrink_support(self) -> ShrinkSupport:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
-        return ShrinkSupport(self._get("/v1/topics/deletion")["support"])
+        return self._ask(DeletionSupport, "/v1/topics/deletion").support
 
     def delete_partitions(
         self,
@@ -108,11 +108,11 @@ class ShrinksClient(Requests):
                 (`status` 409).
         """
         body = {
-            "topics": shrink_json(topics),
+            "topics": [{"topic": name, **to_document(wanted)} for name, wanted in topics.items()],
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return read_deleted(self._post("/v1/topics/delete-partitions", body))
+        return self._send(ShrinkAnswer, "/v1/topics/delete-partitions", body)

@@ -65,12 +65,12 @@ class StdlibClient(ReassignmentsClient):
         self._http.close()
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        return self._ask("GET", f"{path}?{urlencode(parameters)}" if parameters else path)
+        return self._exchange("GET", f"{path}?{urlencode(parameters)}" if parameters else path)
 
     def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        return self._ask("POST", path, body)
+        return self._exchange("POST", path, body)
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         try:
             self._http.request(
                 method,

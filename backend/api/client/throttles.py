@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import partition_json, read_change
 from kshunt.backend.api.schema.throttles import (
+    DriftedThrottles,
+    OrphanThrottles,
+    OwnedThrottles,
+    ThrottleSettings,
     rates_json,
-    read_drift,
-    read_orphan,
-    read_owned,
-    read_throttles,
     replicas_json,
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.reassignment.answers import (
-    ChangeAnswer,
-)
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
 class ThrottlesClient(Requests):
@@ -28,7 +26,7 @@ class ThrottlesClient(Requests):
 
     def throttles(self) -> Throttles:
         """Every replication throttle, asked of the cluster."""
-        return read_throttles(self._get("/v1/throttles"))
+        return self._ask(ThrottleSettings, "/v1/throttles").throttles()
 
     def alter_throttled_rates(
         self,
@@ -53,7 +51,7 @@ class ThrottlesClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/throttles/rates", body))
+        return self._send(ChangeAnswer, "/v1/throttles/rates", body)
 
     def alter_throttled_replicas(
         self,
@@ -78,11 +76,11 @@ class ThrottlesClient(Requests):
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/throttles/replicas", body))
+        return self._send(ChangeAnswer, "/v1/throttles/replicas", body)
 
     def owned_throttles(self) -> tuple[OwnedThrottle, ...]:
         """Whose each throttle is, and what comes back; what is not among them is not ours."""
-        return tuple(map(read_owned, self._get("/v1/throttles/owned")["throttles"]))
+        return self._ask(OwnedThrottles, "/v1/throttles/owned").throttles
 
     def adopt(
         self,
@@ -95,17 +93,17 @@ class ThrottlesClient(Requests):
     ) -> ChangeAnswer:
         """Take over the throttle of moves that somebody else started; of all of them if None."""
         body = {
-            "partitions": None if partitions is None else list(map(partition_json, partitions)),
+            "partitions": None if partitions is None else list(map(to_document, partitions)),
             "validate_only": validate_only,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/throttles/adopt", body))
+        return self._send(ChangeAnswer, "/v1/throttles/adopt", body)
 
     def drift(self) -> tuple[ShownDrift, ...]:
         """What somebody else did to the throttles of running operations."""
-        return tuple(map(read_drift, self._get("/v1/drift")["drift"]))
+        return self._ask(DriftedThrottles, "/v1/drift").drift
 
     def settle_drift(
         self,
@@ -120,11 +118,11 @@ class ThrottlesClient(Requests):
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
         body = _repair_body(ids, validate_only, cluster_id, who, reason)
         path = "/v1/drift/reapply" if ours else "/v1/drift/accept"
-        return read_change(self._post(path, body))
+        return self._send(ChangeAnswer, path, body)
 
     def orphans(self) -> tuple[ShownOrphan, ...]:
         """Throttles that no move justifies."""
-        return tuple(map(read_orphan, self._get("/v1/orphans")["orphans"]))
+        return self._ask(OrphanThrottles, "/v1/orphans").orphans
 
     def remove_orphans(
         self,
@@ -137,7 +135,7 @@ class ThrottlesClient(Requests):
     ) -> ChangeAnswer:
         """Take off orphan throttles, as far as they still are."""
         body = _repair_body(ids, validate_only, cluster_id, who, reason)
-        return read_change(self._post("/v1/orphans/remove", body))
+        return self._send(ChangeAnswer, "/v1/orphans/remove", body)
 
 
 def _repair_body(

@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from kshunt.backend.api.client.requests import Requests
-from kshunt.backend.api.schema.base import read_change
-from kshunt.backend.api.schema.topics import altered_json, read_described, read_summary
+from kshunt.backend.api.schema.topics import (
+    TopicConfigs,
+    Topics,
+    TopicsAnswer,
+    altered_topics,
+)
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.domain.topics.configs import TopicConfig
@@ -19,7 +23,7 @@ class TopicsClient(Requests):
 
     def topics(self) -> tuple[TopicSummary, ...]:
         """Every topic of the cluster, by name."""
-        return tuple(map(read_summary, self._get("/v1/topics")["topics"]))
+        return self._ask(Topics, "/v1/topics").topics
 
     def describe_topics(
         self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
@@ -27,7 +31,7 @@ class TopicsClient(Requests):
         """Topics with their partitions, all or those named; one that there is not is absent."""
         named = None if topics is None else list(topics)
         body = {"topics": named, "configs": configs, "min_isr": min_isr}
-        return read_described(self._post("/v1/topics/describe", body))
+        return self._send(TopicsAnswer, "/v1/topics/describe", body).described()
 
     def topic_configs(self, topic: str) -> tuple[TopicConfig, ...]:
         """Everything a topic is configured with, sorted by name.
@@ -35,8 +39,7 @@ class TopicsClient(Requests):
         Raises:
             BackendError: there is no such topic (`status` 404), or it cannot be read.
         """
-        document = self._get(f"/v1/topics/{quote(topic, safe='')}/configs")
-        return tuple(TopicConfig(**entry) for entry in document["configs"])
+        return self._ask(TopicConfigs, f"/v1/topics/{quote(topic, safe='')}/configs").configs
 
     def alter_topics(
         self,
@@ -50,11 +53,11 @@ class TopicsClient(Requests):
     ) -> ChangeAnswer:
         """Alter topics (KIP-179's early draft): partitions, replication factor, assignment."""
         body = {
-            "topics": altered_json(topics),
+            "topics": altered_topics(topics),
             "validate_only": validate_only,
             "timeout_ms": timeout_ms,
             "cluster_id": cluster_id,
             "who": who,
             "reason": reason,
         }
-        return read_change(self._post("/v1/topics/alter", body))
+        return self._send(ChangeAnswer, "/v1/topics/alter", body)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.access.roles import LOCAL, Caller
@@ -56,7 +56,7 @@ class ForwardedRequest:
     """A request that was passed on: who asks, or why it is refused."""
 
     caller: Caller
-    refusal: JSONResponse | None
+    refusal: Response | None
     scope: Any
     receive: Any
     send: Any
@@ -107,7 +107,7 @@ class ForwardedRequests:
         scope = {**scope, SENDER: found.sender}
         return ForwardedRequest(found.who or LOCAL, None, scope, replayed(body, receive), send)
 
-    def _statement(self, scope: Any) -> Statement | JSONResponse:
+    def _statement(self, scope: Any) -> Statement | Response:
         headers = [value for name, value in scope["headers"] if name == STATEMENT.encode()]
         if len(headers) != 1:
             return _forged("it bears no statement of who asks")
@@ -116,7 +116,7 @@ class ForwardedRequests:
             return _forged("its statement is signed with a key that this backend does not have")
         return found if isinstance(found, Statement) else _forged("its statement is not valid")
 
-    def _fault(self, found: Statement, scope: Any) -> JSONResponse | None:
+    def _fault(self, found: Statement, scope: Any) -> Response | None:
         me = self._me()
         if found.meant != me.backend or found.sender == me.backend:
             return returned(found.sender, me.backend, "")
@@ -165,7 +165,7 @@ def _signing(send: Any, nonce: str, keys: ClusterKeys) -> Any:
     return sent
 
 
-def returned(sender: str, me: str, acts: str) -> JSONResponse:
+def returned(sender: str, me: str, acts: str) -> Response:
     """The refusal of a request that is not for this backend.
 
     Args:
@@ -184,7 +184,7 @@ def returned(sender: str, me: str, acts: str) -> JSONResponse:
     )
 
 
-def _forged(why: str) -> JSONResponse:
+def _forged(why: str) -> Response:
     return problem(
         403,
         "Not from a backend of this cluster",
@@ -195,7 +195,7 @@ def _forged(why: str) -> JSONResponse:
     )
 
 
-def _again(found: Statement) -> JSONResponse:
+def _again(found: Statement) -> Response:
     return problem(
         409,
         "Passed on before",
@@ -207,7 +207,7 @@ def _again(found: Statement) -> JSONResponse:
     )
 
 
-def _outside(found: Statement, why: str) -> JSONResponse:
+def _outside(found: Statement, why: str) -> Response:
     return problem(
         403,
         "Not allowed",

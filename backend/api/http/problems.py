@@ -6,17 +6,33 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from kshunt.backend.domain.untrusted.json_codec import to_json
 from kshunt.backend.errors import KshuntError
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error (RFC 9457, problem details)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    advice: str = ""
+    kafka_code: int = -1
+    """Kafka's code of the error; -1 where Kafka has none for it."""
+    retriable: bool = False
 
 
 def problem(
@@ -27,18 +43,10 @@ def problem(
     advice: str = "",
     kafka_code: int = -1,
     retriable: bool = False,
-) -> JSONResponse:
+) -> Response:
     """One problem document."""
-    document = {
-        "type": "about:blank",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "advice": advice,
-        "kafka_code": kafka_code,
-        "retriable": retriable,
-    }
-    return JSONResponse(document, status, media_type=MEDIA_TYPE)
+    document = Problem("about:blank", title, status, detail, advice, kafka_code, retriable)
+    return Response(to_json(document), status, media_type=MEDIA_TYPE)
 
 
 def _methods(app: FastAPI, request: Request) -> set[str]:
@@ -55,7 +63,7 @@ def install(app: FastAPI) -> None:
     """Answer every error of the routes with a problem document."""
 
     @app.exception_handler(KshuntError)
-    async def known(_: Request, error: KshuntError) -> JSONResponse:
+    async def known(_: Request, error: KshuntError) -> Response:
         return problem(
             error.http_status,
             error.title,
@@ -66,7 +74,7 @@ def install(app: FastAPI) -> None:
         )
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
         faults = [
             f"{'.'.join(str(step) for step in fault['loc'])}: {fault['msg']}"
             for fault in error.errors()[:5]
@@ -74,7 +82,7 @@ def install(app: FastAPI) -> None:
         return problem(400, "Bad request", "; ".join(faults), advice="Nothing was changed.")
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> Response:
         answer = problem(error.status_code, str(error.detail), str(error.detail))
         answer.headers.update(error.headers or {})
         if error.status_code == 405:
@@ -83,7 +91,7 @@ def install(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+    async def unforeseen(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem(
             500,

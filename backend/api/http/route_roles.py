@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Match
 
 from kshunt.backend.access.roles import Role
-from kshunt.backend.api.http.json_writer import written
+from kshunt.backend.api.http.answers import answered, documented
 from kshunt.backend.api.http.paths import rebuilt_path
 from kshunt.backend.settings import LIMITS
 
@@ -39,26 +39,62 @@ class Routes:
         changes = role in (Role.OPERATOR, Role.ADMIN)
         self._body_bytes = LIMITS.change_body_bytes if changes else LIMITS.question_body_bytes
 
-    def get(self, path: str, *, stream: bool = False, **options: Any) -> Callable[[Any], Any]:
-        """As FastAPI's; `stream` where the answer does not end."""
+    def get(
+        self,
+        path: str,
+        answer: type[Any] | None = None,
+        *,
+        also: Mapping[int, type[Any]] | None = None,
+        also_as: str = "",
+        stream: bool = False,
+        **options: Any,
+    ) -> Callable[[Any], Any]:
+        """As FastAPI's, for a function that returns a value of the class `answer`.
+
+        Args:
+            path: As FastAPI has it.
+            answer: None where the function makes the response.
+            also: What responses with another status hold, by status.
+            also_as: A media type that its responses may have instead of JSON.
+            stream: Whether the answer does not end.
+            options: FastAPI's.
+        """
         extra = {**self._extra, STREAM: True} if stream else self._extra
-        return self._declared(self._app.get(path, openapi_extra=extra, **options), options)
+        return self._declared(self._app.get, path, answer, extra, options, also, also_as)
 
     def post(
-        self, path: str, *, body_bytes: int | None = None, **options: Any
+        self,
+        path: str,
+        answer: type[Any] | None = None,
+        *,
+        also: Mapping[int, type[Any]] | None = None,
+        body_bytes: int | None = None,
+        **options: Any,
     ) -> Callable[[Any], Any]:
-        """As FastAPI's; `body_bytes` where the body may be larger than those of its role are."""
+        """As `get`; `body_bytes` where the body may be larger than those of its role are."""
         extra = {**self._extra, BODY_BYTES: body_bytes or self._body_bytes}
-        return self._declared(self._app.post(path, openapi_extra=extra, **options), options)
+        return self._declared(self._app.post, path, answer, extra, options, also)
 
     def _declared(
-        self, declare: Callable[[Any], Any], options: Mapping[str, Any]
+        self,
+        method: Callable[..., Any],
+        path: str,
+        answer: type[Any] | None,
+        extra: Mapping[str, Any],
+        options: dict[str, Any],
+        also: Mapping[int, type[Any]] | None = None,
+        also_as: str = "",
     ) -> Callable[[Any], Any]:
-        """What declares a function as a route; its large answers are written on a thread."""
-        model = options.get("response_model")
-        if model is None:
-            return declare
-        return lambda function: declare(written(function, model))
+        if answer is None:
+            plain: Callable[[Any], Any] = method(path, openapi_extra=extra, **options)
+            return plain
+        responses = documented(self._app, {200: answer, **(also or {})})
+        if also_as:
+            responses[200]["content"][also_as] = {}
+        declare = method(
+            path, openapi_extra=extra, response_model=None, responses=responses, **options
+        )
+        return lambda function: declare(answered(function, answer))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from kshunt.backend.domain.audit.requester_limits import REASON_MAX, WHO_MAX
 from kshunt.backend.domain.throttles.configs import (
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
@@ -64,7 +65,7 @@ PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 """No control characters."""
 Who = Annotated[
     str,
-    Field(max_length=200, description="as ada@bastion; whom a credential names is not asked"),
+    Field(max_length=WHO_MAX, description="as ada@bastion; whom a credential names is not asked"),
 ]
 
 
@@ -75,8 +76,8 @@ class Strict(BaseModel):
 class Intent(Strict):
     """What the audit is told of a change; both are words of the caller, and prove nothing."""
 
-    who: str = Field(default="", max_length=200, description="user and host, as ada@bastion")
-    reason: str = Field(default="", max_length=2_000, description="why, in one's own words")
+    who: str = Field(default="", max_length=WHO_MAX, description="user and host, as ada@bastion")
+    reason: str = Field(default="", max_length=REASON_MAX, description="why, in one's own words")
     preview: str = Field(
         default="",
         max_length=500,
@@ -104,50 +105,3 @@ class PlanModel(Strict):
     version: Literal[1] = 1
     cluster_id: ClusterId = None
     partitions: list[PlanEntryModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
-
-
-class PlanEntryAnswerModel(BaseModel):
-    """One partition of a plan that the backend wrote."""
-
-    topic: str
-    partition: int
-    replicas: list[int]
-    log_dirs: list[str] | None = None
-
-
-class PlanAnswerModel(BaseModel):
-    """Kafka's reassignment JSON, as the backend writes it."""
-
-    version: int
-    partitions: list[PlanEntryAnswerModel]
-
-
-class ResultModel(BaseModel):
-    """What became of one item."""
-
-    item: str
-    error_code: int
-    error_name: str
-    message: str
-
-
-class ChangeModel(BaseModel):
-    """What became of a change."""
-
-    validate_only: bool
-    operation_id: str | None
-    results: list[ResultModel]
-    notes: list[str]
-    rollback_plan: PlanAnswerModel | None
-
-
-class ProblemModel(BaseModel):
-    """An error (RFC 9457, problem details)."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    advice: str = ""
-    kafka_code: int = -1
-    retriable: bool = False

@@ -1,14 +1,13 @@
-"""Elections of preferred leaders, and unclean ones."""
+"""Requests for elections of preferred leaders, and for unclean ones."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
-    ChangeModel,
     ClusterId,
     Intent,
     PartitionModel,
@@ -47,39 +46,3 @@ class UncleanRequestModel(Intent):
     timeout_ms: TimeoutMs = 10_000
     validate_only: bool = False
     cluster_id: ClusterId = None
-
-
-class LeaderCountModel(BaseModel):
-    """How many partitions a broker leads before and after; skew is 0 for an even share."""
-
-    broker: int
-    leaders_before: int
-    leaders_after: int
-    leaders_preferred: int
-    skew_before: float
-    skew_after: float
-
-
-class ElectionModel(ChangeModel):
-    """What became of an election; a preview counts the leaders."""
-
-    leaders: list[LeaderCountModel]
-
-
-class UncleanLossModel(BaseModel):
-    """What a partition may lose; null means unknown, which is never 0."""
-
-    topic: str
-    partition: int
-    candidate: int
-    candidate_end: int | None
-    known_end: int | None
-    known_ms: int | None
-    lost_messages: int | None
-    lost_messages_min: int
-
-
-class UncleanModel(ChangeModel):
-    """What became of an unclean election, or what it would lose."""
-
-    losses: list[UncleanLossModel]

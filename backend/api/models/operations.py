@@ -1,65 +1,18 @@
-"""Operations: what they are, how they are steered, and what people say of them."""
+"""Requests about operations: how they are steered, and what people say of them."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     PLAIN,
     ClusterId,
     Int32,
     Intent,
-    PartitionModel,
     Strict,
     TimeoutMs,
     Who,
 )
-
-
-class ClaimModel(BaseModel):
-    """Who steers an operation."""
-
-    who: str
-    since_ms: int
-    reason: str
-
-
-class NoteModel(BaseModel):
-    """A remark on an operation."""
-
-    who: str
-    at_ms: int
-    text: str
-
-
-class OperationModel(BaseModel):
-    """An operation."""
-
-    id: str
-    kind: str
-    state: str
-    started_ms: int
-    ended_ms: int | None
-    summary: str
-    partitions: list[PartitionModel]
-    throttle_bytes_per_s: int | None
-    auto_remove_throttle: bool
-    outcome: str
-    details: dict[str, Any] = Field(description="rollback_plan and waiting_plan are Kafka's JSON")
-    who: str
-    reason: str
-    actions: list[str] = Field(description="what can be done with it now")
-    waiting: int = Field(description="of its partitions, how many wait for their turn")
-    claim: ClaimModel | None = Field(description="who steers it; others have to take it over first")
-    notes: list[NoteModel]
-
-
-class OperationsModel(BaseModel):
-    """The operations of this backend, newest first."""
-
-    operations: list[OperationModel]
 
 
 class SteerRequestModel(Intent):

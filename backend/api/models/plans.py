@@ -1,17 +1,15 @@
-"""Requests and answers of the routes that plan and rehearse, for validation and for OpenAPI."""
+"""Requests of the routes that plan and rehearse, for validation and for OpenAPI."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
     ClusterId,
     Int32,
-    PartitionModel,
-    PlanAnswerModel,
     PlanModel,
     RateOrNone,
     Strict,
@@ -130,147 +128,3 @@ class RehearsalRequestModel(Strict):
         """
         throttles = tuple(self.throttles_bytes_per_s)
         return RehearsalRequest(targets, throttles, self.deadline_s, self.seed)
-
-
-class CostModel(BaseModel):
-    """What carrying it out takes."""
-
-    moved_bytes: int
-    moved_replicas: int
-    unknown_sizes: int = Field(description="replicas whose size is not in moved_bytes")
-    dropped_replicas: int
-    reordered: int
-    log_dir_bytes: int
-    log_dir_replicas: int
-
-
-class MeasureModel(BaseModel):
-    """How far the cluster is from the goal; 0 is there."""
-
-    name: str
-    before: float
-    after: float
-
-
-class PlanNoteModel(BaseModel):
-    """Something that was asked for and is not in the plan, or that it rests on."""
-
-    why: str
-    remedy: str
-    partition: PartitionModel | None
-    broker: int | None
-
-
-class BrokerImpactModel(BaseModel):
-    """A broker, before and after."""
-
-    broker: int
-    replicas_before: int
-    replicas_after: int
-    leaders_before: int
-    leaders_after: int
-    bytes_before: int
-    bytes_peak: int
-    bytes_after: int
-    received_bytes: int
-    sent_bytes: int
-    disk_bytes: int | None
-
-
-class ImpactModel(BaseModel):
-    """What a plan does."""
-
-    partitions: int
-    reordered: int
-    added: int
-    removed: int
-    moved_bytes: int
-    unknown_sizes: int
-    leaders_moved: int
-    preferred_moved: int
-    fewer_racks: list[PartitionModel]
-    more_racks: int
-    under_min_isr: list[PartitionModel]
-    on_the_edge: list[PartitionModel]
-    brokers: list[BrokerImpactModel]
-    phases: list[int] = Field(description="partitions that move together, were they to wait")
-
-
-class PlanProposalModel(BaseModel):
-    """A plan that nobody has agreed to, and the one that leads back."""
-
-    cluster_id: str
-    taken_ms: int = Field(description="when the cluster was looked at")
-    goal: str
-    plan: PlanAnswerModel
-    rollback: PlanAnswerModel
-    cost: CostModel
-    measure: MeasureModel
-    notes: list[PlanNoteModel]
-    impact: ImpactModel
-
-
-class TimelineModel(BaseModel):
-    """The course of a rehearsal; a row a point in time, and in it a column a broker."""
-
-    at_s: list[float]
-    remaining_bytes: list[float]
-    received_bytes_per_s: list[list[float]]
-    sent_bytes_per_s: list[list[float]]
-    disk_bytes: list[list[float]]
-    out_of_sync: list[int]
-    under_min_isr: list[int]
-
-
-class DoneModel(PartitionModel):
-    """When a partition had moved."""
-
-    at_s: float
-
-
-class IsrEventModel(PartitionModel):
-    """A replica that left an ISR, or came back."""
-
-    at_s: float
-    broker: int
-    left: bool
-
-
-class RehearsalModel(BaseModel):
-    """How the moves went in a twin of the cluster."""
-
-    throttle_bytes_per_s: int | None
-    brokers: list[int]
-    timeline: TimelineModel
-    done: list[DoneModel]
-    finish_s: float | None = Field(description="null where it would never end; `why` says why")
-    why: str
-    isr_events: list[IsrEventModel]
-    notes: list[str]
-
-
-class NeedModel(BaseModel):
-    """What a broker has to carry on average until the deadline."""
-
-    broker: int
-    received_bytes_per_s: float
-    sent_bytes_per_s: float
-
-
-class DeadlineModel(BaseModel):
-    """What it takes to be done in time."""
-
-    deadline_s: float
-    throttle_bytes_per_s: int | None = Field(description="null where no throttle is enough")
-    rehearsal: RehearsalModel
-    needs: list[NeedModel]
-
-
-class RehearsalsModel(BaseModel):
-    """Every rehearsal that was asked for."""
-
-    cluster_id: str
-    taken_ms: int
-    rehearsals: list[RehearsalModel]
-    deadline: DeadlineModel | None
-    impact: ImpactModel

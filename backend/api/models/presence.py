@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import PLAIN, Strict, Who
 
@@ -19,20 +19,3 @@ class PresenceRequestModel(Strict):
     screen: str = Field(default="", max_length=40, pattern=PLAIN)
     selected: str = Field(default="", max_length=300, pattern=PLAIN)
     leaves: bool = Field(default=False, description="true: the session ends")
-
-
-class PresentModel(BaseModel):
-    """One session that is here."""
-
-    session: str
-    who: str
-    screen: str
-    selected: str
-    since_ms: int
-
-
-class PresenceModel(BaseModel):
-    """Who is here, those that came first standing first."""
-
-    you: str = Field(description="what the backend calls you; empty where it asks for nothing")
-    present: list[PresentModel]

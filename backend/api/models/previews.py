@@ -1,10 +1,10 @@
-"""What an action would touch."""
+"""Requests to see what an action would touch."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import Id, PartitionModel, PlanModel, RateOrNone, Strict
 from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
@@ -23,22 +23,3 @@ class PreviewRequestModel(Strict):
     )
     rates: list[BrokerRateModel] = Field(default=[], max_length=10_000)
     replicas: list[TopicReplicasModel] = Field(default=[], max_length=10_000)
-
-
-class BlastRadiusModel(BaseModel):
-    """What an action would touch."""
-
-    action: str
-    sentence: str
-    brokers: list[int]
-    topics: list[str]
-    partitions: int
-    copy_bytes: int
-    unknown_sizes: int
-    throttles_set: list[str]
-    throttles_lifted: list[str]
-    leaders_moving: int
-    at_min_isr: int
-    under_min_isr: int
-    warnings: list[str]
-    fingerprint: str

@@ -1,10 +1,10 @@
-"""Reassignments: started, cancelled, looked at."""
+"""Requests for reassignments: started, cancelled, looked at."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
@@ -12,14 +12,12 @@ from kshunt.backend.api.models.base import (
     Int32,
     Intent,
     PartitionModel,
-    PlanAnswerModel,
     PlanModel,
     RateOrNone,
     Strict,
     TimeoutMs,
     Topic,
 )
-from kshunt.backend.api.models.stuck_causes import CauseKey
 from kshunt.backend.settings import LIMITS
 
 
@@ -76,78 +74,3 @@ class GenerateRequestModel(Strict):
     topics: list[Topic] = Field(min_length=1, max_length=10_000)
     brokers: list[Int32] = Field(min_length=1, max_length=10_000)
     rack_aware: bool = True
-
-
-class ReassignmentModel(BaseModel):
-    """A partition that moves."""
-
-    topic: str
-    partition: int
-    replicas: list[int]
-    adding: list[int]
-    removing: list[int]
-
-
-class ReassignmentsModel(BaseModel):
-    """Every partition that moves."""
-
-    reassignments: list[ReassignmentModel]
-
-
-class ProgressRowModel(BaseModel):
-    """One line of --progress."""
-
-    topic: str
-    partition: int
-    broker: int
-    status: str
-    lag_messages: int | None
-    in_sync: bool
-    cause: CauseKey | None = Field(description="why it is stuck; null where it is not")
-    reason: str
-    action: str
-
-
-class ProgressModel(BaseModel):
-    """The lines of --progress."""
-
-    rows: list[ProgressRowModel]
-
-
-class VerifyRowModel(BaseModel):
-    """One partition of --verify."""
-
-    topic: str
-    partition: int
-    state: Literal["completed", "in_progress", "differs", "missing"]
-    replicas: list[int]
-    target: list[int]
-
-
-class LogDirRowModel(BaseModel):
-    """One replica of --verify with a log directory."""
-
-    topic: str
-    partition: int
-    broker: int
-    text: str
-    done: bool
-
-
-class VerifyModel(BaseModel):
-    """What --verify found and did."""
-
-    rows: list[VerifyRowModel]
-    log_dirs: list[LogDirRowModel]
-    active_elsewhere: bool
-    cleared_brokers: list[int]
-    cleared_topics: list[str]
-    notes: list[str]
-
-
-class GeneratedModel(BaseModel):
-    """Both plans of --generate."""
-
-    current: PlanAnswerModel
-    proposed: PlanAnswerModel
-    notes: list[str]

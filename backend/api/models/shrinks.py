@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
@@ -13,7 +13,6 @@ from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 DelayMs = Annotated[
     int, Field(ge=0, le=DELAY_MS_MAX, description="milliseconds; 0 is at once"), WHOLE
 ]
-Mode = Annotated[Literal[-1, 0, 1], Field(description="KIP-694: ReadWrite 0, ReadOnly 1, None -1")]
 Code = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")]
 CODES_MOST = 100
 
@@ -67,12 +66,6 @@ class ConfirmRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class ShrinkSupportModel(BaseModel):
-    """Whether the cluster deletes partitions by itself."""
-
-    support: Literal["enabled", "disabled", "unsupported"]
-
-
 class DeletePartitionsModel(Strict):
     """KIP-694, DeletePartitions: how many partitions a topic shall keep."""
 
@@ -88,126 +81,3 @@ class DeletePartitionsRequestModel(Intent):
     validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
     cluster_id: ClusterId = None
-
-
-class DeletedPartitionModel(BaseModel):
-    """What became of a partition; partition -1 is a topic that is refused as a whole."""
-
-    topic: str
-    partition: int
-    mode: Mode
-    mode_name: str
-    error_code: int
-    error_name: str
-    message: str
-
-
-class DeletedPartitionsModel(BaseModel):
-    """What became of each partition."""
-
-    validate_only: bool
-    operation_id: str | None
-    partitions: list[DeletedPartitionModel]
-    notes: list[str]
-
-
-class ShrinkFindingModel(BaseModel):
-    """One thing that was found."""
-
-    code: str = Field(description="a name that stays the same")
-    severity: Literal["refuse", "warn", "note"]
-    words: str = Field(description="what is the case")
-    advice: str = Field(description="what to do; empty where there is nothing")
-    insistable: bool = Field(description="a refusal that an operator may overrule")
-
-
-class ActiveProducerModel(BaseModel):
-    """A producer that a leader remembers."""
-
-    producer_id: int
-    epoch: int
-    last_ms: int = Field(description="by the producer's clock; -1 where not known")
-    transaction_start: int | None = Field(description="null: it has no transaction open")
-    transactional_id: str | None
-
-
-class DoomedPartitionModel(BaseModel):
-    """One partition that would go; null is what is not known."""
-
-    number: int
-    size_bytes: int | None
-    records: int | None = Field(description="no fewer than it holds: gaps in its offsets count")
-    log_end_offset: int | None
-    newest_ms: int | None = Field(description="the largest timestamp in it")
-    expires_in_ms: int | None = Field(
-        description="until retention deletes its last record; null: never, or not known"
-    )
-    written_meanwhile: int | None = Field(description="records that came during `watched_ms`")
-    producers: list[ActiveProducerModel] | None = Field(
-        description="those that wrote recently or have a transaction open"
-    )
-    open_transaction_at: int | None = Field(description="null where none is open")
-
-
-class GroupMemberModel(BaseModel):
-    """A consumer of a group."""
-
-    member_id: str
-    client_id: str
-    host: str
-    instance_id: str | None
-    partitions: list[int] = Field(description="of the topic")
-
-
-class CommittedModel(BaseModel):
-    """A committed offset."""
-
-    partition: int
-    offset: int
-
-
-class GroupLagModel(BaseModel):
-    """Where one consumer group is."""
-
-    name: str
-    state: str
-    kind: str = Field(description="classic, or consumer (KIP-848)")
-    members: list[GroupMemberModel]
-    committed: list[CommittedModel] = Field(description="of the whole topic")
-    unread_doomed: int | None = Field(
-        description="on the partitions that go; null: nothing committed there, or not known"
-    )
-    unread_all: int | None
-    no_position: list[int] = Field(description="partitions that go and are not committed")
-
-
-class UnreadModel(BaseModel):
-    """Something that could not be read."""
-
-    what: str
-    why: str
-
-
-class ShrinkCheckModel(BaseModel):
-    """The safety view of a shrink. Nothing was changed, and nothing is recorded."""
-
-    topic: str
-    current: int
-    wanted: int
-    checked_ms: int
-    native: bool = Field(description="the cluster deletes partitions itself, and copies nothing")
-    allowed: bool = Field(description="no finding refuses it")
-    findings: list[ShrinkFindingModel] = Field(description="refusals first")
-    partitions: list[DoomedPartitionModel] = Field(description="those that would go")
-    groups: list[GroupLagModel]
-    total_bytes: int | None = Field(description="of all partitions, one replica each")
-    total_records: int | None
-    copy_bytes: int | None = Field(description="on the disks of all brokers")
-    copy_ms: int | None = Field(description="the start of its job, then at the assumed rate")
-    retention_ms: int | None = Field(description="null: for ever, or not known")
-    keys: Literal["all", "some", "none", "unknown"] = Field(
-        description="which of the newest records have keys"
-    )
-    sampled: int = Field(description="how many records were looked at")
-    watched_ms: int
-    unread: list[UnreadModel] = Field(description="what could not be read")

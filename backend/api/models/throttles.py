@@ -1,10 +1,10 @@
-"""Throttles: those that stand, those that are set, and whose they are."""
+"""Requests to set throttles, and to take them over."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     ClusterId,
@@ -26,35 +26,6 @@ AutoRemove = Annotated[
         "such moves it stays, and a note says so"
     ),
 ]
-
-
-class RateModel(BaseModel):
-    """A broker's configured rates, and Kafka's config source of each; empty without a rate."""
-
-    broker: int
-    leader_bytes_per_s: int | None
-    follower_bytes_per_s: int | None
-    log_dir_bytes_per_s: int | None
-    source: str
-    """Of the leader's rate."""
-    follower_source: str
-    log_dir_source: str
-
-
-class TopicReplicasAnswerModel(BaseModel):
-    """A topic's configured throttled replicas."""
-
-    topic: str
-    leaders: str
-    followers: str
-
-
-class ThrottlesModel(BaseModel):
-    """Every replication throttle."""
-
-    rates: list[RateModel]
-    replicas: list[TopicReplicasAnswerModel]
-    unknown_brokers: list[int]
 
 
 class BrokerRateModel(Strict):
@@ -110,32 +81,3 @@ class PriorRequestModel(Intent):
     """They stay as they are, and this host forgets them."""
     validate_only: bool = False
     cluster_id: ClusterId = None
-
-
-class ShareModel(BaseModel):
-    """What one operation wants of one setting."""
-
-    operation: str
-    who: str
-    wants: str
-    state: str = Field(description="`held`, `ending` or `left`")
-
-
-class OwnedThrottleModel(BaseModel):
-    """One rate of a broker, or one list of a topic, in which operations have a share."""
-
-    setting: str
-    broker: int | None
-    topic: str | None
-    value: str | None = Field(description="in force; null where it could not be read")
-    source: str
-    prior: str | None = Field(description="what comes back; null where it was never read")
-    prior_source: str
-    shares: list[ShareModel]
-    drift: str = Field(description="`deleted`, `changed`, `widened`, `narrowed`, or empty")
-
-
-class OwnedThrottlesModel(BaseModel):
-    """Every setting in which an operation has a share; what is not here is not ours."""
-
-    throttles: list[OwnedThrottleModel]

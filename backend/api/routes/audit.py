@@ -8,8 +8,7 @@ from fastapi import FastAPI, Query, Response
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.audit import AuditModel, VerificationModel
-from kshunt.backend.api.schema.audit import audit_json
+from kshunt.backend.api.schema.audit import AuditEntries, AuditVerification
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.audit.lines import selected
 from kshunt.backend.domain.audit.report import as_markdown
@@ -24,11 +23,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     views = Routes(app, Role.VIEWER)
 
-    @views.get(
-        "/v1/audit",
-        response_model=None,
-        responses={200: {"model": AuditModel, "content": {"text/markdown": {}}}},
-    )
+    @views.get("/v1/audit", AuditEntries, also_as="text/markdown")
     async def audit(
         since_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         until_ms: Annotated[int | None, Query(ge=0, le=2**53)] = None,
@@ -45,13 +40,13 @@ def install(app: FastAPI, backend: Backend) -> None:
         cluster_id = (await backend.snapshot()).cluster_id
         if format == "markdown":
             return Response(as_markdown(rows, cluster_id), media_type=MARKDOWN)
-        return audit_json(rows, cluster_id)
+        return AuditEntries.of(rows, cluster_id)
 
-    @views.get("/v1/audit/verification", response_model=VerificationModel)
+    @views.get("/v1/audit/verification", AuditVerification)
     async def verification() -> Any:
         """Whether lines of the audit were changed, removed or added since they were written."""
         state = backend.membership.state
         cluster_id = (await backend.snapshot()).cluster_id
         known = read_file(path_of(cluster_id), cluster_id, backend.keys)
         found = verified(state, "" if known is None else known.newest)
-        return {"lines": found.lines, "problems": list(found.problems)}
+        return AuditVerification(found.lines, tuple(found.problems))

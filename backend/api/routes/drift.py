@@ -8,14 +8,13 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
-from kshunt.backend.api.models.drift import DriftsModel, MendRequestModel
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import operations_json
+from kshunt.backend.api.models.drift import MendRequestModel
+from kshunt.backend.api.schema.throttles import DriftedThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of
-from kshunt.backend.operations.throttles.repair import still_there
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.operations.throttles.repair import shown_drift, still_there
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -24,27 +23,27 @@ def install(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     throttle_repair = backend.throttle_repair
 
-    @views.get("/v1/drift", response_model=DriftsModel)
+    @views.get("/v1/drift", DriftedThrottles)
     async def drift() -> Any:
         """What somebody else did to the throttles of running operations."""
-        return {"drift": [operations_json.drift_json(one) for one in await throttle_repair.drift()]}
+        return DriftedThrottles(tuple(map(shown_drift, await throttle_repair.drift())))
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         requester = requester_of(body)
         shown = still_there(await throttle_repair.drift(), body.ids)
         backend.claims.require((id for one in shown.values() for id in one.operations), requester)
-        answer = await throttle_repair.settle_drift(
+        answer = await throttle_repair.reapply_or_accept(
             body.ids, ours=ours, validate_only=body.validate_only, requester=requester
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/drift/reapply", response_model=ChangeModel)
+    @changes.post("/v1/drift/reapply", ChangeAnswer)
     async def reapply(body: MendRequestModel) -> Any:
         """Put our throttle back where somebody else changed it."""
         return await settled(body, ours=True)
 
-    @changes.post("/v1/drift/accept", response_model=ChangeModel)
+    @changes.post("/v1/drift/accept", ChangeAnswer)
     async def accept(body: MendRequestModel) -> Any:
         """Keep what somebody else set; it stays when the operation ends."""
         return await settled(body, ours=False)

@@ -9,18 +9,15 @@ from fastapi import FastAPI
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.elections import (
-    ElectionModel,
     ElectionRequestModel,
-    UncleanModel,
     UncleanRequestModel,
 )
-from kshunt.backend.api.models.proposals import PROPOSED
-from kshunt.backend.api.schema.elections import election_json
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
 from kshunt.backend.api.service.request_values import partitions_of, requester_of, timeout_s_of
-from kshunt.backend.offload import offload
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 from kshunt.backend.operations.elections.preferred import Pacing
 
 
@@ -30,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     admins = Routes(app, Role.ADMIN)
     previews = backend.previews
 
-    @changes.post("/v1/elections/preferred", response_model=ElectionModel)
+    @changes.post("/v1/elections/preferred", ElectionAnswer)
     async def elect(body: ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
         await refuse_other_cluster(backend, body.cluster_id)
@@ -43,9 +40,9 @@ def install(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester_of(body),
         )
-        return await offload(len(answer.results), election_json, answer)
+        return answer
 
-    @admins.post("/v1/elections/unclean", response_model=UncleanModel, responses=PROPOSED)
+    @admins.post("/v1/elections/unclean", UncleanAnswer, also={202: ShownProposal})
     async def elect_unclean(body: UncleanRequestModel) -> Any:
         """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
         return await two_person_changes.request_change(

@@ -14,14 +14,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI, Response
-from fastapi.responses import JSONResponse
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.http.answers import MEDIA_TYPE
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.health import ReadyModel
+from kshunt.backend.api.schema.health import Check, Readiness
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.metrics import CONTENT_TYPE, exposition
-from kshunt.backend.api.service.readiness import Check, checked, checked_to_change
+from kshunt.backend.api.service.readiness import checked, checked_to_change
+from kshunt.backend.domain.untrusted.json_codec import to_json
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -34,14 +35,12 @@ def install(app: FastAPI, backend: Backend) -> None:
         """That the backend runs; `/readyz` says whether it can do its work."""
         return {"status": "ok"}
 
-    @anybody.get("/readyz", response_model=ReadyModel, responses={503: {"model": ReadyModel}})
+    @anybody.get("/readyz", Readiness, also={503: Readiness})
     async def readyz() -> Any:
         """Whether it sees the cluster; 503 where not. For load balancers."""
         return _answer(checked(backend))
 
-    @anybody.get(
-        "/readyz/changes", response_model=ReadyModel, responses={503: {"model": ReadyModel}}
-    )
+    @anybody.get("/readyz/changes", Readiness, also={503: Readiness})
     async def readyz_changes() -> Any:
         """Whether it can change the cluster too, itself or by another backend; 503 where not."""
         return _answer([*checked(backend), *checked_to_change(backend)])
@@ -56,8 +55,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         return Response(exposition(backend, checks), media_type=CONTENT_TYPE)
 
 
-def _answer(found: Iterable[Check]) -> JSONResponse:
+def _answer(found: Iterable[Check]) -> Response:
     checks = tuple(found)
-    ready = all(check.ok for check in checks)
-    document = [{"name": each.name, "ok": each.ok, "words": each.words} for each in checks]
-    return JSONResponse({"ready": ready, "checks": document}, 200 if ready else 503)
+    answer = Readiness(all(check.ok for check in checks), checks)
+    return Response(to_json(answer), 200 if answer.ready else 503, media_type=MEDIA_TYPE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
@@ -12,25 +11,22 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.operations import (
     AbandonRequestModel,
     ClaimRequestModel,
     NoteRequestModel,
-    OperationModel,
-    OperationsModel,
     ReleaseRequestModel,
     SteerRequestModel,
 )
-from kshunt.backend.api.models.proposals import PROPOSED
 from kshunt.backend.api.models.shrinks import ConfirmRequestModel
-from kshunt.backend.api.schema.base import Json, change_json
-from kshunt.backend.api.schema.operations import operation_json
+from kshunt.backend.api.schema.operations import Operations
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of, timeout_s_of
+from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.offload import offload
 
 OperationId = Annotated[
@@ -49,35 +45,27 @@ def install(app: FastAPI, backend: Backend) -> None:
 def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/operations", response_model=OperationsModel)
+    @views.get("/v1/operations", Operations)
     async def operations() -> Any:
         """What this backend was asked to do, newest first."""
         known = tuple(backend.registry)
         size = sum(len(operation.partitions) for operation in known)
-        return {"operations": await offload(size, _operations_json, backend, known)}
+        return await offload(size, lambda: Operations(tuple(map(backend.shown, known))))
 
-    @views.get("/v1/operations/{operation_id}", response_model=OperationModel)
+    @views.get("/v1/operations/{operation_id}", Operation)
     async def operation(operation_id: OperationId) -> Any:
         """One operation."""
         found = backend.registry.get(operation_id)
         if found is None:
             return problems.problem(404, "No such operation", "This backend has none of that id.")
-        return await offload(len(found.partitions), _operation_json, backend, found)
-
-
-def _operation_json(backend: Backend, found: Operation) -> Json:
-    return operation_json(backend.shown(found))
-
-
-def _operations_json(backend: Backend, known: Sequence[Operation]) -> list[Json]:
-    return [_operation_json(backend, operation) for operation in known]
+        return await offload(len(found.partitions), backend.shown, found)
 
 
 def _steering(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     steering, previews = backend.steering, backend.previews
 
-    @changes.post("/v1/operations/{operation_id}/pause", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/pause", ChangeAnswer)
     async def pause(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
         requester = await _requester(backend, operation_id, body)
@@ -86,18 +74,18 @@ def _steering(app: FastAPI, backend: Backend) -> None:
         answer = await steering.pause(
             operation_id, validate_only=body.validate_only, requester=requester
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/operations/{operation_id}/resume", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/resume", ChangeAnswer)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
         requester = await _requester(backend, operation_id, body)
         answer = await steering.resume(
             operation_id, validate_only=body.validate_only, requester=requester
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/operations/{operation_id}/cancel", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/cancel", ChangeAnswer)
     async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
         requester = await _requester(backend, operation_id, body)
@@ -111,9 +99,9 @@ def _steering(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester,
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/operations/{operation_id}/undo", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/undo", ChangeAnswer)
     async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
         requester = await _requester(backend, operation_id, body)
@@ -125,16 +113,16 @@ def _steering(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester,
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/operations/{operation_id}/abandon", response_model=ChangeModel)
+    @changes.post("/v1/operations/{operation_id}/abandon", ChangeAnswer)
     async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
         requester = await _requester(backend, operation_id, body)
         answer = await steering.abandon(
             operation_id, body.brokers, validate_only=body.validate_only, requester=requester
         )
-        return change_json(answer)
+        return answer
 
 
 async def _requester(
@@ -151,9 +139,7 @@ async def _requester(
 def _confirming(app: FastAPI, backend: Backend) -> None:
     admins = Routes(app, Role.ADMIN)
 
-    @admins.post(
-        "/v1/operations/{operation_id}/confirm", response_model=ChangeModel, responses=PROPOSED
-    )
+    @admins.post("/v1/operations/{operation_id}/confirm", ChangeAnswer, also={202: ShownProposal})
     async def confirm(operation_id: OperationId, body: ConfirmRequestModel) -> Any:
         """Agree to what a shrink cannot take back; only the topic's own name does."""
         return await two_person_changes.request_change(
@@ -165,23 +151,23 @@ def _team(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     claims = backend.claims
 
-    async def shown(operation: Operation) -> Json:
-        return await offload(len(operation.partitions), _operation_json, backend, operation)
+    async def shown(operation: Operation) -> Operation:
+        return await offload(len(operation.partitions), backend.shown, operation)
 
-    @changes.post("/v1/operations/{operation_id}/claim", response_model=OperationModel)
+    @changes.post("/v1/operations/{operation_id}/claim", Operation)
     async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:
         """Say that one steers an operation; others have to take it over before they do."""
         await require_active(backend, body.cluster_id)
         requester = requester_of(body)
         return await shown(await claims.claim(operation_id, requester, take_over=body.take_over))
 
-    @changes.post("/v1/operations/{operation_id}/release", response_model=OperationModel)
+    @changes.post("/v1/operations/{operation_id}/release", Operation)
     async def release(operation_id: OperationId, body: ReleaseRequestModel) -> Any:
         """Say that one steers an operation no more."""
         await require_active(backend, body.cluster_id)
         return await shown(await claims.release(operation_id, requester_of(body)))
 
-    @changes.post("/v1/operations/{operation_id}/notes", response_model=OperationModel)
+    @changes.post("/v1/operations/{operation_id}/notes", Operation)
     async def note(operation_id: OperationId, body: NoteRequestModel) -> Any:
         """Remark on an operation, for everybody who looks at it and for the audit."""
         await require_active(backend, body.cluster_id)

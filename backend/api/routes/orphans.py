@@ -8,13 +8,13 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
-from kshunt.backend.api.models.drift import MendRequestModel, OrphansModel
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.service import operations_json
+from kshunt.backend.api.models.drift import MendRequestModel
+from kshunt.backend.api.schema.throttles import OrphanThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.operations.throttles.repair import shown_orphan
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -23,18 +23,16 @@ def install(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     throttle_repair = backend.throttle_repair
 
-    @views.get("/v1/orphans", response_model=OrphansModel)
+    @views.get("/v1/orphans", OrphanThrottles)
     async def orphans() -> Any:
         """Rates and listed replicas that no move justifies, with their likely origin."""
-        return {
-            "orphans": [operations_json.orphan_json(one) for one in await throttle_repair.orphans()]
-        }
+        return OrphanThrottles(tuple(map(shown_orphan, await throttle_repair.orphans())))
 
-    @changes.post("/v1/orphans/remove", response_model=ChangeModel)
+    @changes.post("/v1/orphans/remove", ChangeAnswer)
     async def remove(body: MendRequestModel) -> Any:
         """Take off orphan throttles, as far as they still are."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await throttle_repair.remove_orphans(
             body.ids, validate_only=body.validate_only, requester=requester_of(body)
         )
-        return change_json(answer)
+        return answer

@@ -58,7 +58,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 def _status_routes(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/pipeline", response_model=PipelineStatus)
+    @views.get("/v1/pipeline", PipelineStatus)
     async def pipeline() -> Any:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
         return await asyncio.to_thread(pipeline_status, backend)
@@ -98,7 +98,7 @@ async def _asked(
 def _present(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/pipeline/eta", response_model=Rows[EtaRow])
+    @views.get("/v1/pipeline/eta", Rows[EtaRow])
     async def eta(
         operation: Annotated[str, Query(max_length=64)] = "",
         copies: Annotated[bool, Query(description="of each replica, not of operations")] = False,
@@ -109,12 +109,12 @@ def _present(app: FastAPI, backend: Backend) -> None:
             backend, ETA, lambda one: one.etas(operation, copies=copies, most=limit)
         )
 
-    @views.get("/v1/pipeline/load", response_model=Rows[LoadRow])
+    @views.get("/v1/pipeline/load", Rows[LoadRow])
     async def load() -> Any:
         """Each broker in its newest hour: what moves bring and take, its disk, when it is full."""
         return await _asked(backend, BROKER_LOAD, lambda one: one.loads())
 
-    @views.get("/v1/pipeline/throttles", response_model=Rows[EffectRow])
+    @views.get("/v1/pipeline/throttles", Rows[EffectRow])
     async def throttles() -> Any:
         """What each throttle did of late, and which rate is recommended, with its reason."""
         return await _asked(backend, THROTTLE_EFFECT, lambda one: one.effects())
@@ -126,7 +126,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
     def since_ms(hours: int) -> int:
         return backend.clock.now_ms() - hours * HOUR_MS
 
-    @views.get("/v1/pipeline/course", response_model=TransferAnswer)
+    @views.get("/v1/pipeline/course", TransferAnswer)
     async def transfer_history(
         hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
     ) -> Any:
@@ -138,7 +138,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
             *await asyncio.to_thread(results.transfer_history, since_ms(hours), points)
         )
 
-    @views.get("/v1/pipeline/stalls", response_model=Rows[StallRow])
+    @views.get("/v1/pipeline/stalls", Rows[StallRow])
     async def stalls(
         hours: Hours = 24,
         topic: Annotated[str | None, Query(max_length=249)] = None,
@@ -155,17 +155,17 @@ def _past(app: FastAPI, backend: Backend) -> None:
             ),
         )
 
-    @views.get("/v1/pipeline/causes", response_model=Rows[CauseRow])
+    @views.get("/v1/pipeline/causes", Rows[CauseRow])
     async def causes(hours: Hours = 24) -> Any:
         """Stalls by what caused them."""
         return await _asked(backend, STALLS, lambda one: one.causes(since_ms(hours)))
 
-    @views.get("/v1/pipeline/pairs", response_model=Rows[PairRow])
+    @views.get("/v1/pipeline/pairs", Rows[PairRow])
     async def pairs(hours: Hours = 24) -> Any:
         """How fast copies went from each broker to each other, throttled or not."""
         return await _asked(backend, MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
 
-    @views.get("/v1/pipeline/quality", response_model=Rows[QualityRow])
+    @views.get("/v1/pipeline/quality", Rows[QualityRow])
     async def quality(hours: Hours = 24) -> Any:
         """Samples that were not as expected, and what became of them."""
         return await _asked(backend, QUALITY, lambda one: one.quality(since_ms(hours)))

@@ -12,12 +12,10 @@ from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Role
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.plans import (
-    PlanProposalModel,
     PlanRequestModel,
     RehearsalRequestModel,
-    RehearsalsModel,
 )
-from kshunt.backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
+from kshunt.backend.api.schema.plans import PlanProposal, Rehearsals
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import refuse_other_cluster
 from kshunt.backend.api.service.request_values import plan_of
@@ -38,18 +36,18 @@ def install(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     planners = Planners()
 
-    @views.post("/v1/plans", response_model=PlanProposalModel)
+    @views.post("/v1/plans", PlanProposal)
     async def plan(body: PlanRequestModel, request: Request) -> Any:
         """A plan for a goal, with what it does to each broker."""
         await refuse_other_cluster(backend, body.cluster_id)
         question = body.request()
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question, _requester()))
-        return await asyncio.to_thread(plan_answer_json, answer)
+        return await asyncio.to_thread(PlanProposal.of, answer)
 
     @views.post(
         "/v1/rehearsals",
-        response_model=RehearsalsModel,
+        Rehearsals,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def rehearse(body: RehearsalRequestModel, request: Request) -> Any:
@@ -60,7 +58,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         question = body.request(dict(wanted.replicas))
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
         answer = await _while_asked(request, planners.answer(picture, question, _requester()))
-        return await asyncio.to_thread(rehearsal_answer_json, answer)
+        return await asyncio.to_thread(Rehearsals.of, answer)
 
 
 def _requester() -> str:

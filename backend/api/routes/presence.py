@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import FastAPI
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.presence import PresenceModel, PresenceRequestModel
-from kshunt.backend.api.schema.base import Json
-from kshunt.backend.api.schema.presence import presence_json
+from kshunt.backend.api.models.presence import PresenceRequestModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.operations.team import Presence
 
@@ -21,16 +17,16 @@ def install(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     board = backend.presence
 
-    def here() -> Json:
-        return presence_json(Presence(board.listed(), CURRENT_CALLER.get().name))
+    def here() -> Presence:
+        return Presence(board.listed(), CURRENT_CALLER.get().name)
 
-    @views.get("/v1/presence", response_model=PresenceModel)
-    async def present() -> Any:
+    @views.get("/v1/presence", Presence)
+    async def present() -> Presence:
         """Who is connected to this backend, and what they look at."""
         return here()
 
-    @views.post("/v1/presence", response_model=PresenceModel)
-    async def seen(body: PresenceRequestModel) -> Any:
+    @views.post("/v1/presence", Presence)
+    async def seen(body: PresenceRequestModel) -> Presence:
         """Say that one is here, every few seconds; who is silent for 45 is forgotten."""
         caller = CURRENT_CALLER.get()
         if body.leaves:

@@ -8,10 +8,10 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.previews import BlastRadiusModel, PreviewRequestModel
-from kshunt.backend.api.service import operations_json
+from kshunt.backend.api.models.previews import PreviewRequestModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
+from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.review.blast_radius import Request
 from kshunt.backend.settings import LIMITS
@@ -21,13 +21,10 @@ def install(app: FastAPI, backend: Backend) -> None:
     """Add the route."""
     views = Routes(app, Role.VIEWER)
 
-    @views.post(
-        "/v1/preview", response_model=BlastRadiusModel, body_bytes=LIMITS.request_body_bytes
-    )
+    @views.post("/v1/preview", Preview, body_bytes=LIMITS.request_body_bytes)
     async def preview(body: PreviewRequestModel) -> Any:
         """What an action would touch; nothing is changed."""
-        radius = await backend.previews.radius(await _request(backend, body))
-        return operations_json.radius_json(radius)
+        return (await backend.previews.radius(await _request(backend, body))).preview
 
 
 async def _request(backend: Backend, body: PreviewRequestModel) -> Request:

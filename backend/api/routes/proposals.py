@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Path
@@ -10,20 +11,17 @@ from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.proposals import (
-    ApprovedModel,
-    ApproveRequestModel,
-    ForeseenModel,
-    ProposalModel,
-    ProposalsModel,
-    SettleRequestModel,
-)
-from kshunt.backend.api.schema.base import Json
-from kshunt.backend.api.schema.proposals import foreseen_json, proposal_json
+from kshunt.backend.api.models.proposals import ApproveRequestModel, SettleRequestModel
+from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.two_person_changes import TwoPersonChange, person_of
-from kshunt.backend.domain.operations.approval import Person, ProposedChange
+from kshunt.backend.domain.operations.approval import (
+    Person,
+    ProposalEffect,
+    ProposedChange,
+    ShownProposal,
+)
 
 ProposalId = Annotated[
     str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
@@ -42,33 +40,33 @@ def _me() -> Person:
     return person_of(CURRENT_CALLER.get())
 
 
-def _shown(backend: Backend, proposal: ProposedChange) -> Json:
-    document = proposal_json(proposal, _me(), backend.clock.now_ms())
+def _shown(backend: Backend, proposal: ProposedChange) -> ShownProposal:
+    shown = ShownProposal.of(proposal, _me(), backend.clock.now_ms())
     # What a role does not allow is not offered either.
-    return document if CURRENT_CALLER.get().role.may(SETTLES) else {**document, "actions": []}
+    return shown if CURRENT_CALLER.get().role.may(SETTLES) else replace(shown, actions=())
 
 
 def _proposals(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     approvals = backend.approvals
 
-    @views.get("/v1/proposals", response_model=ProposalsModel)
+    @views.get("/v1/proposals", Proposals)
     async def listed() -> Any:
         """Changes that take two people: those that wait, and what became of others."""
-        return {"proposals": [_shown(backend, one) for one in approvals.listed()]}
+        return Proposals(tuple(_shown(backend, one) for one in approvals.listed()))
 
-    @views.get("/v1/proposals/{proposal_id}/preview", response_model=ForeseenModel)
+    @views.get("/v1/proposals/{proposal_id}/preview", ProposalEffect)
     async def preview(proposal_id: ProposalId) -> Any:
         """What a proposal would do, by the cluster as it is; nothing is changed."""
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
-        return foreseen_json(await approvals.foresee(proposal_id, deed))
+        return await approvals.foresee(proposal_id, deed)
 
 
 def _settling(app: FastAPI, backend: Backend) -> None:
     admins = Routes(app, SETTLES)
     approvals = backend.approvals
 
-    @admins.post("/v1/proposals/{proposal_id}/approve", response_model=ApprovedModel)
+    @admins.post("/v1/proposals/{proposal_id}/approve", ApprovedProposal)
     async def approve(proposal_id: ProposalId, body: ApproveRequestModel) -> Any:
         """Let what another one proposed happen, once; the answer is that of its request."""
         await require_active(backend, body.cluster_id)
@@ -76,15 +74,15 @@ def _settling(app: FastAPI, backend: Backend) -> None:
         proposal, done = await approvals.approve(
             proposal_id, _me(), body.reason, body.preview, deed
         )
-        return {"proposal": _shown(backend, proposal), "answer": dict(done.answer)}
+        return ApprovedProposal(_shown(backend, proposal), dict(done.answer))
 
-    @admins.post("/v1/proposals/{proposal_id}/reject", response_model=ProposalModel)
+    @admins.post("/v1/proposals/{proposal_id}/reject", ShownProposal)
     async def reject(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Say why what another one proposed shall not happen."""
         await require_active(backend, body.cluster_id)
         return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
 
-    @admins.post("/v1/proposals/{proposal_id}/withdraw", response_model=ProposalModel)
+    @admins.post("/v1/proposals/{proposal_id}/withdraw", ShownProposal)
     async def withdraw(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Take back what one proposed."""
         await require_active(backend, body.cluster_id)

@@ -8,24 +8,18 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.reassignments import (
     CancelRequestModel,
-    GeneratedModel,
     GenerateRequestModel,
     PlanRequest,
-    ProgressModel,
-    ReassignmentsModel,
     ReassignRequestModel,
-    VerifyModel,
     VerifyRequestModel,
 )
-from kshunt.backend.api.schema.base import change_json
 from kshunt.backend.api.schema.reassignments import (
-    generated_json,
-    progress_json,
-    reassignment_json,
-    verify_json,
+    GeneratedPlans,
+    MovingPartition,
+    MovingPartitions,
+    ProgressRows,
 )
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
@@ -38,6 +32,7 @@ from kshunt.backend.api.service.request_values import (
     requester_of,
     timeout_s_of,
 )
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyAnswer
 from kshunt.backend.domain.reassignment.progress import with_causes
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
@@ -54,26 +49,26 @@ def _plans(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     changes = Routes(app, Role.OPERATOR)
 
-    @views.get("/v1/reassignments", response_model=ReassignmentsModel)
+    @views.get("/v1/reassignments", MovingPartitions)
     async def reassignments() -> Any:
         """Every partition that moves, asked of the cluster."""
         ongoing = await backend.queries.reassignments()
-        return {"reassignments": [reassignment_json(m) for m in ongoing.values()]}
+        return MovingPartitions(tuple(map(MovingPartition.of, ongoing.values())))
 
     @views.post(
         "/v1/reassignments/progress",
-        response_model=ProgressModel,
+        ProgressRows,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def progress(body: PlanRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(await plan_of(body.plan))
         found = await offload(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
-        return {"rows": await offload(len(rows), progress_json, found)}
+        return ProgressRows(found)
 
     @changes.post(
         "/v1/reassignments/verify",
-        response_model=VerifyModel,
+        VerifyAnswer,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def verify(body: VerifyRequestModel) -> Any:
@@ -82,11 +77,11 @@ def _plans(app: FastAPI, backend: Backend) -> None:
             await plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )
         backend.sampler.nudge()
-        return await offload(len(answer.rows), verify_json, answer)
+        return answer
 
     @views.post(
         "/v1/reassignments/generate",
-        response_model=GeneratedModel,
+        GeneratedPlans,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def generate(body: GenerateRequestModel) -> Any:
@@ -94,16 +89,14 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         generated = await backend.queries.generate(
             body.topics, body.brokers, rack_aware=body.rack_aware
         )
-        return await offload(len(generated.current), generated_json, generated)
+        return await offload(len(generated.current), GeneratedPlans.of, generated)
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     previews = backend.previews
 
-    @changes.post(
-        "/v1/reassignments", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
-    )
+    @changes.post("/v1/reassignments", ChangeAnswer, body_bytes=LIMITS.request_body_bytes)
     async def reassign(body: ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
         request = ReassignRequest(
@@ -127,9 +120,9 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
         backend.claims.require_moves(request.plan.replicas, request.requester)
         answer = await backend.reassignments.start(request)
-        return await offload(len(answer.results), change_json, answer)
+        return answer
 
-    @changes.post("/v1/reassignments/cancel", response_model=ChangeModel)
+    @changes.post("/v1/reassignments/cancel", ChangeAnswer)
     async def cancel(body: CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
         await refuse_other_cluster(backend, body.cluster_id)
@@ -145,4 +138,4 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester_of(body),
         )
-        return await offload(len(answer.results), change_json, answer)
+        return answer

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from kshunt.backend.access.roles import Role
-from kshunt.backend.admin.port.cluster_admin import ReplicaLag
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.replicas import (
-    ModeKey,
-    ReplicasModel,
-    StatusesModel,
-    StatusRequestModel,
-)
-from kshunt.backend.api.schema.base import Json
+from kshunt.backend.api.models.replicas import StatusRequestModel
 from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, with_rows
-from kshunt.backend.api.service import operations_json
+from kshunt.backend.api.schema.replicas import MeasuredReplicas, ModeKey, ReplicaPage
+from kshunt.backend.api.service.answer_values import measured_replica
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.frame_feed import FrameFeed
-from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, row_json
+from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, replica_row
 from kshunt.backend.api.service.request_values import partitions_of
 from kshunt.backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
 from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY
-from kshunt.backend.offload import offload
 from kshunt.backend.settings import LIMITS
 
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
@@ -44,8 +36,8 @@ def _read(app: FastAPI, backend: Backend) -> None:
 
     @views.get(
         "/v1/replicas",
-        response_model=ReplicasModel,
-        responses={200: {"content": {MEDIA_TYPE: {}}}},
+        ReplicaPage,
+        also_as=MEDIA_TYPE,
     )
     async def replicas(
         topic: Annotated[str | None, Query(max_length=249)] = None,
@@ -67,12 +59,8 @@ def _read(app: FastAPI, backend: Backend) -> None:
         rows = matching_rows(snapshot, wanted)
         if MEDIA_TYPE in accept:
             return Response(FrameWriter().write(with_rows(snapshot, rows)), media_type=MEDIA_TYPE)
-        return {
-            "version": snapshot.version,
-            "taken_ms": snapshot.taken_ms,
-            "matching": len(rows),
-            "replicas": [row_json(snapshot, int(row)) for row in rows[offset : offset + limit]],
-        }
+        page = tuple(replica_row(snapshot, int(row)) for row in rows[offset : offset + limit])
+        return ReplicaPage(snapshot.version, snapshot.taken_ms, len(rows), page)
 
 
 def _stream(app: FastAPI, backend: Backend) -> None:
@@ -85,12 +73,17 @@ def _stream(app: FastAPI, backend: Backend) -> None:
         response_class=StreamingResponse,
         responses={200: {"content": {MEDIA_TYPE: {}}}},
     )
-    async def stream() -> StreamingResponse:
-        """Arrow IPC without end: the first batch is everything, each later one what changed."""
+    async def stream(header_changes: Annotated[bool, Query()] = False) -> StreamingResponse:
+        """Arrow IPC without end: the first batch is everything, each later one what changed.
+
+        With `header_changes` a later batch's header has only what changed, too; else it is whole.
+        """
         await backend.snapshot()
         places.take()
         return StreamingResponse(
-            places.held(replica_stream(backend.hub, feed, backend.ending)),
+            places.held(
+                replica_stream(backend.hub, feed, backend.ending, header_changes=header_changes)
+            ),
             media_type=MEDIA_TYPE,
             headers=UNBUFFERED,
         )
@@ -101,7 +94,7 @@ def _status(app: FastAPI, backend: Backend) -> None:
 
     @views.post(
         "/v1/replicas/status",
-        response_model=StatusesModel,
+        MeasuredReplicas,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def status(body: StatusRequestModel) -> Any:
@@ -109,8 +102,4 @@ def _status(app: FastAPI, backend: Backend) -> None:
         lags = await backend.admin.replica_status(
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
         )
-        return {"replicas": await offload(len(lags), _statuses_json, lags)}
-
-
-def _statuses_json(lags: Sequence[ReplicaLag]) -> list[Json]:
-    return [operations_json.status_json(lag) for lag in lags]
+        return MeasuredReplicas(tuple(map(measured_replica, lags)))

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
 from kshunt.backend.api.models.throttles import (
     AdoptRequestModel,
-    OwnedThrottlesModel,
     PriorRequestModel,
     RatesRequestModel,
     ReplicasRequestModel,
-    ThrottlesModel,
 )
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.schema.throttles import throttles_json
+from kshunt.backend.api.schema.throttles import OwnedThrottles, ThrottleSettings
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import (
     check_preview,
@@ -48,7 +43,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/throttles", response_model=ThrottlesModel)
+    @views.get("/v1/throttles", ThrottleSettings)
     async def throttles() -> Any:
         """Every replication throttle, asked of the cluster."""
         cluster = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
@@ -57,19 +52,19 @@ def _reads(app: FastAPI, backend: Backend) -> None:
             cluster.assignment.topics,
             timeout_s=backend.settings.request_timeout_s,
         )
-        return throttles_json(found)
+        return ThrottleSettings.of(found)
 
-    @views.get("/v1/throttles/owned", response_model=OwnedThrottlesModel)
+    @views.get("/v1/throttles/owned", OwnedThrottles)
     async def owned() -> Any:
         """Whose each throttle is, and what comes back once it has come off."""
-        return {"throttles": [asdict(one) for one in await backend.throttle_repair.owned()]}
+        return OwnedThrottles(await backend.throttle_repair.owned())
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
     previews = backend.previews
 
-    @changes.post("/v1/throttles/rates", response_model=ChangeModel)
+    @changes.post("/v1/throttles/rates", ChangeAnswer)
     async def rates(body: RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
         wanted = rates_of(body.rates)
@@ -83,11 +78,11 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester_of(body),
         )
-        return change_json(answer)
+        return answer
 
     @changes.post(
         "/v1/throttles/replicas",
-        response_model=ChangeModel,
+        ChangeAnswer,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def throttled_replicas(body: ReplicasRequestModel) -> Any:
@@ -103,9 +98,9 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester_of(body),
         )
-        return change_json(answer)
+        return answer
 
-    @changes.post("/v1/throttles/adopt", response_model=ChangeModel)
+    @changes.post("/v1/throttles/adopt", ChangeAnswer)
     async def adopt(body: AdoptRequestModel) -> Any:
         """Take over the throttle of moves that somebody else started, so that it comes off."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
@@ -114,19 +109,18 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             validate_only=body.validate_only,
             requester=requester_of(body),
         )
-        return change_json(answer)
+        return answer
 
 
 def _prior(app: FastAPI, backend: Backend) -> None:
     views, admins = Routes(app, Role.VIEWER), Routes(app, Role.ADMIN)
 
-    @views.get("/v1/throttles/prior", response_model=OwnedThrottlesModel)
+    @views.get("/v1/throttles/prior", OwnedThrottles)
     async def prior() -> Any:
         """Settings whose value of before only this host remembers, as the journal was lost."""
-        found = await backend.throttle_repair.prior(backend.second_copy.lost)
-        return {"throttles": [asdict(one) for one in found]}
+        return OwnedThrottles(await backend.throttle_repair.prior(backend.second_copy.lost))
 
-    @admins.post("/v1/throttles/prior", response_model=ChangeModel)
+    @admins.post("/v1/throttles/prior", ChangeAnswer)
     async def settle_prior(body: PriorRequestModel) -> Any:
         """Bring them back, as far as they are still what kshunt wrote; or discard them."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
@@ -140,4 +134,4 @@ def _prior(app: FastAPI, backend: Backend) -> None:
             await backend.registry.tell(discarded_line(len(copy.lost), requester_of(body)))
         if not body.validate_only:
             copy.forget_lost()
-        return change_json(answer)
+        return answer

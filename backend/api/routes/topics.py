@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Path, Query, Response
+from fastapi import FastAPI, Path, Query
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import TOPIC_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import ChangeModel
-from kshunt.backend.api.models.proposals import PROPOSED
 from kshunt.backend.api.models.shrinks import (
-    DeletedPartitionsModel,
     DeletePartitionsRequestModel,
-    ShrinkCheckModel,
     ShrinkRequestModel,
-    ShrinkSupportModel,
 )
 from kshunt.backend.api.models.topics import (
     AlterTopicsRequestModel,
-    DescribedTopicsModel,
     DescribeTopicsRequestModel,
-    TopicConfigsModel,
-    TopicsModel,
 )
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.schema.shrinks import check_json
-from kshunt.backend.api.schema.topics import described_json, summary_json
+from kshunt.backend.api.schema.shrinks import DeletionSupport
+from kshunt.backend.api.schema.topics import TopicConfigs, Topics, TopicsAnswer
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import once, requester_of, timeout_s_of
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.check import ShrinkCheck
+from kshunt.backend.domain.shrink.delete_partitions import ShrinkAnswer
 from kshunt.backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
 from kshunt.backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -69,17 +61,15 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
     timeout_s = backend.settings.request_timeout_s
 
-    @views.get("/v1/topics", response_model=TopicsModel)
+    @views.get("/v1/topics", Topics)
     async def listed() -> Any:
         """Every topic, asked of the cluster."""
         state = await backend.admin.describe(timeout_s=timeout_s)
-        return await _large(
-            lambda: {"topics": list(map(summary_json, summaries(state.assignment)))}
-        )
+        return await asyncio.to_thread(lambda: Topics(tuple(summaries(state.assignment))))
 
     @views.post(
         "/v1/topics/describe",
-        response_model=DescribedTopicsModel,
+        TopicsAnswer,
         body_bytes=LIMITS.request_body_bytes,
     )
     async def describe(body: DescribeTopicsRequestModel) -> Any:
@@ -87,9 +77,9 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         found = await backend.admin.describe_topics(
             body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
         )
-        return await _large(lambda: described_json(found))
+        return await asyncio.to_thread(TopicsAnswer.of, found)
 
-    @views.get("/v1/topics/{topic}/configs", response_model=TopicConfigsModel)
+    @views.get("/v1/topics/{topic}/configs", TopicConfigs)
     async def configs(topic: TopicName) -> Any:
         """Everything a topic is configured with, asked of the cluster."""
         found = await backend.admin.topic_configs(topic, timeout_s=timeout_s)
@@ -101,21 +91,13 @@ def _reads(app: FastAPI, backend: Backend) -> None:
                 advice="It may have been deleted since it was shown.",
                 kafka_code=3,
             )
-        return {"topic": topic, "configs": [asdict(one) for one in found]}
-
-
-async def _large(document: Callable[[], Any]) -> Response:
-    """An answer that may be megabytes long, written while the event loop goes on."""
-    body = await asyncio.to_thread(lambda: json.dumps(document(), separators=(",", ":")))
-    return Response(body, media_type="application/json")
+        return TopicConfigs(topic, tuple(found))
 
 
 def _changes(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
 
-    @changes.post(
-        "/v1/topics/alter", response_model=ChangeModel, body_bytes=LIMITS.request_body_bytes
-    )
+    @changes.post("/v1/topics/alter", ChangeAnswer, body_bytes=LIMITS.request_body_bytes)
     async def alter(body: AlterTopicsRequestModel) -> Any:
         """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
@@ -134,19 +116,19 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             timeout_s=timeout_s_of(body.timeout_ms),
             requester=requester_of(body),
         )
-        return change_json(answer)
+        return answer
 
 
 def _shrink_reads(app: FastAPI, backend: Backend) -> None:
     views = Routes(app, Role.VIEWER)
 
-    @views.get("/v1/topics/deletion", response_model=ShrinkSupportModel)
+    @views.get("/v1/topics/deletion", DeletionSupport)
     async def support() -> Any:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
-        return {"support": str(await backend.admin.shrink_support(timeout_s=timeout_s))}
+        return DeletionSupport(await backend.admin.shrink_support(timeout_s=timeout_s))
 
-    @views.get("/v1/topics/{topic}/shrink", response_model=ShrinkCheckModel)
+    @views.get("/v1/topics/{topic}/shrink", ShrinkCheck)
     async def shrink(
         topic: TopicName,
         partitions: Count,
@@ -161,7 +143,7 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
             return problems.problem(
                 404, "No such topic", finding.words, advice=finding.advice, kafka_code=3
             )
-        return check_json(found)
+        return found
 
 
 def _shrink_changes(app: FastAPI, backend: Backend) -> None:
@@ -169,14 +151,14 @@ def _shrink_changes(app: FastAPI, backend: Backend) -> None:
 
     @admins.post(
         "/v1/topics/delete-partitions",
-        response_model=DeletedPartitionsModel,
-        responses=PROPOSED,
+        ShrinkAnswer,
+        also={202: ShownProposal},
     )
     async def delete_partitions(body: DeletePartitionsRequestModel) -> Any:
         """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
         return await two_person_changes.request_change(backend, two_person_changes.DELETE, "", body)
 
-    @admins.post("/v1/topics/{topic}/shrink", response_model=ChangeModel, responses=PROPOSED)
+    @admins.post("/v1/topics/{topic}/shrink", ChangeAnswer, also={202: ShownProposal})
     async def shrink(topic: TopicName, body: ShrinkRequestModel) -> Any:
         """Let a topic have fewer partitions, on a cluster that cannot drop one: an operation that
         copies and verifies it, and goes no further before the topic's name was typed."""

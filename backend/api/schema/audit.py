@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from kshunt.backend.api.schema.base import Json
 from kshunt.backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 _ENVELOPE: Final = frozenset({"key", "time_ms", "number", "unreadable"})
 
 
-def audit_json(rows: Iterable[AuditRow], cluster_id: str) -> Json:
-    """What the API answers, and what an export holds."""
-    return {"cluster_id": cluster_id, "entries": [_row_json(row) for row in rows]}
+@dataclass(frozen=True, slots=True)
+class AuditEntries:
+    """The audit, newest last."""
+
+    cluster_id: str
+    entries: tuple[dict[str, Any], ...]
+    """Each with `key`, `time_ms`, `number` and what the journal says, or with `unreadable` and
+    `detail`."""
+
+    @classmethod
+    def of(cls, rows: Iterable[AuditRow], cluster_id: str) -> AuditEntries:
+        """What the API answers, and what an export holds."""
+        return cls(cluster_id, tuple(map(_row_json, rows)))
+
+    def rows(self) -> tuple[AuditRow, ...]:
+        """The opposite of `of`; a line of a newer backend that cannot be read is one."""
+        return tuple(map(_read_row_json, self.entries))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerification:
+    """What became of the chain of the audit's lines."""
+
+    lines: int
+    """That are proven."""
+    problems: tuple[str, ...]
+    """One sentence each; empty where nothing was rewritten."""
 
 
 def _row_json(row: AuditRow) -> Json:
@@ -26,11 +52,6 @@ def _row_json(row: AuditRow) -> Json:
     if isinstance(row, UnreadableAudit):
         return common | {"unreadable": row.why.value, "detail": row.detail}
     return {**common, "unreadable": None, **row.body()}
-
-
-def read_audit_json(document: Mapping[str, Any]) -> tuple[AuditRow, ...]:
-    """The opposite of `audit_json`; a line of a newer backend that cannot be read is one."""
-    return tuple(map(_read_row_json, document["entries"]))
 
 
 def _read_row_json(row: Mapping[str, Any]) -> AuditRow:
@@ -44,7 +65,7 @@ def _read_row_json(row: Mapping[str, Any]) -> AuditRow:
 
 def as_json(rows: Iterable[AuditRow], cluster_id: str) -> str:
     """The export as JSON, in ASCII: what cannot be seen is an escape."""
-    return json.dumps(audit_json(rows, cluster_id), indent=2)
+    return json.dumps(to_document(AuditEntries.of(rows, cluster_id)), indent=2)
 
 
 def read_audit_line(document: Mapping[str, Any]) -> AuditLine:

@@ -1,58 +1,62 @@
-"""Brokers and their log directories as JSON."""
+"""A backend's part among those of its cluster, as the API answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from kshunt.backend.api.schema.base import Json
-from kshunt.backend.domain.cluster.metadata import Broker, LogDir
 from kshunt.backend.domain.service.backend_status import BackendStatus
 
 
-def broker_json(broker: Broker) -> Json:
-    """Where a broker listens, and its rack."""
-    return {"id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+@dataclass(frozen=True, slots=True)
+class ActingBackend:
+    """The backend that acts."""
+
+    backend: str
+    host: str
+    address: str
+    started_ms: int
 
 
-def read_broker(document: Mapping[str, Any]) -> Broker:
-    """The opposite of `broker_json`."""
-    return Broker(document["id"], document["host"], document["port"], document["rack"])
+@dataclass(frozen=True, slots=True)
+class UnreadableEntry:
+    """An entry of the journal that is neither acted upon nor written over."""
+
+    key: str
+    why: str
+    detail: str
 
 
-def log_dir_json(log_dir: LogDir) -> Json:
-    """A log directory."""
-    return {
-        "broker": log_dir.broker,
-        "path": log_dir.path,
-        "total_bytes": log_dir.total_bytes,
-        "usable_bytes": log_dir.usable_bytes,
-        "error": log_dir.error,
-    }
+@dataclass(frozen=True, slots=True)
+class NotOfferedAction:
+    """What cannot be done on this cluster by the way that this backend reaches it."""
+
+    what: str
+    why: str
 
 
-def read_log_dir(document: Mapping[str, Any]) -> LogDir:
-    """The opposite of `log_dir_json`."""
-    return LogDir(
-        document["broker"],
-        document["path"],
-        document["total_bytes"],
-        document["usable_bytes"],
-        document["error"],
-    )
+@dataclass(frozen=True, slots=True)
+class BackendPart:
+    """This backend's part among those of its cluster."""
 
+    backend: str
+    duty: str
+    """`act`: it changes the cluster; `idle`: nobody has to."""
+    acting: ActingBackend | None
+    journal_topic: str
+    """The journal's topic; through ZooKeeper, its znode."""
+    remarks: tuple[str, ...]
+    unreadable: tuple[UnreadableEntry, ...]
+    not_offered: tuple[NotOfferedAction, ...] = ()
+    """Through ZooKeeper; else empty."""
 
-def read_backend_status(document: Mapping[str, Any]) -> BackendStatus:
-    """From the answer of `/v1/backend`."""
-    active = document["acting"] or {}
-    return BackendStatus(
-        backend=document["backend"],
-        duty=document["duty"],
-        acting=active.get("backend", ""),
-        host=active.get("host", ""),
-        remarks=tuple(document["remarks"]),
-        unreadable=tuple(
-            f"{one['key']} ({one['why']}): {one['detail']}" for one in document["unreadable"]
-        ),
-        not_offered=tuple((one["what"], one["why"]) for one in document.get("not_offered", ())),
-    )
+    def status(self) -> BackendStatus:
+        """As the dashboard shows it."""
+        return BackendStatus(
+            self.backend,
+            self.duty,
+            acting="" if self.acting is None else self.acting.backend,
+            host="" if self.acting is None else self.acting.host,
+            remarks=self.remarks,
+            unreadable=tuple(f"{one.key} ({one.why}): {one.detail}" for one in self.unreadable),
+            not_offered=tuple((one.what, one.why) for one in self.not_offered),
+        )

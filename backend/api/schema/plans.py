@@ -1,22 +1,18 @@
-"""Plans before they start, and rehearsals, as JSON; `kshunt.backend.api.models.plans` describes
-it."""
+"""Plans before they start, and rehearsals, as the API answers them.
+
+Where a value of the domain has arrays, or keys that are no texts, a class here has its lists.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from kshunt.backend.api.schema.base import (
-    Json,
-    partition_json,
-    plan_json,
-    read_partition,
-    read_plan,
-)
-from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
+from kshunt.backend.api.schema.plan_document import PlanDocument
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
 from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
 from kshunt.backend.domain.planning.requests import (
@@ -26,41 +22,28 @@ from kshunt.backend.domain.planning.requests import (
     RehearsalRequest,
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.untrusted.json_codec import to_document
 
 POINTS: Final = 160
 """Of a timeline, at most: as many as a wide terminal can show."""
-
-_COLUMNS: Final[Mapping[str, type]] = {
-    "at_s": np.float64,
-    "remaining_bytes": np.float64,
-    "received_bytes_per_s": np.float64,
-    "sent_bytes_per_s": np.float64,
-    "disk_bytes": np.float64,
-    "out_of_sync": np.int64,
-    "under_min_isr": np.int64,
-}
-"""A timeline's columns."""
-
-_PARTITIONS: Final = ("fewer_racks", "under_min_isr", "on_the_edge")
 
 
 # Questions
 
 
-def plan_request_json(request: PlanRequest) -> Json:
-    """What the body of a question to a planner holds."""
-    found = asdict(request)
-    found["factors"] = [
+def plan_request_body(request: PlanRequest) -> dict[str, Any]:
+    """The body of a question to a planner."""
+    factors = [
         {"topics": pattern, "replication_factor": factor}
         for pattern, factor in request.factors.items()
     ]
-    return found
+    return {**to_document(request), "factors": factors}
 
 
-def rehearsal_request_json(request: RehearsalRequest) -> Json:
-    """What the body of a question for a rehearsal holds."""
+def rehearsal_request_body(request: RehearsalRequest) -> dict[str, Any]:
+    """The body of a question for a rehearsal."""
     return {
-        "plan": plan_json(ReassignmentPlan(request.targets)),
+        "plan": to_document(PlanDocument.of(ReassignmentPlan(request.targets))),
         "throttles_bytes_per_s": list(request.throttles_bytes_per_s),
         "deadline_s": request.deadline_s,
         "seed": request.seed,
@@ -70,170 +53,208 @@ def rehearsal_request_json(request: RehearsalRequest) -> Json:
 # Plans
 
 
-def plan_answer_json(answer: PlanAnswer) -> Json:
-    """A proposal with its plan and the one that leads back."""
-    proposal = answer.proposal
-    return {
-        "cluster_id": answer.cluster_id,
-        "taken_ms": answer.taken_ms,
-        "goal": proposal.goal,
-        "plan": plan_json(proposal.plan),
-        "rollback": plan_json(proposal.rollback),
-        "cost": asdict(proposal.cost),
-        "measure": asdict(proposal.measure),
-        "notes": [_note_json(note) for note in proposal.notes],
-        "impact": impact_json(answer.impact),
-    }
+@dataclass(frozen=True, slots=True)
+class PlanProposal:
+    """A plan that nobody has agreed to, and the one that leads back."""
 
+    cluster_id: str
+    taken_ms: int
+    """When the cluster was looked at; milliseconds since the epoch."""
+    goal: str
+    plan: PlanDocument
+    rollback: PlanDocument
+    cost: Cost
+    measure: Measure
+    notes: tuple[PlanNote, ...]
+    impact: Impact
 
-def read_plan_answer(document: Mapping[str, Any]) -> PlanAnswer:
-    """The opposite of `plan_answer_json`."""
-    plan, rollback = read_plan(document["plan"]), read_plan(document["rollback"])
-    proposal = Proposal(
-        document["goal"],
-        before=rollback.replicas,
-        targets=plan.replicas,
-        cost=Cost(**document["cost"]),
-        measure=Measure(**document["measure"]),
-        notes=tuple(map(_read_note, document["notes"])),
-        log_dirs=plan.log_dirs,
-        log_dirs_before=rollback.log_dirs,
-    )
-    return PlanAnswer(
-        proposal, read_impact(document["impact"]), document["cluster_id"], document["taken_ms"]
-    )
+    @classmethod
+    def of(cls, answer: PlanAnswer) -> PlanProposal:
+        """As the API says it."""
+        found = answer.proposal
+        return cls(
+            answer.cluster_id,
+            answer.taken_ms,
+            found.goal,
+            PlanDocument.of(found.plan),
+            PlanDocument.of(found.rollback),
+            found.cost,
+            found.measure,
+            found.notes,
+            answer.impact,
+        )
 
-
-def _note_json(note: PlanNote) -> Json:
-    partition = None if note.partition is None else partition_json(note.partition)
-    return {
-        "why": note.why,
-        "remedy": note.remedy,
-        "partition": partition,
-        "broker": note.broker,
-    }
-
-
-def _read_note(document: Mapping[str, Any]) -> PlanNote:
-    partition = document["partition"]
-    return PlanNote(
-        document["why"],
-        document["remedy"],
-        None if partition is None else read_partition(partition),
-        document["broker"],
-    )
-
-
-def impact_json(impact: Impact) -> Json:
-    """What a plan does, with a row for each broker."""
-    found = asdict(impact)
-    for name in _PARTITIONS:
-        found[name] = [partition_json(each) for each in getattr(impact, name)]
-    return found
-
-
-def read_impact(document: Mapping[str, Any]) -> Impact:
-    """The opposite of `impact_json`."""
-    named = {name: tuple(map(read_partition, document[name])) for name in _PARTITIONS}
-    brokers = tuple(BrokerImpact(**row) for row in document["brokers"])
-    phases = tuple(document["phases"])
-    return Impact(**{**document, **named, "brokers": brokers, "phases": phases})
+    def answer(self) -> PlanAnswer:
+        """The value that this is the answer of."""
+        plan, rollback = self.plan.plan(), self.rollback.plan()
+        proposal = Proposal(
+            self.goal,
+            before=rollback.replicas,
+            targets=plan.replicas,
+            cost=self.cost,
+            measure=self.measure,
+            notes=self.notes,
+            log_dirs=plan.log_dirs,
+            log_dirs_before=rollback.log_dirs,
+        )
+        return PlanAnswer(proposal, self.impact, self.cluster_id, self.taken_ms)
 
 
 # Rehearsals
 
 
-def rehearsal_answer_json(answer: RehearsalAnswer) -> Json:
-    """Every rehearsal, and what the deadline takes."""
-    return {
-        "cluster_id": answer.cluster_id,
-        "taken_ms": answer.taken_ms,
-        "rehearsals": [rehearsal_json(each) for each in answer.rehearsals],
-        "deadline": None if answer.deadline is None else _deadline_json(answer.deadline),
-        "impact": impact_json(answer.impact),
-    }
+@dataclass(frozen=True, slots=True)
+class TimelineLists:
+    """The course of a rehearsal; a row a point in time, and in it a column a broker."""
+
+    at_s: list[float]
+    remaining_bytes: list[float]
+    received_bytes_per_s: list[list[float]]
+    sent_bytes_per_s: list[list[float]]
+    disk_bytes: list[list[float]]
+    out_of_sync: list[int]
+    under_min_isr: list[int]
+
+    @classmethod
+    def of(cls, timeline: Timeline) -> TimelineLists:
+        """A timeline, with `POINTS` points at most."""
+        line = timeline.thinned(POINTS)
+        return cls(**{name: getattr(line, name).round(3).tolist() for name in cls.__slots__})
+
+    def timeline(self, brokers: int) -> Timeline:
+        """The columns, of so many brokers.
+
+        Raises:
+            ValueError: they are not of one length.
+        """
+        shapes = dict.fromkeys(_BY_BROKER, (len(self.at_s), brokers))
+        columns: dict[str, Any] = {
+            name: np.array(
+                getattr(self, name), np.int64 if name in _COUNTS else np.float64
+            ).reshape(shapes.get(name, (len(self.at_s),)))
+            for name in self.__slots__
+        }
+        return Timeline(**columns)
 
 
-def read_rehearsal_answer(document: Mapping[str, Any]) -> RehearsalAnswer:
-    """The opposite of `rehearsal_answer_json`, its timelines as thin as they came."""
-    deadline = document["deadline"]
-    return RehearsalAnswer(
-        tuple(map(read_rehearsal, document["rehearsals"])),
-        None if deadline is None else _read_deadline(deadline),
-        read_impact(document["impact"]),
-        document["cluster_id"],
-        document["taken_ms"],
-    )
+_BY_BROKER: Final = ("received_bytes_per_s", "sent_bytes_per_s", "disk_bytes")
+_COUNTS: Final = ("out_of_sync", "under_min_isr")
 
 
-def rehearsal_json(rehearsal: Rehearsal) -> Json:
-    """One rehearsal; its timeline has `POINTS` points at most."""
-    line = rehearsal.timeline.thinned(POINTS)
-    return {
-        "throttle_bytes_per_s": rehearsal.throttle_bytes_per_s,
-        "brokers": list(rehearsal.brokers),
-        "timeline": {name: getattr(line, name).round(3).tolist() for name in _COLUMNS},
-        "done": [
-            {**partition_json(partition), "at_s": at_s}
-            for partition, at_s in rehearsal.done_s.items()
-        ],
-        "finish_s": rehearsal.finish_s,
-        "why": rehearsal.why,
-        "isr_events": list(map(_event_json, rehearsal.isr_events)),
-        "notes": list(rehearsal.notes),
-    }
+@dataclass(frozen=True, slots=True)
+class FinishedMove:
+    """When a partition had moved."""
+
+    topic: str
+    partition: int
+    at_s: float
 
 
-def read_rehearsal(document: Mapping[str, Any]) -> Rehearsal:
-    """The opposite of `rehearsal_json`."""
-    columns: dict[str, Any] = {
-        name: np.array(document["timeline"][name], dtype) for name, dtype in _COLUMNS.items()
-    }
-    return Rehearsal(
-        document["throttle_bytes_per_s"],
-        tuple(document["brokers"]),
-        Timeline(**columns),
-        {read_partition(entry): entry["at_s"] for entry in document["done"]},
-        document["finish_s"],
-        document["why"],
-        tuple(map(_read_event, document["isr_events"])),
-        tuple(document["notes"]),
-    )
+@dataclass(frozen=True, slots=True)
+class RehearsedMoves:
+    """How the moves went in a twin of the cluster."""
+
+    throttle_bytes_per_s: int | None
+    brokers: tuple[int, ...]
+    timeline: TimelineLists
+    done: tuple[FinishedMove, ...]
+    finish_s: float | None
+    """Null where it would never end; `why` says why."""
+    why: str
+    isr_events: tuple[IsrEvent, ...]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, rehearsal: Rehearsal) -> RehearsedMoves:
+        """As the API says it; its timeline has `POINTS` points at most."""
+        return cls(
+            rehearsal.throttle_bytes_per_s,
+            rehearsal.brokers,
+            TimelineLists.of(rehearsal.timeline),
+            tuple(
+                FinishedMove(name.topic, name.partition, at_s)
+                for name, at_s in rehearsal.done_s.items()
+            ),
+            rehearsal.finish_s,
+            rehearsal.why,
+            rehearsal.isr_events,
+            rehearsal.notes,
+        )
+
+    def rehearsal(self) -> Rehearsal:
+        """The value, its timeline as thin as it came."""
+        return Rehearsal(
+            self.throttle_bytes_per_s,
+            self.brokers,
+            self.timeline.timeline(len(self.brokers)),
+            {TopicPartition(one.topic, one.partition): one.at_s for one in self.done},
+            self.finish_s,
+            self.why,
+            self.isr_events,
+            self.notes,
+        )
 
 
-def _event_json(event: IsrEvent) -> Json:
-    return {
-        **partition_json(event.partition),
-        "at_s": event.at_s,
-        "broker": event.broker,
-        "left": event.left,
-    }
+@dataclass(frozen=True, slots=True)
+class BrokerNeed:
+    """What a broker has to carry on average until the deadline."""
+
+    broker: int
+    received_bytes_per_s: float
+    sent_bytes_per_s: float
 
 
-def _read_event(entry: Mapping[str, Any]) -> IsrEvent:
-    return IsrEvent(entry["at_s"], read_partition(entry), entry["broker"], entry["left"])
+@dataclass(frozen=True, slots=True)
+class DeadlineNeeds:
+    """What it takes to be done in time."""
+
+    deadline_s: float
+    throttle_bytes_per_s: int | None
+    """Null where no throttle is enough."""
+    rehearsal: RehearsedMoves
+    needs: tuple[BrokerNeed, ...]
+
+    @classmethod
+    def of(cls, deadline: Deadline) -> DeadlineNeeds:
+        """As the API says it."""
+        needs = tuple(BrokerNeed(one, *rates) for one, rates in sorted(deadline.needs.items()))
+        rehearsal = RehearsedMoves.of(deadline.rehearsal)
+        return cls(deadline.deadline_s, deadline.throttle_bytes_per_s, rehearsal, needs)
+
+    def deadline(self) -> Deadline:
+        """The value that this says."""
+        needs = {one.broker: (one.received_bytes_per_s, one.sent_bytes_per_s) for one in self.needs}
+        rehearsal = self.rehearsal.rehearsal()
+        return Deadline(self.deadline_s, self.throttle_bytes_per_s, rehearsal, needs)
 
 
-def _deadline_json(deadline: Deadline) -> Json:
-    return {
-        "deadline_s": deadline.deadline_s,
-        "throttle_bytes_per_s": deadline.throttle_bytes_per_s,
-        "rehearsal": rehearsal_json(deadline.rehearsal),
-        "needs": [
-            {"broker": broker, "received_bytes_per_s": received, "sent_bytes_per_s": sent}
-            for broker, (received, sent) in sorted(deadline.needs.items())
-        ],
-    }
+@dataclass(frozen=True, slots=True)
+class Rehearsals:
+    """Every rehearsal that was asked for."""
 
+    cluster_id: str
+    taken_ms: int
+    rehearsals: tuple[RehearsedMoves, ...]
+    deadline: DeadlineNeeds | None
+    impact: Impact
 
-def _read_deadline(document: Mapping[str, Any]) -> Deadline:
-    needs = {
-        entry["broker"]: (entry["received_bytes_per_s"], entry["sent_bytes_per_s"])
-        for entry in document["needs"]
-    }
-    return Deadline(
-        document["deadline_s"],
-        document["throttle_bytes_per_s"],
-        read_rehearsal(document["rehearsal"]),
-        needs,
-    )
+    @classmethod
+    def of(cls, answer: RehearsalAnswer) -> Rehearsals:
+        """As the API says it."""
+        return cls(
+            answer.cluster_id,
+            answer.taken_ms,
+            tuple(map(RehearsedMoves.of, answer.rehearsals)),
+            None if answer.deadline is None else DeadlineNeeds.of(answer.deadline),
+            answer.impact,
+        )
+
+    def answer(self) -> RehearsalAnswer:
+        """The value that this is the answer of."""
+        return RehearsalAnswer(
+            tuple(one.rehearsal() for one in self.rehearsals),
+            None if self.deadline is None else self.deadline.deadline(),
+            self.impact,
+            self.cluster_id,
+            self.taken_ms,
+        )

@@ -1,143 +1,73 @@
-"""Moves and plans as JSON: what moves, how far it is, and whether it is done."""
+"""Moves and plans as the API answers them: what moves, how far it is, and whether it is done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from kshunt.backend.api.schema.base import (
-    Json,
-    partition_json,
-    plan_json,
-    read_partition,
-    read_plan,
-)
-from kshunt.backend.domain.cluster.metadata import OngoingReassignment
-from kshunt.backend.domain.reassignment.answers import (
-    GeneratedPlan,
-    LogDirRow,
-    ProgressRow,
-    VerifyAnswer,
-    VerifyRow,
-    VerifyState,
-)
+from kshunt.backend.api.schema.plan_document import PlanDocument
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow
 
 
-def reassignment_json(ongoing: OngoingReassignment) -> Json:
+@dataclass(frozen=True, slots=True)
+class MovingPartition:
     """A partition that moves."""
-    return {
-        **partition_json(ongoing.partition),
-        "replicas": list(ongoing.replicas),
-        "adding": list(ongoing.adding),
-        "removing": list(ongoing.removing),
-    }
 
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    """The target, followed by the replicas that are being removed."""
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
-def read_reassignment(document: Mapping[str, Any]) -> OngoingReassignment:
-    """The opposite of `reassignment_json`."""
-    return OngoingReassignment(
-        partition=read_partition(document),
-        replicas=tuple(document["replicas"]),
-        adding=tuple(document["adding"]),
-        removing=tuple(document["removing"]),
-    )
-
-
-def progress_json(rows: Iterable[ProgressRow]) -> list[Json]:
-    """The rows of `--progress`."""
-    return [
-        {
-            **partition_json(row.partition),
-            "broker": row.broker,
-            "status": row.status,
-            "lag_messages": row.lag_messages,
-            "in_sync": row.in_sync,
-            "cause": row.cause or None,
-            "reason": row.reason,
-            "action": row.action,
-        }
-        for row in rows
-    ]
-
-
-def read_progress(entries: Iterable[Mapping[str, Any]]) -> tuple[ProgressRow, ...]:
-    """The opposite of `progress_json`."""
-    return tuple(
-        ProgressRow(
-            read_partition(entry),
-            entry["broker"],
-            entry["status"],
-            entry["lag_messages"],
-            entry["in_sync"],
-            entry["cause"] or "",
-            entry["reason"],
-            entry["action"],
+    @classmethod
+    def of(cls, move: OngoingReassignment) -> MovingPartition:
+        """As the API has it."""
+        return cls(
+            move.partition.topic,
+            move.partition.partition,
+            move.replicas,
+            move.adding,
+            move.removing,
         )
-        for entry in entries
-    )
+
+    def move(self) -> OngoingReassignment:
+        """The opposite of `of`."""
+        name = TopicPartition(self.topic, self.partition)
+        return OngoingReassignment(name, self.replicas, self.adding, self.removing)
 
 
-def verify_json(answer: VerifyAnswer) -> Json:
-    """What `--verify` found and did."""
-    return {
-        "rows": [
-            {
-                **partition_json(row.partition),
-                "state": row.state.value,
-                "replicas": list(row.replicas),
-                "target": list(row.target),
-            }
-            for row in answer.rows
-        ],
-        "log_dirs": [
-            {
-                **partition_json(row.partition),
-                "broker": row.broker,
-                "text": row.text,
-                "done": row.done,
-            }
-            for row in answer.log_dirs
-        ],
-        "active_elsewhere": answer.active_elsewhere,
-        "cleared_brokers": list(answer.cleared_brokers),
-        "cleared_topics": list(answer.cleared_topics),
-        "notes": list(answer.notes),
-    }
+@dataclass(frozen=True, slots=True)
+class MovingPartitions:
+    """Every partition that moves."""
+
+    reassignments: tuple[MovingPartition, ...]
 
 
-def read_verify(document: Mapping[str, Any]) -> VerifyAnswer:
-    """The opposite of `verify_json`."""
-    return VerifyAnswer(
-        rows=tuple(
-            VerifyRow(
-                read_partition(row),
-                VerifyState(row["state"]),
-                tuple(row["replicas"]),
-                tuple(row["target"]),
-            )
-            for row in document["rows"]
-        ),
-        log_dirs=tuple(
-            LogDirRow(read_partition(row), row["broker"], row["text"], row["done"])
-            for row in document["log_dirs"]
-        ),
-        active_elsewhere=document["active_elsewhere"],
-        cleared_brokers=tuple(document["cleared_brokers"]),
-        cleared_topics=tuple(document["cleared_topics"]),
-        notes=tuple(document["notes"]),
-    )
+@dataclass(frozen=True, slots=True)
+class ProgressRows:
+    """The lines of `--progress`."""
+
+    rows: tuple[ProgressRow, ...]
 
 
-def generated_json(generated: GeneratedPlan) -> Json:
+@dataclass(frozen=True, slots=True)
+class GeneratedPlans:
     """Both plans of `--generate`."""
-    return {
-        "current": plan_json(generated.current),
-        "proposed": plan_json(generated.proposed),
-        "notes": list(generated.notes),
-    }
 
+    current: PlanDocument
+    """Kafka's JSON of where the partitions are."""
+    proposed: PlanDocument
+    """Kafka's JSON of where they would be."""
+    notes: tuple[str, ...] = ()
+    """What was left out of both."""
 
-def read_generated(document: Mapping[str, Any]) -> GeneratedPlan:
-    """The opposite of `generated_json`."""
-    current, proposed = (read_plan(document[name]) for name in ("current", "proposed"))
-    return GeneratedPlan(current, proposed, tuple(document.get("notes", ())))
+    @classmethod
+    def of(cls, generated: GeneratedPlan) -> GeneratedPlans:
+        """As the API has them."""
+        current, proposed = map(PlanDocument.of, (generated.current, generated.proposed))
+        return cls(current, proposed, generated.notes)
+
+    def plans(self) -> GeneratedPlan:
+        """The opposite of `of`."""
+        return GeneratedPlan(self.current.plan(), self.proposed.plan(), self.notes)

@@ -1,13 +1,14 @@
-"""Topics as JSON: what they are, and how they are to be altered."""
+"""Topics as the API answers them: with what it tells of each besides what was read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from kshunt.backend.api.schema.base import Json
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.backend.domain.topics.descriptions import (
     DescribedPartition,
     TopicDescription,
@@ -16,100 +17,107 @@ from kshunt.backend.domain.topics.descriptions import (
 )
 
 
-def summary_json(topic: TopicSummary) -> Json:
-    """The opposite of `read_summary`."""
-    return {
-        "topic": topic.name,
-        "partitions": topic.partitions,
-        "replication_factor": topic.replication_factor,
-        "internal": topic.internal,
-    }
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The cluster's topics, by name."""
+
+    topics: tuple[TopicSummary, ...]
 
 
-def read_summary(document: Mapping[str, Any]) -> TopicSummary:
-    """From an entry of `GET /v1/topics`."""
-    return TopicSummary(
-        document["topic"],
-        document["partitions"],
-        document["replication_factor"],
-        document["internal"],
-    )
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """Everything a topic is configured with, sorted by name."""
+
+    topic: str
+    configs: tuple[TopicConfig, ...]
 
 
-def described_json(described: TopicsDescribed) -> Json:
-    """The opposite of `read_described`."""
-    return {
-        "topics": [_topic_json(topic) for topic in described.topics],
-        "live_brokers": sorted(described.live),
-    }
+@dataclass(frozen=True, slots=True)
+class PartitionAnswer:
+    """One partition."""
+
+    partition: int
+    leader: int
+    """-1 where nobody leads."""
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    elr: tuple[int, ...] | None
+    """KIP-966; null where the brokers do not tell."""
+    last_known_elr: tuple[int, ...] | None
+    mode: PartitionMode
+    mode_name: str
+
+    @classmethod
+    def of(cls, one: DescribedPartition) -> PartitionAnswer:
+        """As the API says it."""
+        brokers = one.leader, one.replicas, one.isr, one.offline, one.adding, one.removing
+        return cls(one.number, *brokers, one.elr, one.last_known_elr, one.mode, str(one.mode))
+
+    def described(self) -> DescribedPartition:
+        """The value that this says."""
+        return DescribedPartition(
+            *(self.partition, self.leader, self.replicas, self.isr, self.offline, self.mode),
+            *(self.adding, self.removing, self.elr, self.last_known_elr),
+        )
 
 
-def _topic_json(topic: TopicDescription) -> Json:
-    return {
-        "topic": topic.name,
-        "topic_id": topic.topic_id,
-        "internal": topic.internal,
-        "replication_factor": topic.replication_factor,
-        "min_insync_replicas": topic.min_isr,
-        "configs": dict(topic.configs),
-        "partitions": [
-            {
-                "partition": one.number,
-                "leader": one.leader,
-                "replicas": list(one.replicas),
-                "isr": list(one.isr),
-                "offline": list(one.offline),
-                "adding": list(one.adding),
-                "removing": list(one.removing),
-                "elr": None if one.elr is None else list(one.elr),
-                "last_known_elr": (
-                    None if one.last_known_elr is None else list(one.last_known_elr)
-                ),
-                "mode": int(one.mode),
-                "mode_name": str(one.mode),
-            }
-            for one in topic.partitions
-        ],
-    }
+@dataclass(frozen=True, slots=True)
+class TopicAnswer:
+    """One topic."""
+
+    topic: str
+    topic_id: str
+    """Empty on a cluster without topic ids."""
+    internal: bool
+    replication_factor: int
+    min_insync_replicas: int | None
+    configs: dict[str, str | None]
+    partitions: tuple[PartitionAnswer, ...]
+
+    @classmethod
+    def of(cls, topic: TopicDescription) -> TopicAnswer:
+        """As the API says it."""
+        return cls(
+            topic.name,
+            topic.topic_id,
+            topic.internal,
+            topic.replication_factor,
+            topic.min_isr,
+            dict(topic.configs),
+            tuple(map(PartitionAnswer.of, topic.partitions)),
+        )
+
+    def description(self) -> TopicDescription:
+        """The value that this says."""
+        partitions = tuple(one.described() for one in self.partitions)
+        return TopicDescription(
+            self.topic, self.topic_id, partitions, self.configs, self.min_insync_replicas
+        )
 
 
-def read_described(document: Mapping[str, Any]) -> TopicsDescribed:
-    """From the answer of `POST /v1/topics/describe`."""
-    return TopicsDescribed(
-        tuple(_read_topic(entry) for entry in document["topics"]),
-        frozenset(document["live_brokers"]),
-    )
+@dataclass(frozen=True, slots=True)
+class TopicsAnswer:
+    """Topics by name; those that there are not are absent."""
+
+    topics: tuple[TopicAnswer, ...]
+    live_brokers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, described: TopicsDescribed) -> TopicsAnswer:
+        """As the API says it."""
+        topics = tuple(map(TopicAnswer.of, described.topics))
+        return cls(topics, tuple(sorted(described.live)))
+
+    def described(self) -> TopicsDescribed:
+        """The value that this says."""
+        topics = tuple(one.description() for one in self.topics)
+        return TopicsDescribed(topics, frozenset(self.live_brokers))
 
 
-def _read_topic(document: Mapping[str, Any]) -> TopicDescription:
-    return TopicDescription(
-        document["topic"],
-        document["topic_id"],
-        tuple(
-            DescribedPartition(
-                one["partition"],
-                one["leader"],
-                tuple(one["replicas"]),
-                tuple(one["isr"]),
-                tuple(one["offline"]),
-                PartitionMode(one["mode"]),
-                tuple(one["adding"]),
-                tuple(one["removing"]),
-                _brokers(one["elr"]),
-                _brokers(one["last_known_elr"]),
-            )
-            for one in document["partitions"]
-        ),
-        document["configs"],
-        document["min_insync_replicas"],
-    )
-
-
-def _brokers(ids: list[int] | None) -> tuple[int, ...] | None:
-    return None if ids is None else tuple(ids)
-
-
-def altered_json(topics: Mapping[str, AlteredTopic]) -> list[Json]:
+def altered_topics(topics: Mapping[str, AlteredTopic]) -> list[dict[str, Any]]:
     """Topics of a request to alter them."""
     return [
         {

@@ -10,9 +10,10 @@ from fastapi import FastAPI
 
 from kshunt import __version__
 from kshunt.backend.api.http import problems
+from kshunt.backend.api.http.answer_schemas import reference_to
+from kshunt.backend.api.http.answers import REFERENCE, describe_answers
 from kshunt.backend.api.http.request_bodies import BodyRoute
 from kshunt.backend.api.http.route_roles import describe_access
-from kshunt.backend.api.models.base import ProblemModel
 from kshunt.backend.api.routes import (
     audit,
     cluster,
@@ -34,10 +35,13 @@ from kshunt.backend.api.routes import (
 )
 from kshunt.backend.api.service.backend import Backend
 
+_PROBLEM: Final = reference_to(problems.Problem, REFERENCE)
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ProblemModel, "content": {problems.MEDIA_TYPE: {}}}
+    status: {"content": {problems.MEDIA_TYPE: {"schema": _PROBLEM}}}
     for status in (400, 403, 404, 405, 409, 413, 422, 500, 502, 503)
 }
+"""What every route may answer. Each model that a route names costs time at the start of a backend,
+so routes refer to one that `describe_problems` adds."""
 RESOURCES: Final = (
     audit.install,
     cluster.install,
@@ -90,6 +94,7 @@ def create_app(backend: Backend, *, secured: bool = False) -> FastAPI:
     problems.install(app)
     for install in RESOURCES:
         install(app, backend)
+    describe_answers(app, problems.Problem)
     if secured:
         describe_access(app)
     return app

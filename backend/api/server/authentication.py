@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
 from kshunt.backend.access.cluster_keys import ClusterKeys
@@ -183,7 +183,7 @@ class AuthenticationLayer:
 
         return sent
 
-    async def _admitted(self, scope: Any, role: str) -> tuple[Caller, JSONResponse | None]:
+    async def _admitted(self, scope: Any, role: str) -> tuple[Caller, Response | None]:
         if self._policy.open:
             return LOCAL, _foreign(scope, by_file=self._policy.by_file)
         if role == OPEN:
@@ -204,7 +204,7 @@ class AuthenticationLayer:
             self._failed.failed(peer, given)
         return LOCAL, _unknown(given)
 
-    def _too_much(self, caller: Caller, stream: bool) -> JSONResponse | None:
+    def _too_much(self, caller: Caller, stream: bool) -> Response | None:
         now_s = self._clock.monotonic_s()
         bucket = self._buckets.setdefault(caller.id, _TokenBucket(LIMITS.requests_at_once, now_s))
         self._buckets.move_to_end(caller.id)
@@ -227,13 +227,13 @@ def _alone() -> BackendIdentity:
     return BackendIdentity("", "", "", 0)
 
 
-def _short_of(caller: Caller, role: str) -> JSONResponse | None:
+def _short_of(caller: Caller, role: str) -> Response | None:
     """The refusal of a caller whose role is not enough."""
     enough = role == OPEN or caller.role.may(Role(role))
     return None if enough else _forbidden(caller, role)
 
 
-def _misspelt(fault: str) -> JSONResponse:
+def _misspelt(fault: str) -> Response:
     return problem(
         400,
         "Not a path",
@@ -251,7 +251,7 @@ def _bearer(scope: Any) -> str:
     return text.strip() if scheme.lower() == "bearer" else ""
 
 
-def _foreign(scope: Any, *, by_file: bool) -> JSONResponse | None:
+def _foreign(scope: Any, *, by_file: bool) -> Response | None:
     """A refusal of what a web page of somebody else could have sent.
 
     A page reaches a socket too, where somebody has a tunnel from a port to it. Who connects to the
@@ -281,7 +281,7 @@ def _is_of_page(name: bytes, value: str) -> bool:
     )
 
 
-def _unknown(given: str) -> JSONResponse:
+def _unknown(given: str) -> Response:
     detail = (
         "The token is not valid: unknown, expired or revoked."
         if given
@@ -299,7 +299,7 @@ def _unknown(given: str) -> JSONResponse:
     return answer
 
 
-def _unchecked() -> JSONResponse:
+def _unchecked() -> Response:
     return problem(
         503,
         "Nobody can be let in",
@@ -309,7 +309,7 @@ def _unchecked() -> JSONResponse:
     )
 
 
-def _forbidden(caller: Caller, role: str) -> JSONResponse:
+def _forbidden(caller: Caller, role: str) -> Response:
     return problem(
         403,
         "Not allowed",
@@ -319,7 +319,7 @@ def _forbidden(caller: Caller, role: str) -> JSONResponse:
     )
 
 
-def _slower(detail: str, retry_s: int) -> JSONResponse:
+def _slower(detail: str, retry_s: int) -> Response:
     answer = problem(429, "Too much at once", detail, advice="Try again later.", retriable=True)
     answer.headers["retry-after"] = str(retry_s)
     return answer

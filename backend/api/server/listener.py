@@ -307,7 +307,7 @@ class _Server(uvicorn.Server):
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.remove_signal_handler(number)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    def handle_exit(self, _number: int, _frame: FrameType | None) -> None:
         """Give notice, then stop; a second signal shortens the notice.
 
         However many come, the end is in order: uvicorn's own version takes a second SIGINT for a

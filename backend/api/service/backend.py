@@ -15,25 +15,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from msgspec import structs
+
 from kshunt import __version__
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.api.connections.connection_limits import ConnectionLimits, Connections
 from kshunt.backend.api.forwarding.peers import Origin
-from kshunt.backend.api.http.json_writer import entries_of
-from kshunt.backend.api.schema.base import Json
-from kshunt.backend.api.schema.operations import operation_json
-from kshunt.backend.api.schema.presence import present_json
-from kshunt.backend.api.schema.proposals import proposal_json
+from kshunt.backend.api.http.answers import entries_of
+from kshunt.backend.api.service.answer_values import with_waiting_plan
 from kshunt.backend.api.service.event_log import EventLog
 from kshunt.backend.api.service.loop_delay import LoopDelay
-from kshunt.backend.api.service.operations_json import with_waiting_plan
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
-from kshunt.backend.domain.operations.approval import ProposedChange
+from kshunt.backend.domain.operations.approval import ProposedChange, ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.operations.team import ConnectedSession
+from kshunt.backend.domain.operations.team import ConnectedSession, Presence
 from kshunt.backend.domain.pipeline.delivered import PipelineProcess
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.service.webhooks import WebhookStatus
@@ -376,8 +374,8 @@ class Backend:
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:
-            progress = self.shrink_runner.progress(operation, shrink).as_json()
-            details = {**operation.details, "shrink": progress}
+            progress = self.shrink_runner.progress(operation, shrink)
+            details = structs.replace(operation.details, shrink=progress)
             return replace(operation, actions=actions, details=details)
         waiting = 0 if work is None or operation.state.ended else len(work.waiting)
         return replace(operation, actions=actions, waiting=waiting)
@@ -394,22 +392,21 @@ class Backend:
         work = self.registry.work(operation.id)
         summed = self._summed(operation, work)
 
-        def document() -> Json:
-            return operation_json(with_waiting_plan(summed, work))
+        def shown() -> Operation:
+            return with_waiting_plan(summed, work)
 
         entries = len(summed.partitions) + entries_of(summed.details)
-        self.events.publish("operation", document, of=operation.id, entries=entries)
+        self.events.publish("operation", shown, of=operation.id, entries=entries)
         for listener in self.listeners:
             listener(summed)
 
     def _proposal_changed(self, proposal: ProposedChange) -> None:
         # What one may do with it is another thing for each reader, who asks for the list.
-        document = proposal_json(proposal, proposal.proposer, self.clock.now_ms())
-        self.events.publish("proposal", lambda: {**document, "actions": []}, of=proposal.id)
+        shown = ShownProposal.of(proposal, proposal.proposer, self.clock.now_ms())
+        self.events.publish("proposal", lambda: replace(shown, actions=()), of=proposal.id)
 
     def _present_changed(self, present: tuple[ConnectedSession, ...]) -> None:
-        here = [present_json(one) for one in present]
-        self.events.publish("presence", lambda: {"present": here}, of="all")
+        self.events.publish("presence", lambda: Presence(present), of="all")
 
     async def _look_round(self) -> None:
         """Notice who has fallen silent."""

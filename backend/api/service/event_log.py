@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from kshunt.backend.api.http.answers import pieces_of
 from kshunt.backend.offload import offload
 from kshunt.backend.settings import LIMITS
 
-Made = Callable[[], Mapping[str, Any]]
-"""Makes an event's document of values that do not change."""
+Made = Callable[[], Any]
+"""Makes what an event tells, of values that do not change."""
 
 
 class LoggedEvent:
@@ -34,7 +34,7 @@ class LoggedEvent:
     def _written(self) -> bytes:
         with self._making:
             if self._made is not None:
-                self._data = json.dumps(self._made(), separators=(",", ":")).encode()
+                self._data = b"".join(pieces_of(self._made()))
                 # What it was made of may be large.
                 self._made = None
             return self._data

@@ -7,9 +7,10 @@ Constraints
     A stream is Arrow IPC: a schema first, then batches, whose dictionary of topics holds until
     another one comes. A frame depends on what its reader has, and on nothing else.
 Algorithm
-    1. A frame is known by the version that its reader has and the one that it is about to have.
-       Readers that keep up all have the same, so the frame is encoded for the first of them, in a
-       thread, and handed to the others. The last `FRAMES_KEPT` are kept.
+    1. A frame is known by the version that its reader has and the one that it is about to have,
+       and by whether its header is whole. Readers that keep up all have the same, so the frame is
+       encoded for the first of them, in a thread, and handed to the others. The last `FRAMES_KEPT`
+       are kept.
     2. Its bytes come from a writer of its own, which was made to write all that the reader has
        already: the schema, and the dictionary if it still holds.
     3. A frame is sent in pieces, each when the connection has taken the one before: what waits for
@@ -29,7 +30,8 @@ from kshunt.backend.api.schema.frames.writer import SCHEMA, Frame, encode_frame
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 FRAMES_KEPT: Final = 8
-"""A whole frame of 200,000 replicas is some 20 MB, and readers that keep up need two."""
+"""A whole frame of 200,000 replicas is some 20 MB, and readers that keep up need two, or
+three where some take headers whole."""
 PIECE_BYTES: Final = 1 << 16
 
 
@@ -37,14 +39,23 @@ class FrameFeed:
     """See the module's text; for one event loop."""
 
     def __init__(self) -> None:
-        self._frames: OrderedDict[tuple[int, int], asyncio.Task[bytes]] = OrderedDict()
+        self._frames: OrderedDict[tuple[int, int, bool], asyncio.Task[bytes]] = OrderedDict()
 
-    async def frame(self, snapshot: Snapshot, previous: Snapshot | None) -> bytes:
-        """What a reader needs that has `previous`; all that a new one needs if that is None."""
-        key = (0 if previous is None else previous.version, snapshot.version)
+    async def frame(
+        self, snapshot: Snapshot, previous: Snapshot | None, *, header_changes: bool = False
+    ) -> bytes:
+        """What a reader needs that has `previous`; all that a new one needs if that is None.
+
+        `header_changes` as in `encode_frame`.
+        """
+        # The first frame of a stream is the same to all.
+        changes = header_changes and previous is not None
+        key = (0 if previous is None else previous.version, snapshot.version, changes)
         task = self._frames.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
-            task = asyncio.create_task(asyncio.to_thread(frame_bytes, snapshot, previous))
+            task = asyncio.create_task(
+                asyncio.to_thread(frame_bytes, snapshot, previous, header_changes=changes)
+            )
             self._frames[key] = task
             while len(self._frames) > FRAMES_KEPT:
                 self._frames.popitem(last=False)
@@ -60,9 +71,14 @@ def pieces(frame: bytes) -> Iterator[bytes]:
         yield bytes(view[start : start + PIECE_BYTES])
 
 
-def frame_bytes(snapshot: Snapshot, previous: Snapshot | None) -> bytes:
-    """The bytes that bring a reader from `previous` to `snapshot` in its stream."""
-    frame = encode_frame(snapshot, previous)
+def frame_bytes(
+    snapshot: Snapshot, previous: Snapshot | None, *, header_changes: bool = False
+) -> bytes:
+    """The bytes that bring a reader from `previous` to `snapshot` in its stream.
+
+    `header_changes` as in `encode_frame`.
+    """
+    frame = encode_frame(snapshot, previous, header_changes=header_changes)
     sink = pa.BufferOutputStream()
     writer = pa.ipc.new_stream(sink, SCHEMA)
     if previous is None:

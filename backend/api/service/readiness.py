@@ -6,24 +6,15 @@ The words name no broker and no address: whoever asks needs no credential.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.api.forwarding.peers import unreachable
+from kshunt.backend.api.schema.health import Check
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.operations.lease.lease import LeaseState
 
 LATE: Final = 3.0
 """So many sweeps may pass without a newer look at the cluster."""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that has to be so."""
-
-    name: str
-    ok: bool
-    words: str
 
 
 def checked(backend: Backend) -> Iterator[Check]:

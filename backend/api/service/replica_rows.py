@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.api.schema.stuck_causes import why_json
+from kshunt.backend.api.schema.replicas import ModeKey, ReplicaRow, StatusKey
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
@@ -69,39 +69,51 @@ def stuck_in(snapshot: Snapshot | None) -> dict[Replica, Stuck]:
     return {(one.partition, one.broker): one for one in found if one is not None}
 
 
-def row_json(snapshot: Snapshot, row: int) -> dict[str, Any]:
+def replica_row(snapshot: Snapshot, row: int) -> ReplicaRow:
     """One replica; what is unknown is null."""
     rows = snapshot.replicas
     broker = int(rows.broker[row])
     log_dir = int(rows.log_dir[row])
     status = snapshot.brokers.get(broker)
+    why = snapshot.why(row)
+    stuck: dict[str, Any] = {} if why is None else _stuck(why)
+    return ReplicaRow(
+        topic=snapshot.topic_of(row),
+        partition=int(rows.partition[row]),
+        broker=broker,
+        position=int(rows.position[row]),
+        leader=_known(rows.leader[row]),
+        in_isr=bool(rows.in_isr[row]),
+        adding=bool(rows.adding[row]),
+        removing=bool(rows.removing[row]),
+        leader_throttled=bool(rows.leader_throttled[row]),
+        follower_throttled=bool(rows.follower_throttled[row]),
+        status=cast(StatusKey, ReplicaStatus(int(rows.status[row])).name.lower()),
+        log_end_offset=_known(rows.log_end_offset[row]),
+        lag_messages=_known(rows.lag_messages[row]),
+        size_bytes=_known(rows.size_bytes[row]),
+        lag_bytes=_known(rows.lag_bytes[row]),
+        log_dir=snapshot.log_dir_paths[log_dir] if log_dir >= 0 else None,
+        catch_up_messages_per_s=_finite(rows.catch_up_messages_per_s[row]),
+        catch_up_bytes_per_s=_finite(rows.catch_up_bytes_per_s[row]),
+        fetched_bytes_per_s=_finite(rows.fetched_bytes_per_s[row]),
+        eta_s=_finite(rows.eta_s[row]),
+        never=bool(np.isinf(rows.eta_s[row])),
+        sampled_ms=_known(rows.sampled_ms[row]),
+        stale=status is None or status.stale,
+        mode=cast(ModeKey, snapshot.mode_of(row).key),
+        deletes_ms=snapshot.deletes_ms.get(snapshot.partition_of(row)),
+        **stuck,
+    )
+
+
+def _stuck(why: Stuck) -> dict[str, Any]:
     return {
-        "topic": snapshot.topic_of(row),
-        "partition": int(rows.partition[row]),
-        "broker": broker,
-        "position": int(rows.position[row]),
-        "leader": _known(rows.leader[row]),
-        "in_isr": bool(rows.in_isr[row]),
-        "adding": bool(rows.adding[row]),
-        "removing": bool(rows.removing[row]),
-        "leader_throttled": bool(rows.leader_throttled[row]),
-        "follower_throttled": bool(rows.follower_throttled[row]),
-        "status": ReplicaStatus(int(rows.status[row])).name.lower(),
-        "log_end_offset": _known(rows.log_end_offset[row]),
-        "lag_messages": _known(rows.lag_messages[row]),
-        "size_bytes": _known(rows.size_bytes[row]),
-        "lag_bytes": _known(rows.lag_bytes[row]),
-        "log_dir": snapshot.log_dir_paths[log_dir] if log_dir >= 0 else None,
-        "catch_up_messages_per_s": _finite(rows.catch_up_messages_per_s[row]),
-        "catch_up_bytes_per_s": _finite(rows.catch_up_bytes_per_s[row]),
-        "fetched_bytes_per_s": _finite(rows.fetched_bytes_per_s[row]),
-        "eta_s": _finite(rows.eta_s[row]),
-        "never": bool(np.isinf(rows.eta_s[row])),
-        "sampled_ms": _known(rows.sampled_ms[row]),
-        "stale": status is None or status.stale,
-        "mode": snapshot.mode_of(row).key,
-        "deletes_ms": snapshot.deletes_ms.get(snapshot.partition_of(row)),
-        **why_json(snapshot.why(row)),
+        "stuck": why.cause.is_stuck,
+        "cause": why.cause.key,
+        "reason": why.reason,
+        "action": why.action,
+        "rates": why.rates,
     }
 
 

@@ -55,9 +55,16 @@ class StreamPlaces:
 
 
 async def replica_stream(
-    hub: SnapshotHub, feed: FrameFeed, ending: asyncio.Event | None = None
+    hub: SnapshotHub,
+    feed: FrameFeed,
+    ending: asyncio.Event | None = None,
+    *,
+    header_changes: bool = False,
 ) -> AsyncGenerator[bytes, None]:
-    """Everything, then what changed, in the bytes of one Arrow IPC stream; until `ending`."""
+    """Everything, then what changed, in the bytes of one Arrow IPC stream; until `ending`.
+
+    Of headers, too, what changed with `header_changes`; else they are whole.
+    """
     ending = ending or asyncio.Event()
     previous: Snapshot | None = None
     while not ending.is_set():
@@ -70,7 +77,8 @@ async def replica_stream(
                 continue
             # A frame without rows: the reader sees that the backend lives and nothing is newer.
             snapshot = hub.latest
-        for piece in pieces(await feed.frame(snapshot, previous)):
+        frame = await feed.frame(snapshot, previous, header_changes=header_changes)
+        for piece in pieces(frame):
             yield piece
         previous = snapshot
     if previous is not None:

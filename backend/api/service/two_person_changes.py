@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
 
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from pydantic import ValidationError
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Caller
+from kshunt.backend.api.http.answers import MEDIA_TYPE
 from kshunt.backend.api.models.elections import UncleanRequestModel
 from kshunt.backend.api.models.shrinks import (
     ConfirmRequestModel,
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
 )
-from kshunt.backend.api.schema.base import Json, change_json
-from kshunt.backend.api.schema.elections import unclean_json
-from kshunt.backend.api.schema.proposals import proposal_json
-from kshunt.backend.api.schema.shrinks import deleted_json
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import refuse_other_cluster
 from kshunt.backend.api.service.request_values import (
@@ -36,18 +33,20 @@ from kshunt.backend.api.service.request_values import (
     timeout_s_of,
 )
 from kshunt.backend.domain.audit.lines import Touched
-from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.approval import (
     NOTHING,
     Person,
     ProposalEffect,
     ProposedChange,
+    ShownProposal,
     requester_and_approver,
 )
 from kshunt.backend.domain.operations.operation import Requester
-from kshunt.backend.domain.shrink.delete_partitions import GOES, NO_PARTITION, DeletePartitions
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer
 from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.untrusted.json_codec import to_document, to_json
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.elections.unclean import check_confirmation, last_seen_ends
 from kshunt.backend.operations.review.approvals import ProposalDraft, ProposalResult
@@ -60,6 +59,9 @@ UNCLEAN: Final = "unclean_election"
 SHRINK: Final = "shrink"
 CUT_OVER: Final = "cut_over"
 DELETE: Final = "delete_partitions"
+
+
+Answer = ChangeAnswer | ShrinkAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +82,21 @@ class _Kind:
     model: type[Any]
     """Of its request."""
     about: Callable[[Backend, str, Any], _About]
-    run: Callable[[Backend, str, Any, Requester], Awaitable[Json]]
+    run: Callable[[Backend, str, Any, Requester], Awaitable[Answer]]
     """Carries out a request on a subject, or checks it; as its route answers."""
     whole: bool = False
     """Whether none of it is done where any of it is refused."""
     confirmed: Callable[[Any], None] = lambda body: None
     """Raises where a request lacks a confirmation that a check does not ask for."""
-    only_rescues: Callable[[Json], bool] = lambda document: False
+    only_rescues: Callable[[Any], bool] = lambda answer: False
     """Whether a request, by the answer to its check, loses nothing and only takes a loss back."""
 
 
 async def _unclean(
     backend: Backend, _: str, body: UncleanRequestModel, requester: Requester
-) -> Json:
+) -> Answer:
     partitions = partitions_of(body.partitions)
-    answer = await backend.unclean.elect(
+    return await backend.unclean.elect(
         partitions,
         confirm=body.confirm,
         validate_only=body.validate_only,
@@ -102,7 +104,6 @@ async def _unclean(
         timeout_s=timeout_s_of(body.timeout_ms),
         requester=requester,
     )
-    return unclean_json(answer)
 
 
 def _about_unclean(_: Backend, __: str, body: UncleanRequestModel) -> _About:
@@ -117,11 +118,9 @@ def _every_name(body: UncleanRequestModel) -> None:
 
 async def _shrink(
     backend: Backend, topic: str, body: ShrinkRequestModel, requester: Requester
-) -> Json:
-    return change_json(
-        await backend.shrinks.start(
-            body.request(topic), validate_only=body.validate_only, requester=requester
-        )
+) -> Answer:
+    return await backend.shrinks.start(
+        body.request(topic), validate_only=body.validate_only, requester=requester
     )
 
 
@@ -133,12 +132,10 @@ def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
 
 async def _cut_over(
     backend: Backend, id: str, body: ConfirmRequestModel, requester: Requester
-) -> Json:
+) -> Answer:
     backend.claims.require((id,), requester)
-    return change_json(
-        await backend.shrinks.confirm(
-            id, body.typed, validate_only=body.validate_only, requester=requester
-        )
+    return await backend.shrinks.confirm(
+        id, body.typed, validate_only=body.validate_only, requester=requester
     )
 
 
@@ -149,16 +146,15 @@ def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _Ab
 
 async def _delete(
     backend: Backend, _: str, body: DeletePartitionsRequestModel, requester: Requester
-) -> Json:
+) -> Answer:
     wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
     once(len(wanted), len(body.topics), "topic")
-    answer = await backend.deletions.delete(
+    return await backend.deletions.delete(
         wanted,
         validate_only=body.validate_only,
         timeout_s=timeout_s_of(body.timeout_ms),
         requester=requester,
     )
-    return deleted_json(answer)
 
 
 def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _About:
@@ -170,10 +166,9 @@ def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _A
     )
 
 
-def _only_keeps(document: Json) -> bool:
+def _only_keeps(answer: ShrinkAnswer) -> bool:
     """Whether it calls off deletions whose delay runs; one that is refused may go later."""
-    found = document["partitions"]
-    modes = {(one["error_code"], one["mode"]) for one in found}
+    modes = {(one.error_code, one.mode) for one in answer.partitions}
     return modes == {(0, PartitionMode.READ_WRITE)}
 
 
@@ -211,11 +206,11 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
         return await kind.run(backend, subject, body, requester_of(body))
     kind.confirmed(body)
     deed = TwoPersonChange(backend, action, subject, body, requester_of(body))
-    document = await deed.check()
-    if kind.only_rescues(document):
+    answer = await deed.check()
+    if kind.only_rescues(answer):
         # Its time may run out while a second person is looked for.
         return await kind.run(backend, subject, body, requester_of(body))
-    foreseen = deed.foreseen(document)
+    foreseen = deed.foreseen(answer)
     about = kind.about(backend, subject, body)
     draft = ProposalDraft(
         *(action, subject, about.summary, body.model_dump(mode="json"), foreseen),
@@ -223,7 +218,8 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
     )
     caller = person_of(CURRENT_CALLER.get())
     proposal = await backend.approvals.propose(draft, caller, body.reason)
-    return JSONResponse(proposal_json(proposal, caller, backend.clock.now_ms()), 202)
+    shown = ShownProposal.of(proposal, caller, backend.clock.now_ms())
+    return Response(to_json(shown), 202, media_type=MEDIA_TYPE)
 
 
 class TwoPersonChange:
@@ -265,7 +261,7 @@ class TwoPersonChange:
         """
         return self.foreseen(await self.check())
 
-    async def check(self) -> Json:
+    async def check(self) -> Answer:
         """The answer of its route to the same request, with nothing done.
 
         Raises:
@@ -275,13 +271,13 @@ class TwoPersonChange:
         checked = self._body.model_copy(update={"validate_only": True})
         return await self._kind.run(self._backend, self._subject, checked, self._requester)
 
-    def foreseen(self, document: Json) -> ProposalEffect:
+    def foreseen(self, answer: Answer) -> ProposalEffect:
         """What such an answer says.
 
         Raises:
             Conflict: nothing of it would be done, or not all where it is all or nothing.
         """
-        items = list(_items(document))
+        items = list(_items(answer))
         refused = [f"{name}: {said}" for name, said, code in items if code]
         if refused and (self._kind.whole or len(refused) == len(items)):
             raise Conflict(f"It would be refused: {listed(refused, 3)}. {NOTHING}")
@@ -289,7 +285,7 @@ class TwoPersonChange:
         more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
         text = json.dumps(items, separators=(",", ":"))
         fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
-        return ProposalEffect((*lines[:LINES_MAX], *more), tuple(document["notes"]), fingerprint)
+        return ProposalEffect((*lines[:LINES_MAX], *more), answer.notes, fingerprint)
 
     async def carry_out(self, requester: Requester) -> ProposalResult:
         """Do it, as the request that was recorded.
@@ -297,22 +293,17 @@ class TwoPersonChange:
         Raises:
             KshuntError: it was refused, or it is not known what became of it.
         """
-        document = await self._kind.run(self._backend, self._subject, self._body, requester)
-        items = list(_items(document))
+        answer = await self._kind.run(self._backend, self._subject, self._body, requester)
+        items = list(_items(answer))
         failed = [f"{name}: {said}" for name, said, code in items if code]
         words = f"{len(items) - len(failed)} of {len(items)} done"
         if failed:
             words = f"{words}; {listed(failed, 3)}"
-        return ProposalResult(document["operation_id"] or "", words, document)
+        return ProposalResult(answer.operation_id or "", words, to_document(answer))
 
 
-def _items(document: Json) -> Iterator[tuple[str, str, int]]:
+def _items(answer: Answer) -> Iterator[tuple[str, str, int]]:
     """Each item of an answer: its name, what is said of it, and its error code."""
-    for one in document.get("results", ()):
-        yield one["item"], one["message"] or one["error_name"], one["error_code"]
-    for one in document.get("partitions", ()):
-        where = TopicPartition(one["topic"], one["partition"])
-        name = one["topic"] if one["partition"] == NO_PARTITION else str(where)
-        done = GOES[PartitionMode(one["mode"])]
-        said = one["message"] or (one["error_name"] if one["error_code"] else done)
-        yield name, said, one["error_code"]
+    change = answer.as_change() if isinstance(answer, ShrinkAnswer) else answer
+    for one in change.results:
+        yield one.item, one.message or one.error_name, one.error_code

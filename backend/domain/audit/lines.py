@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias, TypeVar
 
+from kshunt.backend.domain.audit.requester_limits import REASON_MAX, WHO_MAX
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.text.formatting import listed, many
@@ -31,10 +32,8 @@ Body: TypeAlias = Mapping[str, Any]
 
 FORMAT: Final = 1
 """Raised when a reader of the former format would misunderstand a body."""
-WHO_MAX: Final = 200
-"""Characters."""
-REASON_MAX: Final = 2_000
 OUTCOME_MAX: Final = 4_000
+"""Characters."""
 WORD_MAX: Final = 200
 """Of an operation's id, its kind and a backend's id."""
 TOPIC_MAX: Final = 249

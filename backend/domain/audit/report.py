@@ -72,13 +72,13 @@ def fitted(text: str, cells: int) -> str:
     """The text in at most so many cells; what is cut is marked as cut."""
     if width_cells(text) <= cells:
         return text
-    kept, left = [], cells - 1
+    fitting, left = [], cells - 1
     for character in text:
         left -= _cells(character)
         if left < 0:
             break
-        kept.append(character)
-    return "".join(kept) + "…" if cells > 0 else ""
+        fitting.append(character)
+    return "".join(fitting) + "…" if cells > 0 else ""
 
 
 def local_time(time_ms: int, zone: tzinfo | None = None) -> str:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from kshunt.backend.domain.text.formatting import time_words
+from kshunt.backend.domain.untrusted.json_codec import TimeMs
 from kshunt.backend.errors import Conflict
 
 
@@ -85,8 +86,8 @@ class ProposedChange:
     proposer: Person
     reason: str
     """Why, in the proposer's words."""
-    proposed_ms: int
-    expires_ms: int
+    proposed_ms: TimeMs
+    expires_ms: TimeMs
     body: Mapping[str, Any]
     """The request, which is carried out as it is."""
     foreseen: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ class ProposedChange:
     settled_by: str = ""
     """Who approved, rejected or withdrew it."""
     settled_reason: str = ""
-    settled_ms: int | None = None
+    settled_ms: TimeMs | None = None
     operation_id: str = ""
     """Of the operation that it is about, or else of the one that carried it out."""
     outcome: str = ""
@@ -203,24 +204,32 @@ class ShownProposal:
     action: str
     subject: str
     summary: str
-    state: str
+    state: ProposalState
     who: str
+    """Who proposed it."""
     reason: str
     proposed_ms: int
     expires_ms: int
     foreseen: tuple[str, ...] = ()
     settled_by: str = ""
     settled_reason: str = ""
-    settled_ms: int | None = None
+    settled_ms: TimeMs | None = None
     operation_id: str = ""
     outcome: str = ""
     actions: tuple[str, ...] = ()
     """What this caller may do with it: `approve` and `reject`, or `withdraw`."""
 
+    @classmethod
+    def of(cls, proposal: ProposedChange, reader: Person, now_ms: int) -> ShownProposal:
+        """A proposal as `reader` may see it now."""
+        seen = proposal.at(now_ms)
+        same = {one.name: getattr(seen, one.name) for one in fields(cls) if hasattr(seen, one.name)}
+        return cls(**same, who=seen.proposer.name, actions=seen.can_be(reader, now_ms))
+
     @property
     def waiting(self) -> bool:
         """Whether it waits for somebody."""
-        return self.state == _W.value
+        return self.state is _W
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,8 @@ class LastSeenEnd:
 class UncleanLoss:
     """What an unclean election of one partition would lose for good."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     candidate: int
     """The broker that would lead, or `NO_BROKER`."""
     candidate_end: int | None
@@ -61,6 +62,11 @@ class UncleanLoss:
     """None where it cannot be known: nobody saw how far the last members of the ISR were."""
     lost_messages_min: int
     """It is this many at least; 0 where nothing is known."""
+
+    @property
+    def name(self) -> TopicPartition:
+        """Which partition."""
+        return TopicPartition(self.topic, self.partition)
 
     def __str__(self) -> str:
         if self.candidate == NO_BROKER:
@@ -166,7 +172,8 @@ def unclean_loss(
     own = ends.get(leads)
     least = 0 if own is None or known is None else known.offset - own.offset
     return UncleanLoss(
-        state.partition,
+        state.partition.topic,
+        state.partition.partition,
         leads,
         None if own is None else own.offset,
         None if known is None else known.offset,

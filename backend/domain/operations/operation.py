@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
+from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.errors import Conflict
 
 __all__ = [
     "TRANSITIONS",
     "UNKNOWN_REQUESTER",
     "Operation",
+    "OperationDetails",
     "OperationKind",
     "OperationState",
     "Requester",
+    "details_of_0_1",
 ]
 
 
@@ -62,6 +67,52 @@ class Requester:
 
 UNKNOWN_REQUESTER = Requester()
 
+ReturningRow: TypeAlias = tuple[str, int, tuple[int, ...] | None]
+"""Topic and number of a partition, and the target that its move had; None where it had none."""
+RestoredRow: TypeAlias = tuple[int | str, str, int | str | None, bool]
+"""A broker or a topic, a setting, what is left there, and whether somebody else set it."""
+
+
+class OperationDetails(Struct, frozen=True, omit_defaults=True):
+    """What is known of an operation of some kinds only; what is empty is not written."""
+
+    rollback_plan: Mapping[str, Any] | None = None
+    """Of a reassignment, where its partitions were: a plan as Kafka's JSON."""
+    waiting_plan: Mapping[str, Any] | None = None
+    """Where those partitions shall be that wait for their turn, as the backend says."""
+    proposal: str = ""
+    """The id of what two people agreed on."""
+    shrink: ShrinkProgress | None = None
+    """How a shrink stands, as the backend says."""
+    requested: Mapping[str, str] | None = None
+    """What was asked for, in words, by broker, topic, partition or setting."""
+    returning: tuple[ReturningRow, ...] | None = None
+    """Of a cancellation, what shall return."""
+    preserve_throttles: bool | None = None
+    """Of a cancellation, whether throttles stay."""
+    put_back: tuple[RestoredRow, ...] | None = None
+    """What is left at each setting that the operation throttled."""
+    batch_size: int | None = None
+    """Of a paced election: partitions at once."""
+    pause_s: float | None = None
+    """Of a paced election: seconds between two batches."""
+
+
+NO_DETAILS = OperationDetails()
+
+
+def details_of_0_1(written: Mapping[str, Any]) -> dict[str, Any]:
+    """What version 0.1 or a later one wrote of details, as the later one writes it.
+
+    Version 0.1 wrote what was requested of a broker or topic under its name, beside the rest.
+
+    Raises:
+        TypeError, ValueError: `requested` is no object.
+    """
+    words = {name: one for name, one in written.items() if type(one) is str and name != "proposal"}
+    rest = {name: one for name, one in written.items() if name not in words}
+    return rest | ({"requested": {**rest.get("requested", {}), **words}} if words else {})
+
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -79,11 +130,7 @@ class Operation:
     ended_ms: int | None = None
     outcome: str = ""
     """How it went, in words; set when it ends, and earlier where something needs attention."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """JSON-ready facts for the audit: `rollback_plan`, where its partitions were, and `proposal`,
-    the id of what two people agreed on. The backend adds `waiting_plan`, where those shall be that
-    wait for their turn, and `shrink`, a `ShrinkProgress`.
-    """
+    details: OperationDetails = NO_DETAILS
     who: str = ""
     """Who asked for it, by their own words."""
     reason: str = ""

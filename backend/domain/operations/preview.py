@@ -14,3 +14,20 @@ class Preview:
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
     """Sent with the change, which is refused where the cluster has changed since."""
+    action: str = ""
+    """A verb: `start`, `cancel`, `pause`, `elect`, `throttle`."""
+    brokers: tuple[int, ...] = ()
+    topics: tuple[str, ...] = ()
+    partitions: int = 0
+    """So many would change, or their copies would be faster or slower."""
+    copy_bytes: int = 0
+    """Bytes that would be copied, as far as sizes are known."""
+    unknown_sizes: int = 0
+    """Partitions to be copied whose size is not known, and is not in `copy_bytes`."""
+    throttles_set: tuple[str, ...] = ()
+    """Whose throttle would be set or changed: `broker 3`, `topic orders`."""
+    throttles_lifted: tuple[str, ...] = ()
+    leaders_moving: int = 0
+    at_min_isr: int = 0
+    """Touched partitions with exactly as many replicas in sync as acks=all needs."""
+    under_min_isr: int = 0

@@ -6,6 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.untrusted.json_codec import TimeMs
 from kshunt.backend.errors import BadInput
 
 NOTE_MAX: Final = 2_000
@@ -17,7 +18,7 @@ class Claim:
     """Somebody steers an operation, and wants to be asked before another one does."""
 
     who: str
-    since_ms: int
+    since_ms: TimeMs
     reason: str = ""
 
 
@@ -26,7 +27,7 @@ class Note:
     """A remark on an operation, for everybody."""
 
     who: str
-    at_ms: int
+    at_ms: TimeMs
     text: str
 
 

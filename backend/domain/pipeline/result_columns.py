@@ -416,13 +416,13 @@ class Manifest:
         """The same with these hours taken from `run`; runs that no hour needs are left out."""
         fresh = dict.fromkeys(hours, run.id)
         tables = set(tables)
-        taken = {
+        runs_by_hour = {
             table: dict(self.hours.get(table, {})) | (fresh if table in tables else {})
             for table in sorted({*self.hours, *tables})
         }
-        needed = {id for by_hour in taken.values() for id in by_hour.values()}
+        needed = {id for by_hour in runs_by_hour.values() for id in by_hour.values()}
         runs = {**self.runs, run.id: run}
-        return Manifest({id: runs[id] for id in runs if id in needed}, taken)
+        return Manifest({id: runs[id] for id in runs if id in needed}, runs_by_hour)
 
     def holds(self, table: str, hour: str, part: str) -> bool:
         """Whether a folder of an hour (`run=ID`, `batch_id=N`) is to be read."""

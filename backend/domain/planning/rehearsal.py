@@ -19,11 +19,17 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 class IsrEvent:
     """A replica that left an ISR, or came back into it."""
 
+    topic: str
+    partition: int
     at_s: float
-    partition: TopicPartition
     broker: int
     left: bool
     """False where it came back."""
+
+    @property
+    def name(self) -> TopicPartition:
+        """Which partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,18 +57,24 @@ class ChangeAnswer:
 class ProgressRow:
     """One line of `--progress` (KIP-179): a replica that the plan names."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     broker: int
     status: str
     """The seed's words."""
     lag_messages: int | None
     """None where there is no such replica or its lag is unknown."""
     in_sync: bool
-    cause: str = ""
-    """Why it is stuck, a `Cause.key`; empty where it is not, or where nobody has watched it."""
+    cause: str | None = None
+    """Why it is stuck, a `Cause.key`; null where it is not, or where nobody has watched it."""
     reason: str = ""
     action: str = ""
     """What to do next."""
+
+    @property
+    def name(self) -> TopicPartition:
+        """Which partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class VerifyState(enum.StrEnum):
@@ -86,17 +92,24 @@ class VerifyState(enum.StrEnum):
 class VerifyRow:
     """One partition of `--verify`."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     state: VerifyState
     replicas: tuple[int, ...]
     target: tuple[int, ...]
+
+    @property
+    def name(self) -> TopicPartition:
+        """Which partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirRow:
     """One replica of `--verify` for which the plan names a log directory."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     broker: int
     text: str
     """The state in Kafka's words."""

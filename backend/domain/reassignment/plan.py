@@ -280,14 +280,14 @@ class _LocatingDecoder(JSONDecoder):
     def __init__(self) -> None:
         super().__init__()
         self.starts: dict[int, int] = {}
-        self.kept: list[Any] = []
+        self.objects: list[Any] = []
         self.parse_object = self._parse_object
         self.scan_once = py_make_scanner(self)
 
     def _parse_object(self, text_and_end: tuple[str, int], *args: Any) -> tuple[Any, int]:
         value, end = JSONObject(text_and_end, *args)
         # Kept alive so that no two objects can share an id.
-        self.kept.append(value)
+        self.objects.append(value)
         self.starts[id(value)] = text_and_end[1] - 1
         return value, end
 

@@ -62,7 +62,11 @@ def progress_rows(
         for broker in target:
             status = _astray(partition, broker, topics, states, known)
             if status:
-                rows.append(ProgressRow(partition, broker, status, None, in_sync=False))
+                rows.append(
+                    ProgressRow(
+                        partition.topic, partition.partition, broker, status, None, in_sync=False
+                    )
+                )
             else:
                 lag = lags.get((partition, broker))
                 rows.append(_hosted_row(states[partition], broker, lag, reached))
@@ -91,12 +95,16 @@ def _hosted_row(
 ) -> ProgressRow:
     if lag is None:
         status = f"{UNKNOWN_LAG}: {_why_unknown(state, broker, reached)}"
-        return ProgressRow(state.partition, broker, status, None, in_sync=False)
+        return ProgressRow(
+            state.partition.topic, state.partition.partition, broker, status, None, in_sync=False
+        )
     in_sync = broker in state.isr
     # Two brokers are asked one after the other, so a follower may seem to be ahead.
     lag = max(lag, 0)
     status = IN_SYNC if in_sync else f"Behind: {lag} messages behind"
-    return ProgressRow(state.partition, broker, status, lag, in_sync)
+    return ProgressRow(
+        state.partition.topic, state.partition.partition, broker, status, lag, in_sync
+    )
 
 
 def _why_unknown(state: PartitionState, broker: int, reached: Collection[int]) -> str:
@@ -115,7 +123,7 @@ def with_causes(
     rows: Iterable[ProgressRow], stuck: Mapping[Replica, Stuck]
 ) -> tuple[ProgressRow, ...]:
     """The rows with what a backend that watches them knows of those that are stuck."""
-    return tuple(_with_cause(row, stuck.get((row.partition, row.broker))) for row in rows)
+    return tuple(_with_cause(row, stuck.get((row.name, row.broker))) for row in rows)
 
 
 def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
@@ -132,10 +140,7 @@ def format_progress(rows: Iterable[ProgressRow]) -> str:
     """
     rows = tuple(rows)
     cells = [("Topic", "Partition", "Broker", "Status")]
-    cells += [
-        (row.partition.topic, str(row.partition.partition), str(row.broker), row.status)
-        for row in rows
-    ]
+    cells += [(row.topic, str(row.partition), str(row.broker), row.status) for row in rows]
     gap = 2
     widths = [
         max(smallest, *(len(cell[column]) + gap for cell in cells))
@@ -172,12 +177,18 @@ def _verify_row(
     ongoing: OngoingReassignment | None,
 ) -> VerifyRow:
     if ongoing is not None:
-        return VerifyRow(partition, VerifyState.IN_PROGRESS, ongoing.replicas, target)
+        return VerifyRow(
+            partition.topic, partition.partition, VerifyState.IN_PROGRESS, ongoing.replicas, target
+        )
     if state is None:
-        return VerifyRow(partition, VerifyState.MISSING, (), target)
+        return VerifyRow(partition.topic, partition.partition, VerifyState.MISSING, (), target)
     there = state.replicas == target
     return VerifyRow(
-        partition, VerifyState.COMPLETED if there else VerifyState.DIFFERS, state.replicas, target
+        partition.topic,
+        partition.partition,
+        VerifyState.COMPLETED if there else VerifyState.DIFFERS,
+        state.replicas,
+        target,
     )
 
 
@@ -190,18 +201,18 @@ def _verify_text(row: VerifyRow) -> str:
     wanted = ",".join(map(str, row.target))
     match row.state:
         case VerifyState.IN_PROGRESS:
-            return f"Reassignment of partition {row.partition} {_STILL_IN_PROGRESS}"
+            return f"Reassignment of partition {row.name} {_STILL_IN_PROGRESS}"
         case VerifyState.COMPLETED:
-            return f"Reassignment of partition {row.partition} is completed."
+            return f"Reassignment of partition {row.name} is completed."
         case VerifyState.MISSING:
             return (
-                f"There is no partition {row.partition} in this cluster, "
+                f"There is no partition {row.name} in this cluster, "
                 f"so it cannot be moved to {wanted}."
             )
         case VerifyState.DIFFERS:
             present = ",".join(map(str, row.replicas))
             return (
-                f"There is no active reassignment of partition {row.partition}, "
+                f"There is no active reassignment of partition {row.name}, "
                 f"but replica set is {present} rather than {wanted}."
             )
 
@@ -261,7 +272,7 @@ def _log_dir_row(
             f"Partition {partition} on broker {broker} is not being moved from log dir "
             f"{dirs.current} to {target}."
         )
-    return LogDirRow(partition, broker, text, done)
+    return LogDirRow(partition.topic, partition.partition, broker, text, done)
 
 
 def format_log_dirs(rows: Iterable[LogDirRow]) -> str:

@@ -23,6 +23,9 @@ from kshunt.backend.domain.throttles.configs import Throttles
 UNKNOWN: Final = -1
 """An integer that is not known; never shown as 0."""
 
+PARTITION_MAX: Final = 2**24 - 1
+"""The highest partition that `pack_keys` has room for."""
+
 
 class ReplicaStatus(enum.IntEnum):
     """What a replica's row says; the wording is KIP-179's where the KIP has it."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from kshunt.backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer, GroupMember
 
@@ -69,6 +69,14 @@ class DoomedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """Where a group goes on reading a partition."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupLag:
     """Where one consumer group is."""
 
@@ -76,7 +84,7 @@ class GroupLag:
     state: str
     kind: str
     members: tuple[GroupMember, ...]
-    committed: Mapping[int, int]
+    committed: tuple[CommittedOffset, ...]
     """By partition, of the whole topic; a partition without one is absent."""
     unread_doomed: int | None
     """Records behind its committed offsets on doomed partitions; None where it has committed none
@@ -94,8 +102,17 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadPart:
+    """Something that could not be read."""
+
+    what: str
+    """As `groups of broker 3`."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShrinkCheck:
-    """The safety view of a shrink."""
+    """The safety view of a shrink. It changes nothing."""
 
     topic: str
     current: int
@@ -104,6 +121,8 @@ class ShrinkCheck:
     checked_ms: int
     native: bool
     """True where the cluster deletes partitions itself: what they hold is not copied but lost."""
+    allowed: bool
+    """Whether no finding refuses it."""
     partitions: tuple[DoomedPartition, ...]
     """Those that would go."""
     groups: tuple[GroupLag, ...]
@@ -123,8 +142,8 @@ class ShrinkCheck:
     """How long it was watched for writes."""
     findings: tuple[Finding, ...]
     """Refusals first."""
-    unread: Mapping[str, str] = field(default_factory=dict)
-    """What could not be read, and why."""
+    unread: tuple[UnreadPart, ...] = ()
+    """What could not be read."""
 
     def refusals(self, insisted: Collection[str] = ()) -> tuple[Finding, ...]:
         """What forbids it, without what an operator may insist on and does, by code."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 
 NO_PARTITION: Final = -1
 """Stands for all of a topic, where the topic itself is refused."""
@@ -84,19 +85,71 @@ class DeletedPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionDeletion:
+    """What became of a partition, as an answer says it."""
+
+    topic: str
+    partition: int
+    """-1 is a topic that is refused as a whole."""
+    mode: PartitionMode
+    """Its mode from here on; ReadWrite where its deletion was cancelled."""
+    mode_name: str
+    error_code: int
+    """Kafka's protocol error code; 0 is success."""
+    error_name: str
+    message: str
+    """The broker's own words where it sent any, or ours."""
+
+    @classmethod
+    def of(cls, partition: TopicPartition, deleted: DeletedPartition) -> PartitionDeletion:
+        """What became of this partition."""
+        mode = deleted.mode
+        said = deleted.error_code, deleted.error_name, deleted.message
+        return cls(partition.topic, partition.partition, mode, str(mode), *said)
+
+    @property
+    def ok(self) -> bool:
+        """True for success."""
+        return self.error_code == 0
+
+    @property
+    def name(self) -> str:
+        """The partition, or the topic that is refused as a whole."""
+        whole = self.partition == NO_PARTITION
+        return self.topic if whole else str(TopicPartition(self.topic, self.partition))
+
+    def as_result(self) -> Result:
+        """As every other change says what became of an item."""
+        words = self.message or (GOES[self.mode] if self.ok else "")
+        return Result(self.name, self.error_code, self.error_name, words)
+
+
+@dataclass(frozen=True, slots=True)
 class ShrinkAnswer:
     """What became of a request, partition by partition, and whether it was only checked."""
 
     validate_only: bool
     operation_id: str | None
-    partitions: tuple[tuple[TopicPartition, DeletedPartition], ...]
+    partitions: tuple[PartitionDeletion, ...]
     notes: tuple[str, ...] = ()
     """The seed's warnings, as far as they apply."""
 
     @property
-    def failures(self) -> tuple[tuple[TopicPartition, DeletedPartition], ...]:
+    def failures(self) -> tuple[PartitionDeletion, ...]:
         """What did not succeed."""
-        return tuple(one for one in self.partitions if not one[1].ok)
+        return tuple(one for one in self.partitions if not one.ok)
+
+    def as_change(self) -> ChangeAnswer:
+        """What became of each partition, as every other change says it."""
+        results = tuple(one.as_result() for one in self.partitions)
+        return ChangeAnswer(self.validate_only, self.operation_id, results, self.notes)
+
+
+def deletions_of(
+    found: Mapping[TopicPartition, DeletedPartition],
+) -> tuple[PartitionDeletion, ...]:
+    """What became of partitions, as an answer says it."""
+    return tuple(PartitionDeletion.of(*one) for one in found.items())
 
 
 def shrink_warnings(support: ShrinkSupport, *, changing: bool) -> Iterator[str]:

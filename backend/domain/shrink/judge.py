@@ -7,12 +7,14 @@ from typing import Final
 
 from kshunt.backend.domain.shrink import copy_findings, topic_findings
 from kshunt.backend.domain.shrink.check import (
+    CommittedOffset,
     DoomedPartition,
     Finding,
     GroupLag,
     KeyUse,
     Severity,
     ShrinkCheck,
+    UnreadPart,
 )
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from kshunt.backend.domain.shrink.topic_findings import refusal
@@ -37,6 +39,7 @@ def judge(facts: ShrinkFacts) -> ShrinkCheck:
         wanted=facts.wanted,
         checked_ms=facts.now_ms,
         native=facts.native,
+        allowed=all(one.severity is not Severity.REFUSE for one in findings),
         partitions=tuple(_doomed(facts, one) for one in facts.doomed),
         groups=groups,
         total_bytes=facts.total_bytes,
@@ -48,7 +51,7 @@ def judge(facts: ShrinkFacts) -> ShrinkCheck:
         sampled=0 if facts.sample is None else facts.sample.records,
         watched_ms=facts.watched_ms,
         findings=tuple(findings),
-        unread=facts.unread,
+        unread=tuple(UnreadPart(*one) for one in facts.unread.items()),
     )
 
 
@@ -145,7 +148,7 @@ def _lags(facts: ShrinkFacts) -> Iterator[GroupLag]:
             state=group.state,
             kind=group.kind,
             members=group.members,
-            committed=group.committed,
+            committed=tuple(CommittedOffset(*one) for one in sorted(group.committed.items())),
             unread_doomed=_sum([lag for number, lag in lags.items() if number in doomed]),
             unread_all=_sum(list(lags.values())),
             no_position=tuple(

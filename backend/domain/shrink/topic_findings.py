@@ -307,9 +307,7 @@ def _unread(facts: ShrinkFacts, groups: Sequence[GroupLag]) -> Iterator[Finding]
 
 
 def _beyond(group: GroupLag, ends: Mapping[int, int]) -> bool:
-    return any(
-        offset > ends[number] for number, offset in group.committed.items() if number in ends
-    )
+    return any(at.offset > ends[at.partition] for at in group.committed if at.partition in ends)
 
 
 def _members(group: GroupLag) -> str:

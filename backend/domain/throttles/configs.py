@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+from weakref import WeakValueDictionary
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.errors import BadInput
@@ -119,7 +120,7 @@ class BrokerThrottle:
         return tuple(dict.fromkeys(source for source in found if source))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ReplicaSet:
     """A set of replicas as the throttle lists write it: `0:101,0:102`, `*`, or nothing."""
 
@@ -133,6 +134,8 @@ class ReplicaSet:
         """Read a config value; or, where `all_brokers` are given, one with `partition:*` in it.
 
         That is KIP-179's null for "all brokers in the cluster", which no config value can say.
+        While a set is in use, the same config value gives that same set: the sampler reads long
+        lists again and again, and a set that is the same object need not be compared.
 
         Raises:
             BadInput: an entry is not `partition:broker`.
@@ -142,9 +145,14 @@ class ReplicaSet:
             return cls(everything=True)
         if stripped in ("", "none"):
             return cls()
-        every = None if all_brokers is None else tuple(all_brokers)
-        entries = stripped.split(",")
-        return cls(frozenset(pair for entry in entries for pair in _parse_entry(entry, every)))
+        if all_brokers is not None:
+            every, entries = tuple(all_brokers), stripped.split(",")
+            return cls(frozenset(pair for entry in entries for pair in _parse_entry(entry, every)))
+        known = _PARSED.get(stripped)
+        if known is None:
+            known = cls(frozenset(map(_parse_pair, stripped.split(","))))
+            _PARSED[stripped] = known
+        return known
 
     def __contains__(self, pair: tuple[int, int]) -> bool:
         return self.everything or pair in self.pairs
@@ -168,9 +176,13 @@ class ReplicaSet:
         return ",".join(f"{partition}:{broker}" for partition, broker in sorted(self.pairs))
 
 
-def _parse_entry(entry: str, every: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
+_PARSED: Final[WeakValueDictionary[str, ReplicaSet]] = WeakValueDictionary()
+"""Sets in use, by the config value that they were read from."""
+
+
+def _parse_entry(entry: str, every: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     partition, _, broker = entry.strip().partition(":")
-    if every is not None and broker == "*" and _is_id(partition):
+    if broker == "*" and _is_id(partition):
         yield from ((int(partition), one) for one in every)
     else:
         yield _parse_pair(entry)

@@ -19,7 +19,7 @@ INTERNAL_TOPICS: Final = frozenset(
 class TopicSummary:
     """One line of a list of topics."""
 
-    name: str
+    topic: str
     partitions: int
     replication_factor: int
     """Replicas of its first partition; 0 where it has none."""

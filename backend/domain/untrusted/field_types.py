@@ -20,7 +20,7 @@ DEPTH_CHECKED: Final = 20
 
 
 def wrong_field(value: Any) -> str:
-    """The first field of a dataclass or a named tuple that is of another type, as `Class.field`.
+    """The first field of a dataclass or a `Struct` that is of another type, as `Class.field`.
 
     Empty where each is right. Fields within members are not looked at.
     """
@@ -48,13 +48,14 @@ def wrong_within(value: Any, depth: int = 0) -> str:
 
 def _hints_of(value: Any) -> Mapping[str, Any]:
     kind: Any = type(value)
-    return _hints(kind)
+    return field_hints(kind)
 
 
 @functools.cache
-def _hints(kind: Any) -> Mapping[str, Any]:
+def field_hints(kind: Any) -> Mapping[str, Any]:
+    """The types that a dataclass or a `Struct` declares, by field."""
     names = {field.name for field in fields(kind)} if is_dataclass(kind) else set()
-    names |= set(getattr(kind, "_fields", ()))
+    names |= set(getattr(kind, "__struct_fields__", ()))
     try:
         return {name: hint for name, hint in get_type_hints(kind).items() if name in names}
     except NameError:

@@ -66,7 +66,7 @@ def list_partition_reassignments(
         return image.reassignments()
     asked = set(partitions)
     moves = image.reassignments()
-    return tuple(move for move in moves if (move.topic, move.partition) in asked)
+    return tuple(move for move in moves if TopicPartition(move.topic, move.partition) in asked)
 
 
 def partition_draft(image: ClusterImage, item: TopicPartition) -> PartitionChangeBuilder:

@@ -138,10 +138,10 @@ def _rate_records(
 ) -> Iterator[Record]:
     """Steps 2 to 5; what is refused stays as it was, with its place in the removal set."""
     asked = tuple(sorted(rates))
-    kept = refused & set(image.rates_removal)
-    held = tuple(broker for broker in image.rates_removal if broker not in kept)
+    staying = refused & set(image.rates_removal)
+    held = tuple(broker for broker in image.rates_removal if broker not in staying)
     if remove_throttle:
-        yield ThrottledRatesRemoval(tuple(sorted({*kept, *held, *asked})))
+        yield ThrottledRatesRemoval(tuple(sorted({*staying, *held, *asked})))
     for broker in held:
         if broker not in rates:
             yield from unset(image, ResourceType.BROKER, str(broker), RATE_KEYS)
@@ -152,7 +152,7 @@ def _rate_records(
             FOLLOWER_RATE: str(rate.follower_bytes_per_s),
         }
         yield from set_keys(image, ResourceType.BROKER, str(broker), values)
-    yield ThrottledRatesRemoval(tuple(sorted({*kept, *(asked if remove_throttle else ())})))
+    yield ThrottledRatesRemoval(tuple(sorted({*staying, *(asked if remove_throttle else ())})))
 
 
 def _replica_records(
@@ -163,10 +163,10 @@ def _replica_records(
 ) -> Iterator[Record]:
     """Steps 2 to 5; what is refused stays as it was, with its place in the removal set."""
     asked = tuple(sorted(lists))
-    kept = refused & set(image.replicas_removal)
-    held = tuple(topic for topic in image.replicas_removal if topic not in kept)
+    staying = refused & set(image.replicas_removal)
+    held = tuple(topic for topic in image.replicas_removal if topic not in staying)
     if remove_throttle:
-        yield ThrottledReplicasRemoval(tuple(sorted({*kept, *held, *asked})))
+        yield ThrottledReplicasRemoval(tuple(sorted({*staying, *held, *asked})))
     for topic in held:
         if topic not in lists:
             yield from unset(image, ResourceType.TOPIC, topic, REPLICA_KEYS)
@@ -174,7 +174,7 @@ def _replica_records(
         leaders, followers = lists[topic]
         values = {LEADER_REPLICAS: listed(leaders), FOLLOWER_REPLICAS: listed(followers)}
         yield from set_keys(image, ResourceType.TOPIC, topic, values)
-    yield ThrottledReplicasRemoval(tuple(sorted({*kept, *(asked if remove_throttle else ())})))
+    yield ThrottledReplicasRemoval(tuple(sorted({*staying, *(asked if remove_throttle else ())})))
 
 
 def check_rate(rate_bytes_per_s: int) -> None:

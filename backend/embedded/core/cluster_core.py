@@ -114,8 +114,6 @@ class Core:
         self.plane = plane
         self.random = random
         self.timing = timing or Timing()
-        self.commits = 0
-        """Decisions that wrote something."""
         self._store = store
         self._lose_after: int | None = None
         self._wished_dirs: dict[tuple[TopicPartition, int], str] = {}
@@ -161,7 +159,6 @@ class Core:
             self._store.commit(records)
         for record in records:
             self.image.replay(record)
-        self.commits += 1
         self.plane.apply(records)
         if self._wished_dirs:
             self._place_wished()

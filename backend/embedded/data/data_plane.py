@@ -245,14 +245,14 @@ class DataPlane:
             if held.log is not None:
                 self._retain_log(held, retention_ms, retention_bytes)
                 continue
-            kept = math.inf if retention_bytes < 0 else float(retention_bytes)
+            retained_bytes = math.inf if retention_bytes < 0 else float(retention_bytes)
             rate = float(self.replication.partitions.bytes_rate[held.row])
             if retention_ms >= 0 and rate > 0:
-                kept = min(kept, rate * retention_ms / 1000)
-            if kept < math.inf:
-                counted.append((held.row, kept))
+                retained_bytes = min(retained_bytes, rate * retention_ms / 1000)
+            if retained_bytes < math.inf:
+                counted.append((held.row, retained_bytes))
         if counted:
-            self.replication.retain([row for row, _ in counted], [kept for _, kept in counted])
+            self.replication.retain([row for row, _ in counted], [size for _, size in counted])
 
     def _retain_log(self, held: HostedPartition, retention_ms: int, retention_bytes: int) -> None:
         log = self.log(held)

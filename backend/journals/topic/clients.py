@@ -16,8 +16,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, TOPIC_ALREADY_EXISTS, made
+from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import (
     JournalFenced,

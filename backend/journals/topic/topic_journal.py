@@ -348,16 +348,16 @@ class TopicJournal:
         if self._writer is not None:
             self._memory = self._fold
         self._writer = None
-        kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
-        if kept:
+        remembered = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
+        if remembered:
             raise self._forgotten(how)
         self._memory = None
         self._fold = self._new_fold()
         self._state = self._fold.state()
 
     def _forgotten(self, how: str) -> JournalUnusable:
-        kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
-        some = ", ".join(sorted(kept)[:3]) + (", ..." if len(kept) > 3 else "")
+        remembered = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
+        some = ", ".join(sorted(remembered)[:3]) + (", ..." if len(remembered) > 3 else "")
         advice = (
             "This backend acted, so it knows all of them, and writes them anew as soon as it can. "
             "Do not stop it before that."
@@ -369,8 +369,8 @@ class TopicJournal:
         )
         return JournalUnusable(
             f"Topic {self._clients.topic} {how}, and with it what backends remembered of this "
-            f"cluster; number of entries: {len(kept)} ({some}). kshunt changes nothing here. Moves "
-            "go on in the cluster, and throttles stay on.",
+            f"cluster; number of entries: {len(remembered)} ({some}). kshunt changes nothing here. "
+            "Moves go on in the cluster, and throttles stay on.",
             advice=advice,
         )
 

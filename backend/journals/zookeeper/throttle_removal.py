@@ -34,11 +34,12 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_RATE,
     LEADER_REPLICAS,
 )
+from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.backend.operations.journal.entries import Body, Kind
 from kshunt.backend.operations.lease.lease import LeaseState
 from kshunt.backend.operations.lease.membership import Membership
-from kshunt.backend.operations.ownership.cells import ListShare, RateShare, ShareState
+from kshunt.backend.operations.ownership.cells import ListShare, RateShare
 from kshunt.backend.operations.state.ownership_documents import readable
 
 LOOK_S: Final = 2.0

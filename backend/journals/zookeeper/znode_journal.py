@@ -386,11 +386,11 @@ class ZnodeJournal:
     def _gone(self, how: str) -> None:
         """Forget a journal that is no more, unless this backend remembers what it held."""
         self._lose()
-        kept = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
-        if kept:
+        remembered = (self._state.entries.keys() | self._state.unreadable.keys()) - {BACKEND_KEY}
+        if remembered:
             raise JournalUnusable(
                 f"The znode {JOURNAL_ZNODE} {how}, and with it what backends remembered of this "
-                f"cluster; number of entries: {len(kept)}. kshunt changes nothing here.",
+                f"cluster; number of entries: {len(remembered)}. kshunt changes nothing here.",
                 advice="This backend still shows them: look at its operations and throttles. "
                 "Throttles that are named in /admin/throttled_rates_removal and "
                 "/admin/throttled_replicas_removal go when kshunt is started again.",

@@ -19,13 +19,17 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from msgspec import structs
+
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.operation import (
+    NO_DETAILS,
     UNKNOWN_REQUESTER,
     Operation,
+    OperationDetails,
     OperationKind,
     OperationState,
     Requester,
@@ -156,7 +160,8 @@ class Registry:
         partitions: tuple[TopicPartition, ...] = (),
         throttle_bytes_per_s: int | None = None,
         auto_remove_throttle: bool = True,
-        details: Mapping[str, Any] | None = None,
+        details: OperationDetails = NO_DETAILS,
+        requested: Mapping[str, str] | None = None,
     ) -> Operation:
         """An operation that nobody knows of yet, in state STARTING."""
         return Operation(
@@ -168,10 +173,9 @@ class Registry:
             partitions=partitions,
             throttle_bytes_per_s=throttle_bytes_per_s,
             auto_remove_throttle=auto_remove_throttle,
-            details={
-                **(details or {}),
-                **({"proposal": requester.proposal} if requester.proposal else {}),
-            },
+            details=structs.replace(
+                details, requested=requested or None, proposal=requester.proposal
+            ),
             who=requester.who,
             reason=requester.reason,
         )
@@ -182,7 +186,8 @@ class Registry:
         summary: str,
         *,
         requester: Requester = UNKNOWN_REQUESTER,
-        details: Mapping[str, Any] | None = None,
+        details: OperationDetails = NO_DETAILS,
+        requested: Mapping[str, str] | None = None,
         ownership: Ownership | None = None,
     ) -> Operation:
         """A new operation that ends with its answer, in state STARTING: the intent.
@@ -190,7 +195,9 @@ class Registry:
         Raises:
             NotActive, JournalFenced, JournalUnavailable: it was not written; nothing may be done.
         """
-        operation = self.draft(kind, summary, requester=requester, details=details)
+        operation = self.draft(
+            kind, summary, requester=requester, details=details, requested=requested
+        )
         await self.put(operation, ownership=ownership)
         return operation
 
@@ -237,13 +244,16 @@ class Registry:
         """
         async with self._writing:
             before = self._known.operations.get(operation.id)
-            kept = work or self.work(operation.id)
+            current_work = work or self.work(operation.id)
             was = self.shrink(operation.id)
             owned = self.ownership if ownership is None else ownership
-            size, shrinks = 0 if kept is None else len(kept.moves), (was, shrink or was)
+            size, shrinks = (
+                0 if current_work is None else len(current_work.moves),
+                (was, shrink or was),
+            )
             both, us = (self.ownership, owned), self._backend
             entries, line = await offload(
-                size, _step_entries, before, operation, kept, shrinks, both, us, throttles
+                size, _step_entries, before, operation, current_work, shrinks, both, us, throttles
             )
             if line is not None:
                 entries |= self._line(line)

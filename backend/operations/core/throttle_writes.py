@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
+from kshunt.backend.domain.cluster.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import ClusterError, Conflict
 from kshunt.backend.operations.core.registry import Registry
@@ -32,8 +35,6 @@ from kshunt.backend.operations.ownership.ownership import (
 from kshunt.backend.operations.ownership.setting_words import read_words
 
 _Share = TypeVar("_Share", RateShare, ListShare)
-
-BROKER_NOT_AVAILABLE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +261,21 @@ def become(
 def left_on(ownership: Ownership, operation_id: str) -> Ownership:
     """The operation's shares stay on when they are lifted."""
 
-    def kept(shares: Mapping[str, _Share]) -> dict[str, _Share]:
+    def without_removal(shares: Mapping[str, _Share]) -> dict[str, _Share]:
         return {
             o: replace(share, auto_remove=False) if o == operation_id else share
             for o, share in shares.items()
         }
 
     return Ownership(
-        {i: replace(cell, shares=kept(cell.shares)) for i, cell in ownership.rates.items()},
-        {j: replace(cell, shares=kept(cell.shares)) for j, cell in ownership.lists.items()},
+        {
+            i: replace(cell, shares=without_removal(cell.shares))
+            for i, cell in ownership.rates.items()
+        },
+        {
+            j: replace(cell, shares=without_removal(cell.shares))
+            for j, cell in ownership.lists.items()
+        },
     )
 
 

@@ -43,6 +43,12 @@ from kshunt.backend.domain.cluster.assignment import (
     partition_states,
 )
 from kshunt.backend.domain.cluster.columns import partition_keys
+from kshunt.backend.domain.cluster.error_codes import (
+    ELECTION_NOT_NEEDED,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -57,8 +63,10 @@ from kshunt.backend.domain.operations.election import (
     leader_counts,
 )
 from kshunt.backend.domain.operations.operation import (
+    NO_DETAILS,
     UNKNOWN_REQUESTER,
     Operation,
+    OperationDetails,
     OperationKind,
     OperationState,
     Requester,
@@ -72,10 +80,6 @@ from kshunt.backend.operations.core.results import results
 from kshunt.backend.settings import LIMITS
 
 _NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
-UNKNOWN_PARTITION: Final = 3
-TIMED_OUT: Final = 7
-NOT_AVAILABLE: Final = 80
-NOT_NEEDED: Final = 84
 
 POLL_S: Final = 0.02
 POLL_S_MAX: Final = 0.5
@@ -99,9 +103,11 @@ def foreseen(state: PartitionState) -> ItemResult:
     """What electing the preferred leader of a partition would give, by what is known now."""
     preferred = state.replicas[0]
     if is_being_deleted(state):
-        return ItemResult(UNKNOWN_PARTITION, _NO_SUCH, leaving_words(state.mode))
+        return ItemResult(UNKNOWN_TOPIC_OR_PARTITION, _NO_SUCH, leaving_words(state.mode))
     if state.leader == preferred:
-        return ItemResult(NOT_NEEDED, "ELECTION_NOT_NEEDED", f"broker {preferred} leads already")
+        return ItemResult(
+            ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", f"broker {preferred} leads already"
+        )
     if preferred not in state.isr or preferred in state.offline:
         return _not_available(_not_in_isr(state))
     if state.leader == NO_BROKER:
@@ -142,12 +148,12 @@ def _not_in_isr(state: PartitionState) -> str:
 
 
 def _not_available(why: str) -> ItemResult:
-    return ItemResult(NOT_AVAILABLE, "PREFERRED_LEADER_NOT_AVAILABLE", why)
+    return ItemResult(PREFERRED_LEADER_NOT_AVAILABLE, "PREFERRED_LEADER_NOT_AVAILABLE", why)
 
 
 def unknown_partition() -> ItemResult:
     """The result of a partition that the cluster does not have."""
-    return ItemResult(UNKNOWN_PARTITION, _NO_SUCH, "the cluster has no such partition")
+    return ItemResult(UNKNOWN_TOPIC_OR_PARTITION, _NO_SUCH, "the cluster has no such partition")
 
 
 class Elections:
@@ -213,7 +219,9 @@ class Elections:
             OperationKind.ELECTION,
             f"preferred election of {many(len(outcomes), 'partition')}: {listed(outcomes, 3)}",
             requester=requester,
-            details={"batch_size": pacing.batch_size, "pause_s": pacing.pause_s} if paced else {},
+            details=OperationDetails(batch_size=pacing.batch_size, pause_s=pacing.pause_s)
+            if paced
+            else NO_DETAILS,
         )
 
     async def _elected(
@@ -267,7 +275,11 @@ class Elections:
         self, outcomes: dict[TopicPartition, ItemResult], timeout_s: float, deadline_s: float
     ) -> None:
         """Wait until the brokers name the preferred replicas as leaders, and say who does not."""
-        waiting = {p for p, o in outcomes.items() if o.error_code in (0, NOT_NEEDED, TIMED_OUT)}
+        waiting = {
+            p
+            for p, o in outcomes.items()
+            if o.error_code in (0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT)
+        }
         pause_s = POLL_S
         while waiting:
             late = self._clock.monotonic_s() >= deadline_s
@@ -295,7 +307,7 @@ class Elections:
         timeout_s: float,
     ) -> None:
         """Put the reason into the result of each partition whose preferred replica is not there."""
-        refused = [p for p, o in outcomes.items() if o.error_code == NOT_AVAILABLE]
+        refused = [p for p, o in outcomes.items() if o.error_code == PREFERRED_LEADER_NOT_AVAILABLE]
         if not refused:
             return
         try:
@@ -375,7 +387,7 @@ def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
     return results(
         {
             partition: ItemResult(message=outcome.message)
-            if outcome.error_code == NOT_NEEDED
+            if outcome.error_code == ELECTION_NOT_NEEDED
             else outcome
             for partition, outcome in outcomes.items()
         }
@@ -383,13 +395,15 @@ def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
 
 
 def _overdue(outcome: ItemResult, why: str, timeout_s: float) -> ItemResult:
-    if outcome.error_code == UNKNOWN_PARTITION:
+    if outcome.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return outcome
-    begun = outcome.message if outcome.error_code == TIMED_OUT else "The election was accepted."
+    begun = (
+        outcome.message if outcome.error_code == REQUEST_TIMED_OUT else "The election was accepted."
+    )
     return _timed_out(
         f"{begun.rstrip('.')}. After {timeout_s:g} s {why}. Look at the leaders before asking again"
     )
@@ -415,7 +429,7 @@ def _still_behind(
         elif state.leader != state.replicas[0]:
             leads = "nobody leads" if state.leader == NO_BROKER else f"broker {state.leader} leads"
             behind[partition] = f"{leads} still, and not broker {state.replicas[0]}"
-        elif outcomes[partition].error_code == TIMED_OUT:
+        elif outcomes[partition].error_code == REQUEST_TIMED_OUT:
             outcomes[partition] = ItemResult(message=f"broker {state.leader} leads")
     return behind
 
@@ -445,7 +459,7 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
     asked = {
         p: states[p].replicas[0]
         for p, outcome in outcomes.items()
-        if outcome.error_code not in (UNKNOWN_PARTITION, NOT_NEEDED)
+        if outcome.error_code not in (UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED)
     }
     notes: tuple[str, ...] = (
         (f"{many(led_count, 'partition')} already led by the preferred replica.",)

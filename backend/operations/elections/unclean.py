@@ -32,6 +32,12 @@ from kshunt.backend.admin.port.item_result import not_attempted
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
 from kshunt.backend.domain.cluster.columns import PartitionColumns, partition_keys
+from kshunt.backend.domain.cluster.error_codes import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -54,18 +60,14 @@ from kshunt.backend.errors import BadInput, BrokerUnreachable, ClusterUnreachabl
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results
 from kshunt.backend.operations.elections.preferred import (
-    NOT_NEEDED,
     POLL_S,
     POLL_S_MAX,
     READ_S_MIN,
-    TIMED_OUT,
-    UNKNOWN_PARTITION,
     end_with_answer,
     failing_on_error,
     unknown_partition,
 )
 
-NO_ELIGIBLE: Final = 83
 ENDS_TIMEOUT_S: Final = 3.0
 """A broker that has not said its log end offsets by then has unknown ones."""
 
@@ -98,18 +100,18 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
         return unknown_partition()
     if is_being_deleted(state):
         return ItemResult(
-            UNKNOWN_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", leaving_words(state.mode)
+            UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", leaving_words(state.mode)
         )
     if state.leader != NO_BROKER:
         why = f"broker {state.leader} leads; an unclean election is for partitions without leader"
-        return ItemResult(NOT_NEEDED, "ELECTION_NOT_NEEDED", why)
+        return ItemResult(ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", why)
     able = able_to_lead(state, live)
     clean = [broker for broker in state.isr if broker in able]
     if clean:
         return not_attempted(f"broker {clean[0]} is in the ISR and up: it can lead without loss")
     if not able:
         why = f"none of its replicas ({listed(state.replicas, 10)}) is up; start one of them"
-        return ItemResult(NO_ELIGIBLE, "ELIGIBLE_LEADERS_NOT_AVAILABLE", why)
+        return ItemResult(ELIGIBLE_LEADERS_NOT_AVAILABLE, "ELIGIBLE_LEADERS_NOT_AVAILABLE", why)
     return None
 
 
@@ -185,9 +187,9 @@ class UncleanElections:
         if validate_only:
             return UncleanAnswer(True, None, results(foreseen), losses=losses)
         summary = f"UNCLEAN election of {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
-        details = {str(loss.partition): str(loss) for loss in losses}
+        requested = {str(loss.name): str(loss) for loss in losses}
         operation = await self._registry.begin(
-            OperationKind.ELECTION, summary, requester=requester, details=details
+            OperationKind.ELECTION, summary, requester=requester, requested=requested
         )
         async with failing_on_error(self._registry, operation):
             outcomes = dict(foreseen)
@@ -264,14 +266,18 @@ class UncleanElections:
             outcomes = dict(await self._admin.elect_unclean_leaders(wanted, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             outcomes = dict.fromkeys(wanted, _timed_out(f"the election was not answered: {lost}"))
-        waiting = {p for p, o in outcomes.items() if o.error_code in (0, NOT_NEEDED, TIMED_OUT)}
+        waiting = {
+            p
+            for p, o in outcomes.items()
+            if o.error_code in (0, ELECTION_NOT_NEEDED, REQUEST_TIMED_OUT)
+        }
         leaders = await self._leaders(waiting, timeout_s, deadline_s)
         for partition in waiting:
             leader = leaders.get(partition)
             if leader is not None:
                 loss = look.loss(partition, leader)
                 outcomes[partition] = ItemResult(message=f"broker {leader} leads; {loss}")
-            elif outcomes[partition].error_code != TIMED_OUT:
+            elif outcomes[partition].error_code != REQUEST_TIMED_OUT:
                 why = f"accepted, and after {timeout_s:g} s the brokers name no leader"
                 outcomes[partition] = _timed_out(why)
         return outcomes
@@ -311,9 +317,9 @@ def _led(look: _Look, partition: TopicPartition) -> bool:
 def _foreseen(
     wanted: Sequence[TopicPartition], look: _Look, losses: Sequence[UncleanLoss]
 ) -> dict[TopicPartition, ItemResult]:
-    words = {loss.partition: ItemResult(message=str(loss)) for loss in losses}
+    words = {loss.name: ItemResult(message=str(loss)) for loss in losses}
     return {p: look.refused.get(p) or words[p] for p in wanted}
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)

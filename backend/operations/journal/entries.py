@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.settings import LIMITS
 
@@ -192,25 +193,18 @@ class Heartbeat:
 
     def body(self) -> Body:
         """As the body of an entry."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return fields | {"two_person": [*self.two_person]}
+        return to_document(self)
 
     @classmethod
     def of(cls, entry: Entry) -> Heartbeat | Unreadable:
         """From an entry."""
-        body = {"demands_credentials": False, "two_person": [], "key_id": "", **entry.body}
-        texts = [body.get(name) for name in ("backend", "host", "address", "boot_id", "key_id")]
-        times = [body.get(name) for name in ("started_ms", "beat_ms")]
-        if set(body) != set(cls.__slots__) or not all(type(one) is str for one in texts):
-            return Unreadable(entry.key, UnreadableReason.DAMAGED, "It does not say who acts.")
-        if not all(type(one) is int for one in times):
-            return Unreadable(entry.key, UnreadableReason.DAMAGED, "It does not say when.")
-        rule, asks = body["two_person"], body["demands_credentials"]
-        if type(rule) is not list or {*map(type, rule)} - {str} or type(asks) is not bool:
-            return Unreadable(
-                entry.key, UnreadableReason.DAMAGED, "It does not say what it demands."
-            )
-        return cls(**{**body, "two_person": tuple(rule)})
+        # Earlier versions did not demand anything.
+        demands = {"demands_credentials": False, "two_person": [], "key_id": ""}
+        try:
+            return read_exactly(cls, {**demands, **entry.body})
+        except ValueError as error:
+            words = f"It does not say who acts: {error}."
+            return Unreadable(entry.key, UnreadableReason.DAMAGED, words)
 
 
 # --- the whole log

@@ -34,6 +34,7 @@ from kshunt.backend.domain.throttles.configs import (
     LOG_DIR_RATE,
     ReplicaSet,
 )
+from kshunt.backend.domain.throttles.owners import ShareState
 
 Pairs: TypeAlias = frozenset[tuple[int, int]]
 """(partition, broker) pairs of one topic."""
@@ -61,19 +62,6 @@ class Source(enum.StrEnum):
     DYNAMIC_DEFAULT = "DYNAMIC_DEFAULT_BROKER_CONFIG"
     STATIC = "STATIC_BROKER_CONFIG"
     DEFAULT = "DEFAULT_CONFIG"
-
-
-class ShareState(enum.StrEnum):
-    """What becomes of a share."""
-
-    HELD = "held"
-    """Its operation needs it."""
-    ENDING = "ending"
-    """It is being lifted: decided, and not yet seen to be gone. Rates only."""
-    LEFT = "left"
-    """Its operation has ended and was told to leave its throttle on."""
-    PAST = "past"
-    """Left on, and replaced or taken for the prior value since; kept to tell where it is from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,14 +446,14 @@ class ListCell:
     def adopted(self, operation_id: str, pairs: Pairs, found: ReplicaSet) -> ListCell:
         """What is listed of the pairs becomes the operation's share, and nobody's before."""
         cell = self if self.live and self.prior is not None else self.restarted(found)
-        taken = pairs if found.everything else pairs & found.pairs
-        if not taken:
+        listed = pairs if found.everything else pairs & found.pairs
+        if not listed:
             return self
         prior = cell.prior or ReplicaSet()
-        cell = replace(cell, prior=prior - ReplicaSet(taken))
+        cell = replace(cell, prior=prior - ReplicaSet(listed))
         former = cell.shares.get(operation_id, ListShare(frozenset()))
         return cell._replaced(
-            operation_id, ListShare(former.pairs | taken, former.given_up - taken)
+            operation_id, ListShare(former.pairs | listed, former.given_up - listed)
         )
 
 

@@ -16,11 +16,11 @@ Algorithm
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.owners import DriftKind
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
     ListCell,
@@ -37,19 +37,6 @@ from kshunt.backend.operations.ownership.ownership import (
     Settings,
     planned,
 )
-
-
-class DriftKind(enum.StrEnum):
-    """What somebody else did."""
-
-    DELETED = "deleted"
-    """The broker's own rate is gone."""
-    CHANGED = "changed"
-    """Another rate is set."""
-    WIDENED = "widened"
-    """Replicas are listed that neither we nor the prior list name."""
-    NARROWED = "narrowed"
-    """Replicas are not listed that we need, or that were listed before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kshunt.backend.domain.throttles.configs import ReplicaSet
-from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OwnedThrottle,
+    SettingValue,
+    Share,
+    ShareState,
+)
 from kshunt.backend.operations.ownership.cells import (
+    FoundRate,
     ListCell,
     ListKey,
     RateCell,
     RateKey,
-    ShareState,
 )
-from kshunt.backend.operations.ownership.drift import RateDrift, drift, rate_words
+from kshunt.backend.operations.ownership.drift import RateDrift, drift
 from kshunt.backend.operations.ownership.ownership import FoundSettings, Ownership
 
 
@@ -26,23 +32,25 @@ def owned_throttles(
     """
     drifted = _drifted(ownership, present)
     rates = (
-        _rate(broker, key, cell, present, who, drifted.get((broker, key), ""))
+        _rate(broker, key, cell, present, who, drifted.get((broker, key)))
         for (broker, key), cell in sorted(ownership.rates.items())
     )
     lists = (
-        _list(topic, key, cell, present, who, drifted.get((topic, key), ""))
+        _list(topic, key, cell, present, who, drifted.get((topic, key)))
         for (topic, key), cell in sorted(ownership.lists.items())
         if topic not in present.gone_topics
     )
     return tuple(one for one in (*rates, *lists) if one.shares)
 
 
-def _drifted(ownership: Ownership, present: FoundSettings) -> Mapping[tuple[int | str, str], str]:
+def _drifted(
+    ownership: Ownership, present: FoundSettings
+) -> Mapping[tuple[int | str, str], DriftKind]:
     """What was done to a setting; the first thing, where a list lost some and got others."""
-    found: dict[tuple[int | str, str], str] = {}
+    found: dict[tuple[int | str, str], DriftKind] = {}
     for one in drift(ownership, present):
         whose = one.broker if isinstance(one, RateDrift) else one.topic
-        found.setdefault((whose, one.key), one.kind.value)
+        found.setdefault((whose, one.key), one.kind)
     return found
 
 
@@ -52,11 +60,11 @@ def _rate(
     cell: RateCell,
     present: FoundSettings,
     who: Callable[[str], str],
-    drifted: str,
+    drifted: DriftKind | None,
 ) -> OwnedThrottle:
     found, prior = present.rates.get((broker, key)), cell.prior
     shares = (
-        Share(id, who(id), rate_words(share.rate_bytes_per_s), share.state.value)
+        Share(id, who(id), share.state, SettingValue(share.rate_bytes_per_s))
         for id, share in sorted(cell.shares.items())
         if share.state is not ShareState.PAST
     )
@@ -64,13 +72,17 @@ def _rate(
         key.value,
         broker,
         None,
-        None if found is None else rate_words(found.value_bytes_per_s),
-        "" if found is None or found.value_bytes_per_s is None else found.source.value,
-        None if prior is None else rate_words(prior.value_bytes_per_s),
-        "" if prior is None or prior.value_bytes_per_s is None else prior.source.value,
+        _source(found),
+        _source(prior),
         tuple(shares),
+        None if found is None else SettingValue(found.value_bytes_per_s),
+        None if prior is None else SettingValue(prior.value_bytes_per_s),
         drifted,
     )
+
+
+def _source(rate: FoundRate | None) -> str:
+    return "" if rate is None or rate.value_bytes_per_s is None else rate.source.value
 
 
 def _list(
@@ -79,18 +91,18 @@ def _list(
     cell: ListCell,
     present: FoundSettings,
     who: Callable[[str], str],
-    drifted: str,
+    drifted: DriftKind | None,
 ) -> OwnedThrottle:
     found = present.lists.get((topic, key))
     return OwnedThrottle(
         key.value,
         None,
         topic,
-        None if found is None else str(found),
         "",
-        None if cell.prior is None else str(cell.prior),
         "",
         tuple(_list_shares(cell, who)),
+        None if found is None else SettingValue(replicas=str(found)),
+        None if cell.prior is None else SettingValue(replicas=str(cell.prior)),
         drifted,
     )
 
@@ -103,4 +115,4 @@ def _list_shares(cell: ListCell, who: Callable[[str], str]) -> Iterable[Share]:
         ending = not share.pairs and bool(share.given_up)
         state = ShareState.ENDING if ending else share.state
         pairs = share.given_up if ending else share.pairs
-        yield Share(id, who(id), str(ReplicaSet(pairs)), state.value)
+        yield Share(id, who(id), state, SettingValue(replicas=str(ReplicaSet(pairs))))

@@ -12,10 +12,11 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
+from kshunt.backend.domain.operations.operation import RestoredRow
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import rate_words
@@ -26,9 +27,6 @@ from kshunt.backend.operations.ownership.ownership import (
     OwnershipStep,
     RateCellId,
 )
-
-_RESTORED: Final = "put_back"
-"""Of an operation's details: what is left at each setting that it throttled."""
 
 Value: TypeAlias = int | str | None
 """A rate in bytes a second, None for none of the broker's own; or a list in Kafka's notation."""
@@ -46,28 +44,23 @@ class Restored:
     """Somebody else set it while the operation ran, so it stays."""
 
     @staticmethod
-    def details(restored: Iterable[Restored]) -> Mapping[str, Any]:
+    def rows(restored: Iterable[Restored]) -> tuple[RestoredRow, ...]:
         """For an operation's details; the first that is said of a setting counts."""
-        found: dict[tuple[int | str, str], list[Any]] = {}
+        found: dict[tuple[int | str, str], RestoredRow] = {}
         for one in restored:
             place = (one.name, one.key.value)
-            found.setdefault(place, [one.name, one.key.value, one.value, one.foreign])
-        return {_RESTORED: list(found.values())} if found else {}
+            found.setdefault(place, (*place, one.value, one.foreign))
+        return tuple(found.values())
 
     @classmethod
-    def read(cls, details: Mapping[str, Any]) -> tuple[Restored, ...]:
-        """The opposite of `details`; nothing where an older kshunt wrote them."""
+    def read(cls, rows: Iterable[RestoredRow] | None) -> tuple[Restored, ...]:
+        """The opposite of `rows`; nothing where an older kshunt wrote them."""
         try:
             return tuple(
-                cls(
-                    name,
-                    RateKey(key) if isinstance(name, int) else ListKey(key),
-                    value,
-                    bool(foreign),
-                )
-                for name, key, value, foreign in details.get(_RESTORED, ())
+                cls(name, RateKey(key) if isinstance(name, int) else ListKey(key), value, foreign)
+                for name, key, value, foreign in rows or ()
             )
-        except (TypeError, ValueError):
+        except ValueError:
             return ()
 
     @property

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from kshunt.backend.admin.port.capabilities import Verb, require
 from kshunt.backend.admin.port.cluster_admin import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
+    OperationDetails,
     OperationKind,
     OperationState,
     Requester,
@@ -50,12 +52,8 @@ Ongoing = Mapping[TopicPartition, OngoingReassignment]
 Results = Mapping[TopicPartition, ItemResult]
 Works = Sequence[tuple[Operation, ReassignmentWork]]
 
-NO_REASSIGNMENT_IN_PROGRESS: Final = 85
 UNANSWERED: Final = frozenset({7, 13})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
-_WANTED: Final = "returning"
-"""Of an operation's details: each partition with the target that its move had, or null."""
-_PRESERVE: Final = "preserve_throttles"
 _NOT_MOVING: Final = ItemResult(
     NO_REASSIGNMENT_IN_PROGRESS, "NO_REASSIGNMENT_IN_PROGRESS", "the partition is not moving"
 )
@@ -77,28 +75,19 @@ class _Wish:
         targets = {p: ongoing[p].target if p in ongoing else None for p in wanted}
         return cls(targets, preserve_throttles)
 
-    def details(self) -> Mapping[str, Any]:
+    def details(self) -> OperationDetails:
         """For the journal."""
-        wanted = [
-            [*partition, None if target is None else list(target)]
-            for partition, target in self.targets.items()
-        ]
-        return {_WANTED: wanted, _PRESERVE: self.preserve_throttles}
+        rows = tuple((p.topic, p.partition, target) for p, target in self.targets.items())
+        return OperationDetails(returning=rows, preserve_throttles=self.preserve_throttles)
 
     @classmethod
     def of(cls, operation: Operation) -> _Wish | None:
         """What the journal says of one; None for an older kshunt's, which says nothing."""
-        details = operation.details
-        try:
-            targets = {
-                TopicPartition(str(topic), int(number)): (
-                    None if target is None else tuple(map(int, target))
-                )
-                for topic, number, target in details[_WANTED]
-            }
-            return cls(targets, details[_PRESERVE] is True)
-        except (KeyError, TypeError, ValueError):
+        rows, preserve = operation.details.returning, operation.details.preserve_throttles
+        if rows is None or preserve is None:
             return None
+        targets = {TopicPartition(topic, number): target for topic, number, target in rows}
+        return cls(targets, preserve)
 
     def moving(self, ongoing: Ongoing) -> list[TopicPartition]:
         """Those that still move to where they moved when somebody asked."""

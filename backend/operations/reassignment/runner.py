@@ -132,8 +132,8 @@ class ReassignmentRunner:
         if outcome.unknown:
             await self._registry.move(operation.id, State.UNKNOWN, "it is not known what moves")
             return outcome
-        taken = {partition for partition, result in outcome.results.items() if result.ok}
-        work = work.answered(taken, outcome.results.keys() - taken)
+        accepted = {partition for partition, result in outcome.results.items() if result.ok}
+        work = work.answered(accepted, outcome.results.keys() - accepted)
         refused = failures({p: r for p, r in outcome.results.items() if not r.ok})
         words = f"{len(refused)} refused: {listed(refused, 2)}" if refused else ""
         if not work.live and not work.waiting and not work.cancelled:

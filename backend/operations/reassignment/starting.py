@@ -21,7 +21,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.port.item_result import not_attempted
@@ -35,6 +35,7 @@ from kshunt.backend.domain.cluster.metadata import (
 from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
     Operation,
+    OperationDetails,
     OperationKind,
     OperationState,
     Requester,
@@ -193,7 +194,7 @@ class Reassignments:
             partitions=tuple(plan.replicas),
             throttle_bytes_per_s=request.throttle_bytes_per_s,
             auto_remove_throttle=request.auto_remove_throttle,
-            details={"rollback_plan": rollback_plan(work.moves.values())},
+            details=OperationDetails(rollback_plan=rollback_plan(work.moves.values())),
         )
 
     async def _throttle(
@@ -365,9 +366,10 @@ def _work(
     )
 
 
-def rollback_plan(moves: Iterable[Move]) -> object:
+def rollback_plan(moves: Iterable[Move]) -> dict[str, Any]:
     """Kafka's JSON of where the partitions are now."""
-    return json.loads(format_plan({move.partition: move.current for move in moves}))
+    plan: dict[str, Any] = json.loads(format_plan({m.partition: m.current for m in moves}))
+    return plan
 
 
 def _check(request: ReassignRequest) -> None:
@@ -413,5 +415,5 @@ def _answer(
         operation_id=None if operation is None else operation.id,
         results=(*results(outcome.results), *log_dirs),
         notes=tuple(said),
-        rollback_plan=rollback_plan(moves),  # type: ignore[arg-type]
+        rollback_plan=rollback_plan(moves),
     )

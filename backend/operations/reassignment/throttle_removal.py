@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from kshunt.backend.domain.audit.lines import LISTED_MAX
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.operations.operation import Operation, OperationState
@@ -95,9 +97,10 @@ class ThrottleRemoval:
         step = before.lift(operation.id, present, undo=bool(work.failed))
         if operation.state is not State.LIFTING or step.after != before:
             restored = restored_by(operation.id, before, step, present)
-            known = Restored.read(operation.details)
+            known = Restored.read(operation.details.put_back)
             operation = self._context.to(operation, State.LIFTING)
-            details = {**operation.details, **Restored.details((*known, *restored))}
+            rows = Restored.rows((*known, *restored))
+            details = structs.replace(operation.details, put_back=rows or None)
             operation = replace(operation, details=details)
             told = lifting_words(operation.id, before, step, present)
             await registry.put(operation, work, step.after, throttles=told)
@@ -113,7 +116,7 @@ class ThrottleRemoval:
         ending = await self._ending(operation, work)
         if ending is None:
             return
-        restored = Restored.read(operation.details)
+        restored = Restored.read(operation.details.put_back)
         brokers = {one.name for one in restored if isinstance(one.name, int)}
         topics = {one.name for one in restored if isinstance(one.name, str)}
         present = await self._context.throttling.present(brokers, topics)

@@ -296,7 +296,7 @@ class Approvals:
     def _borne_by(self, proposal: ProposedChange) -> str | None:
         """The operation that a proposal came to, by what the journal says."""
         for operation in self._registry:
-            if operation.details.get("proposal") == proposal.id:
+            if operation.details.proposal == proposal.id:
                 return operation.id
         work = self._registry.shrink(proposal.subject)
         agreed = work is not None and f"proposal {proposal.id}" in work.confirmed

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition, is_being_deleted
+from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.text.formatting import listed, many, size_text
 from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
@@ -127,6 +128,26 @@ class BlastRadius:
         if self.under_min_isr:
             words.append(f"{len(self.under_min_isr)} under it")
         return f"{self.action.capitalize()}: {', '.join(words)}."
+
+    @property
+    def preview(self) -> Preview:
+        """What an operator is shown: partitions are counted."""
+        return Preview(
+            sentence=self.sentence,
+            warnings=self.warnings,
+            fingerprint=self.fingerprint,
+            action=self.action,
+            brokers=self.brokers,
+            topics=self.topics,
+            partitions=len(self.partitions),
+            copy_bytes=self.copy_bytes,
+            unknown_sizes=self.unknown_sizes,
+            throttles_set=self.throttles_set,
+            throttles_lifted=self.throttles_lifted,
+            leaders_moving=len(self.leaders_moving),
+            at_min_isr=len(self.at_min_isr),
+            under_min_isr=len(self.under_min_isr),
+        )
 
 
 @dataclass(slots=True)

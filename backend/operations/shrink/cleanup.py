@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import Final
 
+from kshunt.backend.domain.cluster.error_codes import GROUP_ID_NOT_FOUND
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.domain.topics.descriptions import TopicDescription
@@ -28,8 +28,6 @@ from kshunt.backend.operations.shrink.topic_settings import (
     to_release,
 )
 
-GROUP_ID_NOT_FOUND: Final = 69
-
 
 async def clean_up(step: ShrinkStep) -> None:
     """Take away what only the shrink needed, and end it."""
@@ -37,7 +35,7 @@ async def clean_up(step: ShrinkStep) -> None:
     if await step.behind("end", step.live.end_job) is None:
         return
     work = step.work
-    kept = await (_take_back(step) if work.taken_back else _finish(step))
+    remains = await (_take_back(step) if work.taken_back else _finish(step))
     await _unblock(step)
     names = [OUR_GROUPS + step.job_name(back=back) for back in (False, True)]
     found = await step.context.admin.delete_groups(names, timeout_s=step.timeout_s)
@@ -49,19 +47,19 @@ async def clean_up(step: ShrinkStep) -> None:
     state = OperationState.DONE
     if work.taken_back:
         state = OperationState.CANCELLED if work.cancelled else OperationState.FAILED
-    await step.move(state, _outcome(step, kept))
+    await step.move(state, _outcome(step, remains))
 
 
-def _outcome(step: ShrinkStep, kept: str) -> str:
+def _outcome(step: ShrinkStep, remains: str) -> str:
     work = step.work
     if work.taken_back:
         words = work.failed or "cancelled"
-        return f"{words}; {kept or 'all of it was taken back'}"
+        return f"{words}; {remains or 'all of it was taken back'}"
     records = "" if work.verified is None else f", {many(work.verified.records, 'record')}"
     words = f"{work.final} has {many(work.request.total_count, 'partition')}{records}"
     moved = sum(place.done for place in work.groups.values())
     words += f"; {many(moved, 'consumer group')} moved on" if work.groups else ""
-    return f"{words}; {kept}" if kept else words
+    return f"{words}; {remains}" if remains else words
 
 
 async def _finish(step: ShrinkStep) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.cluster.columns import PartitionColumns
+from kshunt.backend.domain.cluster.error_codes import INVALID_REPLICA_ASSIGNMENT
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.offset_maps import Offsets
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
@@ -43,7 +44,6 @@ from kshunt.backend.operations.state.shrink_work import GroupPlace
 
 STILL_S: Final = 2.0
 """So long the ends of a sealed topic must not move."""
-INVALID_REPLICA_ASSIGNMENT: Final = 39
 GONE: Final = frozenset({3, 100})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
 BUSY: Final = frozenset({25, 27, 68})
@@ -337,7 +337,7 @@ async def translate(step: ShrinkStep) -> None:
         **{name: len(one.members) or int(one.active) for name, one in there.items()},
     }
     reading = {name for name in pending if name in there and there[name].active}
-    batch = [name for name in pending if name not in reading][:GROUPS_AT_ONCE]
+    ready = [name for name in pending if name not in reading][:GROUPS_AT_ONCE]
     # What was committed without an answer, and may have been read on from since.
     done = {
         name
@@ -346,7 +346,7 @@ async def translate(step: ShrinkStep) -> None:
         and name in there
         and _is_beyond(there[name].committed, work.groups[name].final or {})
     }
-    await _commit(step, done, [name for name in batch if name not in done], reading - done)
+    await _commit(step, done, [name for name in ready if name not in done], reading - done)
 
 
 def _is_beyond(committed: Offsets, wanted: Offsets) -> bool:

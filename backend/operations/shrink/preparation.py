@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.offset_maps import Offsets
@@ -28,7 +29,6 @@ from kshunt.backend.operations.shrink.topic_settings import (
 )
 from kshunt.backend.operations.state.shrink_work import Compared
 
-TOPIC_ALREADY_EXISTS: Final = 36
 SMALL_RECORDS: Final = 10_000
 """What is left is copied after the seal, when it is no more than this."""
 ROUNDS_MAX: Final = 5

@@ -8,34 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+    details_of_0_1,
+)
+from kshunt.backend.domain.untrusted.json_codec import (
+    Id,
+    TimeMs,
+    Whole,
+    from_document,
+    read_exactly,
+    to_document,
+)
+from kshunt.backend.errors import BadInput
+from kshunt.backend.operations.state import reassignment_work as reassigning
 from kshunt.backend.operations.state import shrink_work as shrinking
 from kshunt.backend.operations.state.reassignment_work import (
-    ID_MAX,
     MALFORMED,
-    TIME_MS_MAX,
     ReassignmentWork,
     UnreadableWork,
-    document,
-    read_work,
-    whole,
+    WorkRecord,
 )
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
-_TEXTS: Final = ("id", "kind", "state", "summary", "outcome", "who", "reason")
-_FIELDS: Final = frozenset(
-    {
-        *_TEXTS, "started_ms", "ended_ms", "partitions", "throttle_bytes_per_s",
-        "auto_remove_throttle", "details", "work",
-    }
-)  # fmt: skip
 
+class _Body(Struct, forbid_unknown_fields=True, frozen=True):
+    """An entry of the journal about an operation."""
 
-_SHRINK: Final = "shrink"
-"""A field that only a shrink's entry has: who does not know of shrinks must not act upon it."""
+    id: str
+    kind: OperationKind
+    state: OperationState
+    started_ms: TimeMs
+    ended_ms: TimeMs | None
+    summary: str
+    partitions: list[tuple[str, Id]]
+    throttle_bytes_per_s: Whole | None
+    auto_remove_throttle: bool
+    outcome: str
+    details: dict[str, Any]
+    who: str
+    reason: str
+    work: WorkRecord | None
+    shrink: dict[str, Any] | UnsetType = UNSET
+    """Only of a shrink: who does not know of shrinks must not act upon it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +76,25 @@ def operation_body(
     operation: Operation, work: ReassignmentWork | None, shrink: ShrinkWork | None = None
 ) -> Mapping[str, Any]:
     """For an entry of the journal. The partitions of a reassignment are those of its work."""
-    partitions = [] if work is not None else [list(p) for p in operation.partitions]
-    return {
-        "id": operation.id,
-        "kind": operation.kind.value,
-        "state": operation.state.value,
-        "started_ms": operation.started_ms,
-        "ended_ms": operation.ended_ms,
-        "summary": operation.summary,
-        "partitions": partitions,
-        "throttle_bytes_per_s": operation.throttle_bytes_per_s,
-        "auto_remove_throttle": operation.auto_remove_throttle,
-        "outcome": operation.outcome,
-        "details": dict(operation.details),
-        "who": operation.who,
-        "reason": operation.reason,
-        "work": None if work is None else document(work),
-        **({} if shrink is None else {_SHRINK: shrinking.document(shrink)}),
-    }
+    partitions = [] if work is not None else [(p.topic, p.partition) for p in operation.partitions]
+    body = _Body(
+        id=operation.id,
+        kind=operation.kind,
+        state=operation.state,
+        started_ms=operation.started_ms,
+        ended_ms=operation.ended_ms,
+        summary=operation.summary,
+        partitions=partitions,
+        throttle_bytes_per_s=operation.throttle_bytes_per_s,
+        auto_remove_throttle=operation.auto_remove_throttle,
+        outcome=operation.outcome,
+        details=to_document(operation.details),
+        who=operation.who,
+        reason=operation.reason,
+        work=None,
+        shrink=UNSET if shrink is None else dict(shrinking.document(shrink)),
+    )
+    return {**to_document(body), "work": None if work is None else reassigning.document(work)}
 
 
 def read_operation(operation_id: str, body: Mapping[str, Any]) -> Recorded:
@@ -91,46 +115,32 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
     Raises:
         UnreadableWork: it is not what `operation_body` writes.
     """
-    expected = _FIELDS | {_SHRINK} if body.get("kind") == OperationKind.SHRINK else _FIELDS
-    if set(body) != expected:
-        odd = ", ".join(sorted(set(body) ^ expected))[:200]
-        raise UnreadableWork(f"The operation has other fields than it must: {odd}.")
     try:
         return _read(body)
-    except MALFORMED as error:
+    except (*MALFORMED, BadInput) as error:
         raise UnreadableWork(f"The operation cannot be understood: {error}.") from None
 
 
 def _read(body: Mapping[str, Any]) -> Recorded:
-    for name in _TEXTS:
-        _text(body[name])
-    work = None if body["work"] is None else read_work(body["work"])
-    partitions = tuple(
-        TopicPartition(_text(topic), whole(number, ID_MAX)) for topic, number in body["partitions"]
-    )
-    rate, ended_ms = body["throttle_bytes_per_s"], body["ended_ms"]
-    if type(body["auto_remove_throttle"]) is not bool or type(body["details"]) is not dict:
-        raise TypeError("auto_remove_throttle or details has another type")
+    found = from_document(_Body, body)
+    if (found.shrink is UNSET) == (found.kind is OperationKind.SHRINK):
+        raise ValueError("it has a shrink, or has none, unlike its kind")
+    work = None if found.work is None else found.work.work()
+    partitions = tuple(TopicPartition(*one) for one in found.partitions)
     operation = Operation(
-        id=body["id"],
-        kind=OperationKind(body["kind"]),
-        state=OperationState(body["state"]),
-        started_ms=whole(body["started_ms"], TIME_MS_MAX),
-        summary=body["summary"],
+        id=found.id,
+        kind=found.kind,
+        state=found.state,
+        started_ms=found.started_ms,
+        summary=found.summary,
         partitions=partitions if work is None else tuple(work.moves),
-        throttle_bytes_per_s=None if rate is None else whole(rate),
-        auto_remove_throttle=body["auto_remove_throttle"],
-        ended_ms=None if ended_ms is None else whole(ended_ms, TIME_MS_MAX),
-        outcome=body["outcome"],
-        details=dict(body["details"]),
-        who=body["who"],
-        reason=body["reason"],
+        throttle_bytes_per_s=found.throttle_bytes_per_s,
+        auto_remove_throttle=found.auto_remove_throttle,
+        ended_ms=found.ended_ms,
+        outcome=found.outcome,
+        details=read_exactly(OperationDetails, details_of_0_1(found.details)),
+        who=found.who,
+        reason=found.reason,
     )
-    shrink = shrinking.read_shrink(body[_SHRINK]) if _SHRINK in body else None
+    shrink = None if found.shrink is UNSET else shrinking.read_shrink(found.shrink)
     return Recorded(operation, work, shrink)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value

@@ -8,10 +8,19 @@ is half understood must not be lifted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.owners import ShareState
+from kshunt.backend.domain.untrusted.json_codec import (
+    UnreadableValue,
+    Whole,
+    from_document,
+    to_document,
+)
 from kshunt.backend.errors import BadInput, UnreadableOwnership
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
@@ -22,7 +31,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    ShareState,
     Source,
 )
 from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
@@ -32,13 +40,63 @@ FORMAT: Final = 1
 """Raised when a reader of the former format would misunderstand a document."""
 BROKER_KEY: Final = "throttle/broker/"
 TOPIC_KEY: Final = "throttle/topic/"
-NOT_READ: Final = "NOT_READ"
+NOT_READ: Final[Literal["NOT_READ"]] = "NOT_READ"
 SET_ON_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 NOT_SET: Final = "DEFAULT_CONFIG"
-RATE_MAX: Final = 2**63 - 1
 
 Document: TypeAlias = Mapping[str, Any]
 _Value = TypeVar("_Value")
+
+
+class _Document(Struct, forbid_unknown_fields=True):
+    """All of these have each of their fields, and no others."""
+
+
+class _BrokerDocument(_Document):
+    format: Literal[1]
+    broker: Whole
+    rates: dict[RateKey, Any]
+
+
+class _TopicDocument(_Document):
+    format: Literal[1]
+    topic: str
+    lists: dict[ListKey, Any]
+
+
+class _FoundRate(_Document):
+    value: Whole | None
+    source: Source
+
+
+class _RateShare(_Document):
+    rate: Whole | None
+    auto_remove: bool
+    state: ShareState
+
+
+class _Rate(_Document):
+    prior: Literal["NOT_READ"] | _FoundRate
+    known: list[Whole | None]
+    shares: dict[str, Any]
+
+
+class _FoundList(_Document):
+    value: str
+    source: str
+
+
+class _ListShare(_Document):
+    pairs: str
+    going: str
+    auto_remove: bool
+    state: ShareState
+
+
+class _List(_Document):
+    prior: Literal["NOT_READ"] | _FoundList
+    pending: str
+    shares: dict[str, Any]
 
 
 def to_documents(ownership: Ownership) -> dict[str, Document]:
@@ -67,37 +125,28 @@ def changed_documents(before: Ownership, after: Ownership) -> dict[str, Document
 
 def _rate_document(cell: RateCell) -> Document:
     prior = cell.prior
-    return {
-        "prior": NOT_READ
-        if prior is None
-        else {"value": prior.value_bytes_per_s, "source": prior.source.value},
-        "known": sorted(cell.known, key=lambda value: -1 if value is None else value),
-        "shares": {
-            operation_id: {
-                "rate": share.rate_bytes_per_s,
-                "auto_remove": share.auto_remove,
-                "state": share.state.value,
-            }
-            for operation_id, share in sorted(cell.shares.items())
+    written = _Rate(
+        NOT_READ if prior is None else _FoundRate(prior.value_bytes_per_s, prior.source),
+        sorted(cell.known, key=lambda value: -1 if value is None else value),
+        {
+            id: _RateShare(one.rate_bytes_per_s, one.auto_remove, one.state)
+            for id, one in sorted(cell.shares.items())
         },
-    }
+    )
+    return to_document(written)
 
 
 def _list_document(cell: ListCell) -> Document:
     source = SET_ON_TOPIC if cell.prior else NOT_SET
-    return {
-        "prior": NOT_READ if cell.prior is None else {"value": str(cell.prior), "source": source},
-        "pending": _text(cell.pending),
-        "shares": {
-            operation_id: {
-                "pairs": _text(share.pairs),
-                "going": _text(share.given_up),
-                "auto_remove": share.auto_remove,
-                "state": share.state.value,
-            }
-            for operation_id, share in sorted(cell.shares.items())
+    written = _List(
+        NOT_READ if cell.prior is None else _FoundList(str(cell.prior), source),
+        _text(cell.pending),
+        {
+            id: _ListShare(_text(one.pairs), _text(one.given_up), one.auto_remove, one.state)
+            for id, one in sorted(cell.shares.items())
         },
-    }
+    )
+    return to_document(written)
 
 
 def _text(pairs: Pairs) -> str:
@@ -138,156 +187,85 @@ def _error(where: str, problem: str) -> UnreadableOwnership:
 
 
 def _broker(key: str, document: Document) -> dict[RateCellId, RateCell]:
-    fields = _fields(document, key, ("format", "broker", "rates"))
-    broker = _whole(fields["broker"], f"{key}: broker")
-    if key != f"{BROKER_KEY}{broker}":
-        raise _error(f"{key}: broker", f"is {broker}, which the key does not name")
-    cells = _object(fields["rates"], f"{key}: rates")
+    _check_format(key, document)
+    found = _checked(_BrokerDocument, document, key)
+    if key != f"{BROKER_KEY}{found.broker}":
+        raise _error(f"{key}: broker", f"is {found.broker}, which the key does not name")
     return {
-        (broker, _named(RateKey, name, f"{key}: rates")): _rate_cell(cell, f"{key}: rates.{name}")
-        for name, cell in cells.items()
+        (found.broker, name): _rate_cell(cell, f"{key}: rates.{name}")
+        for name, cell in found.rates.items()
     }
 
 
 def _topic(key: str, document: Document) -> dict[ListCellId, ListCell]:
-    fields = _fields(document, key, ("format", "topic", "lists"))
-    topic = _string(fields["topic"], f"{key}: topic")
-    if key != f"{TOPIC_KEY}{topic}":
-        raise _error(f"{key}: topic", f"is '{topic}', which the key does not name")
-    cells = _object(fields["lists"], f"{key}: lists")
+    _check_format(key, document)
+    found = _checked(_TopicDocument, document, key)
+    if key != f"{TOPIC_KEY}{found.topic}":
+        raise _error(f"{key}: topic", f"is '{found.topic}', which the key does not name")
     return {
-        (topic, _named(ListKey, name, f"{key}: lists")): _list_cell(cell, f"{key}: lists.{name}")
-        for name, cell in cells.items()
+        (found.topic, name): _list_cell(cell, f"{key}: lists.{name}")
+        for name, cell in found.lists.items()
     }
 
 
+def _check_format(key: str, document: Document) -> None:
+    version = document.get("format")
+    if type(version) is int and version > FORMAT:
+        raise _error(f"{key}: format", f"is {version}; this kshunt knows {FORMAT}")
+
+
 def _rate_cell(document: object, where: str) -> RateCell:
-    fields = _parts(document, where, ("prior", "known", "shares"))
-    prior = None
-    if fields["prior"] != NOT_READ:
-        found = _parts(fields["prior"], f"{where}.prior", ("value", "source"))
-        source = _named(Source, found["source"], f"{where}.prior.source")
-        prior = FoundRate(_rate(found["value"], f"{where}.prior.value"), source)
-    if not isinstance(fields["known"], list):
-        raise _error(f"{where}.known", "is no list")
-    known = frozenset(_rate(value, f"{where}.known") for value in fields["known"])
-    shares = _shares(fields["shares"], f"{where}.shares", _rate_share)
-    return RateCell(prior, shares, known)
+    found = _checked(_Rate, document, where)
+    prior = found.prior if isinstance(found.prior, _FoundRate) else None
+    return RateCell(
+        None if prior is None else FoundRate(prior.value, prior.source),
+        {id: _rate_share(one, f"{where}.shares.{id}") for id, one in found.shares.items()},
+        frozenset(found.known),
+    )
 
 
 def _rate_share(document: object, where: str) -> RateShare:
-    fields = _parts(document, where, ("rate", "auto_remove", "state"))
-    return RateShare(
-        _rate(fields["rate"], f"{where}.rate"),
-        _truth(fields["auto_remove"], f"{where}.auto_remove"),
-        _named(ShareState, fields["state"], f"{where}.state"),
-    )
+    found = _checked(_RateShare, document, where)
+    return RateShare(found.rate, found.auto_remove, found.state)
 
 
 def _list_cell(document: object, where: str) -> ListCell:
-    fields = _parts(document, where, ("prior", "pending", "shares"))
+    found = _checked(_List, document, where)
     prior = None
-    if fields["prior"] != NOT_READ:
-        found = _parts(fields["prior"], f"{where}.prior", ("value", "source"))
-        prior = _replicas(found["value"], f"{where}.prior.value")
-        if found["source"] != (SET_ON_TOPIC if prior else NOT_SET):
-            raise _error(f"{where}.prior.source", f"is {found['source']!r}, unlike its value")
-    pending = _pairs(fields["pending"], f"{where}.pending")
-    return ListCell(prior, _shares(fields["shares"], f"{where}.shares", _list_share), pending)
-
-
-def _list_share(document: object, where: str) -> ListShare:
-    fields = _parts(document, where, ("pairs", "going", "auto_remove", "state"))
-    state = _named(ShareState, fields["state"], f"{where}.state")
-    if state is ShareState.ENDING:
-        raise _error(f"{where}.state", "is 'ending', which a list's share never is")
-    return ListShare(
-        _pairs(fields["pairs"], f"{where}.pairs"),
-        _pairs(fields["going"], f"{where}.going"),
-        _truth(fields["auto_remove"], f"{where}.auto_remove"),
-        state,
+    if isinstance(found.prior, _FoundList):
+        prior = _replicas(found.prior.value, f"{where}.prior.value")
+        if found.prior.source != (SET_ON_TOPIC if prior else NOT_SET):
+            raise _error(f"{where}.prior.source", f"is {found.prior.source!r}, unlike its value")
+    return ListCell(
+        prior,
+        {id: _list_share(one, f"{where}.shares.{id}") for id, one in found.shares.items()},
+        _pairs(found.pending, f"{where}.pending"),
     )
 
 
-def _shares(
-    document: object, where: str, decode: Callable[[object, str], _Value]
-) -> dict[str, _Value]:
-    shares = _object(document, where)
-    return {o: decode(share, f"{where}.{o}") for o, share in shares.items()}
+def _list_share(document: object, where: str) -> ListShare:
+    found = _checked(_ListShare, document, where)
+    if found.state is ShareState.ENDING:
+        raise _error(f"{where}.state", "is 'ending', which a list's share never is")
+    pairs, going = _pairs(found.pairs, f"{where}.pairs"), _pairs(found.going, f"{where}.going")
+    return ListShare(pairs, going, found.auto_remove, found.state)
 
 
-# Fields
-
-
-def _fields(document: object, key: str, names: tuple[str, ...]) -> dict[str, Any]:
-    """A whole document's fields; its format is judged before anything else."""
-    found = _object(document, key)
-    version = found.get("format")
-    if type(version) is int and version > FORMAT:
-        raise _error(f"{key}: format", f"is {version}; this kshunt knows {FORMAT}")
-    fields = _parts(found, key, names)
-    if type(version) is not int or version != FORMAT:
-        raise _error(f"{key}: format", f"is {version!r}, which never was one")
-    return fields
-
-
-def _parts(document: object, where: str, names: tuple[str, ...]) -> dict[str, Any]:
-    found = _object(document, where)
-    for name in names:
-        if name not in found:
-            raise _error(f"{where}.{name}", "is missing")
-    for name in found:
-        if name not in names:
-            raise _error(f"{where}.{name}", "is unknown")
-    return found
-
-
-def _object(document: object, where: str) -> dict[str, Any]:
-    if not isinstance(document, dict) or not all(isinstance(name, str) for name in document):
-        raise _error(where, "is no JSON object")
-    return document
-
-
-def _whole(value: object, where: str) -> int:
-    if type(value) is not int or not 0 <= value <= RATE_MAX:
-        raise _error(where, f"is {value!r}, and not a whole number from 0 to 2^63-1")
-    return value
-
-
-def _rate(value: object, where: str) -> int | None:
-    return None if value is None else _whole(value, where)
-
-
-def _truth(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise _error(where, f"is {value!r}, and neither true nor false")
-    return value
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise _error(where, f"is {value!r}, and not a text")
-    return value
-
-
-_Word = TypeVar("_Word", RateKey, ListKey, Source, ShareState)
-
-
-def _named(kind: type[_Word], value: Any, where: str) -> _Word:
+def _checked(kind: type[_Value], document: object, where: str) -> _Value:
     try:
-        return kind(value)
-    except ValueError:
-        raise _error(where, f"has {value!r}, which is unknown") from None
+        return from_document(kind, document)
+    except UnreadableValue as error:
+        raise _error(where, f"cannot be understood: {error}") from None
 
 
-def _replicas(value: object, where: str) -> ReplicaSet:
+def _replicas(value: str, where: str) -> ReplicaSet:
     try:
-        return ReplicaSet.parse(_string(value, where))
+        return ReplicaSet.parse(value)
     except BadInput as error:
         raise _error(where, f"is unusable: {error.message}") from None
 
 
-def _pairs(value: object, where: str) -> Pairs:
+def _pairs(value: str, where: str) -> Pairs:
     found = _replicas(value, where)
     if found.everything:
         raise _error(where, "is '*'; a share names its replicas")

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta, Struct
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.throttles.configs import (
@@ -17,6 +19,7 @@ from kshunt.backend.domain.throttles.configs import (
     brokers_of,
     throttled_replicas_of,
 )
+from kshunt.backend.domain.untrusted.json_codec import TIME_MS_MAX, Id, Whole, to_document
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.moves.pause_throttles import PauseRecord
 from kshunt.backend.operations.moves.schedule import Caps, Order, Queue
@@ -24,22 +27,11 @@ from kshunt.backend.operations.ownership.ownership import Shares
 
 Document = Mapping[str, Any]
 
-_FIELDS: Final = frozenset(
-    {
-        "moves", "log_dirs", "throttle", "log_dirs_throttle", "auto_remove", "factor_may_change",
-        "timeout_s", "order", "caps", "pause", "failed", "adopted",
-    }
-)  # fmt: skip
 _STATES: Final = ("started", "unanswered", "cancelled", "refused")
 MALFORMED: Final = (
     *(TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RecursionError),
 )
 """What reading a body can end with that nobody of ours wrote."""
-ID_MAX: Final = 2**31 - 1
-"""Of brokers and partitions, as Kafka has them."""
-NUMBER_MAX: Final = 2**63 - 1
-TIME_MS_MAX: Final = 253_402_300_799_999
-"""The last moment of the year 9999."""
 
 
 class UnreadableWork(KshuntError):
@@ -120,13 +112,13 @@ class ReassignmentWork:
         )
 
     def answered(
-        self, taken: Collection[TopicPartition], not_taken: Iterable[TopicPartition]
+        self, accepted: Collection[TopicPartition], not_accepted: Iterable[TopicPartition]
     ) -> ReassignmentWork:
-        """The cluster took the first, and refused the others."""
-        refused = frozenset(not_taken)
+        """The cluster accepted the first, and refused the others."""
+        refused = frozenset(not_accepted)
         return replace(
             self,
-            unanswered=self.unanswered - frozenset(taken) - refused,
+            unanswered=self.unanswered - frozenset(accepted) - refused,
             refused=self.refused | refused,
         )
 
@@ -171,7 +163,7 @@ def still_needed(work: ReassignmentWork, held: Shares) -> Shares:
     left = [move for partition, move in work.moves.items() if partition not in work.cancelled]
     brokers, numbers = set(brokers_of(left)), {move.partition for move in left}
     lists = {
-        (topic, key): frozenset(pair for pair in pairs if (topic, pair[0]) in numbers)
+        (topic, key): frozenset(pair for pair in pairs if TopicPartition(topic, pair[0]) in numbers)
         for (topic, key), pairs in held.lists.items()
     }
     return Shares(
@@ -183,122 +175,106 @@ def still_needed(work: ReassignmentWork, held: Shares) -> Shares:
 # --- in the journal
 
 
+class MoveRow(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """One partition, where it was and shall be, and every word that is true of it."""
+
+    topic: str
+    partition: Id
+    current: tuple[Id, ...]
+    target: tuple[Id, ...]
+    words: list[Literal["started", "unanswered", "cancelled", "refused"]]
+
+
+class WorkRecord(Struct, forbid_unknown_fields=True, frozen=True):
+    """A `ReassignmentWork` as an entry of the journal has it."""
+
+    moves: list[MoveRow]
+    log_dirs: list[tuple[str, Id, Id, str]]
+    throttle: Whole | None
+    log_dirs_throttle: Whole | None
+    auto_remove: bool
+    factor_may_change: bool
+    timeout_s: Annotated[float, Meta(ge=0, le=TIME_MS_MAX)]
+    order: Order
+    caps: tuple[Whole, Whole] | None
+    pause: PauseRow | None
+    failed: str
+    adopted: bool
+
+    def work(self) -> ReassignmentWork:
+        """What was recorded.
+
+        Raises:
+            BadInput: a list of throttled replicas, or a cap, is not valid.
+        """
+        moves: dict[TopicPartition, Move] = {}
+        members: dict[str, set[TopicPartition]] = {word: set() for word in _STATES}
+        for row in self.moves:
+            partition = TopicPartition(row.topic, row.partition)
+            moves[partition] = Move(partition, row.current, row.target)
+            for word in row.words:
+                members[word].add(partition)
+        return ReassignmentWork(
+            moves=moves,
+            log_dirs={(TopicPartition(t, p), broker): path for t, p, broker, path in self.log_dirs},
+            throttle_bytes_per_s=self.throttle,
+            log_dirs_throttle_bytes_per_s=self.log_dirs_throttle,
+            auto_remove=self.auto_remove,
+            factor_may_change=self.factor_may_change,
+            timeout_s=self.timeout_s,
+            order=self.order,
+            caps=None if self.caps is None else Caps(*self.caps),
+            pause=None if self.pause is None else self.pause.record(),
+            failed=self.failed,
+            adopted=self.adopted,
+            **{word: frozenset(members[word]) for word in _STATES},
+        )
+
+
+class PauseRow(Struct, forbid_unknown_fields=True, frozen=True):
+    """A `PauseRecord` as an entry of the journal has it."""
+
+    rates: list[tuple[Id, Whole | None]]
+    added: dict[str, str]
+
+    @classmethod
+    def of(cls, pause: PauseRecord) -> PauseRow:
+        """What a pause changed."""
+        added = {topic: str(pairs) for topic, pairs in sorted(pause.added.items())}
+        return cls(sorted(pause.rates.items()), added)
+
+    def record(self) -> PauseRecord:
+        """The opposite of `of`."""
+        added = {topic: ReplicaSet.parse(text) for topic, text in self.added.items()}
+        return PauseRecord(dict(self.rates), added)
+
+
 def document(work: ReassignmentWork) -> Document:
     """For an entry of the journal."""
-    return {
-        "moves": [
-            [*partition, list(move.current), list(move.target), _state_of(partition, work)]
-            for partition, move in work.moves.items()
-        ],
-        "log_dirs": [
-            [*partition, broker, path] for (partition, broker), path in work.log_dirs.items()
-        ],
-        "throttle": work.throttle_bytes_per_s,
-        "log_dirs_throttle": work.log_dirs_throttle_bytes_per_s,
-        "auto_remove": work.auto_remove,
-        "factor_may_change": work.factor_may_change,
-        "timeout_s": work.timeout_s,
-        "order": work.order.value,
-        "caps": None if work.caps is None else [work.caps.per_broker, work.caps.in_cluster],
-        "pause": None if work.pause is None else _pause_document(work.pause),
-        "failed": work.failed,
-        "adopted": work.adopted,
-    }
+    log_dirs = [(p.topic, p.partition, broker, dir) for (p, broker), dir in work.log_dirs.items()]
+    written = WorkRecord(
+        moves=[],
+        log_dirs=log_dirs,
+        throttle=work.throttle_bytes_per_s,
+        log_dirs_throttle=work.log_dirs_throttle_bytes_per_s,
+        auto_remove=work.auto_remove,
+        factor_may_change=work.factor_may_change,
+        timeout_s=work.timeout_s,
+        order=work.order,
+        caps=None if work.caps is None else (work.caps.per_broker, work.caps.in_cluster),
+        pause=None if work.pause is None else PauseRow.of(work.pause),
+        failed=work.failed,
+        adopted=work.adopted,
+    )
+    # One call for all rows would hold up every other thread until it returns.
+    rows = [
+        [*partition, move.current, move.target, _state_of(partition, work)]
+        for partition, move in work.moves.items()
+    ]
+    return {**to_document(written), "moves": rows}
 
 
 def _state_of(partition: TopicPartition, work: ReassignmentWork) -> list[str]:
     """Every word that is true of a partition; several can be."""
     sets = (work.started, work.unanswered, work.cancelled, work.refused)
     return [word for word, members in zip(_STATES, sets, strict=True) if partition in members]
-
-
-def _pause_document(pause: PauseRecord) -> Document:
-    return {
-        "rates": [[broker, rate] for broker, rate in sorted(pause.rates.items())],
-        "added": {topic: str(pairs) for topic, pairs in sorted(pause.added.items())},
-    }
-
-
-def read_work(written: Document) -> ReassignmentWork:
-    """The opposite of `document`.
-
-    Raises:
-        UnreadableWork: it is not what `document` writes; it must not be acted upon.
-    """
-    if not isinstance(written, Mapping) or set(written) != _FIELDS:
-        raise UnreadableWork("The operation's work has other fields than it must.")
-    try:
-        return _read(written)
-    except MALFORMED as error:
-        raise UnreadableWork(f"The operation's work cannot be understood: {error}.") from None
-
-
-def _read(written: Document) -> ReassignmentWork:
-    moves: dict[TopicPartition, Move] = {}
-    members: dict[str, set[TopicPartition]] = {word: set() for word in _STATES}
-    for topic, number, current, target, words in written["moves"]:
-        partition = TopicPartition(_typed(topic, str), whole(number, ID_MAX))
-        moves[partition] = Move(partition, _brokers(current), _brokers(target))
-        for word in words:
-            members[word].add(partition)
-    caps, pause = written["caps"], written["pause"]
-    return ReassignmentWork(
-        moves=moves,
-        log_dirs=dict(_log_dir(*entry) for entry in written["log_dirs"]),
-        throttle_bytes_per_s=_optional(written["throttle"]),
-        log_dirs_throttle_bytes_per_s=_optional(written["log_dirs_throttle"]),
-        auto_remove=_typed(written["auto_remove"], bool),
-        factor_may_change=_typed(written["factor_may_change"], bool),
-        timeout_s=_seconds(written["timeout_s"]),
-        order=Order(written["order"]),
-        caps=None if caps is None else Caps(*map(whole, caps)),
-        pause=None if pause is None else _read_pause(pause),
-        failed=_typed(written["failed"], str),
-        adopted=_typed(written["adopted"], bool),
-        **{word: frozenset(members[word]) for word in _STATES},
-    )
-
-
-def _log_dir(
-    topic: Any, number: Any, broker: Any, path: Any
-) -> tuple[tuple[TopicPartition, int], str]:
-    partition = TopicPartition(_typed(topic, str), whole(number, ID_MAX))
-    return (partition, whole(broker, ID_MAX)), _typed(path, str)
-
-
-def _read_pause(written: Document) -> PauseRecord:
-    return PauseRecord(
-        {whole(broker, ID_MAX): _optional(rate) for broker, rate in written["rates"]},
-        {topic: ReplicaSet.parse(_typed(text, str)) for topic, text in written["added"].items()},
-    )
-
-
-def _brokers(value: Any) -> tuple[int, ...]:
-    return tuple(whole(broker, ID_MAX) for broker in value)
-
-
-def _optional(value: Any) -> int | None:
-    return None if value is None else whole(value)
-
-
-def _seconds(value: Any) -> float:
-    if type(value) not in (int, float) or not 0 <= value <= TIME_MS_MAX:
-        raise TypeError(f"{value!r} is no time in seconds")
-    return float(value)
-
-
-def whole(value: Any, most: int = NUMBER_MAX) -> int:
-    """A number from 0 to a greatest one.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if type(value) is not int or not 0 <= value <= most:
-        raise TypeError(f"{value!r} is no whole number from 0 to {most}")
-    return value
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
-    return value

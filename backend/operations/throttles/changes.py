@@ -40,6 +40,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
     brokers_of,
 )
+from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.registry import Registry
@@ -51,7 +52,6 @@ from kshunt.backend.operations.ownership.cells import (
     Pairs,
     RateCell,
     RateKey,
-    ShareState,
 )
 from kshunt.backend.operations.ownership.drift import ListDrift, accept, drift
 from kshunt.backend.operations.ownership.ownership import (
@@ -126,7 +126,7 @@ class ThrottleChanges:
                 OperationKind.THROTTLED_RATES,
                 f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
                 requester=requester,
-                details={str(broker): rate_words(rate) for broker, rate in rates.items()},
+                requested={str(broker): rate_words(rate) for broker, rate in rates.items()},
             )
             written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
             outcomes = {**written, **refused}
@@ -303,7 +303,7 @@ class ThrottleChanges:
                 OperationKind.THROTTLED_REPLICAS,
                 f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
                 requester=requester,
-                details={
+                requested={
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
                 },
             )

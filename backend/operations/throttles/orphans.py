@@ -18,14 +18,14 @@ Algorithm
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet
-from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey, ShareState
+from kshunt.backend.domain.throttles.owners import OrphanOrigin, ShareState
+from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
@@ -35,17 +35,6 @@ from kshunt.backend.operations.ownership.ownership import (
 )
 
 
-class Origin(enum.StrEnum):
-    """Where an orphan is likely to be from."""
-
-    LEFT_BY_US = "left by an operation of ours that was told to leave it"
-    ENDED_MOVE = "left by a move that has ended, as Kafka's own tool does until --verify"
-    CANCELLED_MOVE = "left by a move that was cancelled"
-    UNLISTED_RATE = "a rate on a broker that no list names: it has no effect"
-    NO_SUCH_PARTITION = "names a partition that does not exist"
-    UNKNOWN = "unknown; perhaps an operator's own"
-
-
 @dataclass(frozen=True, slots=True)
 class OrphanRate:
     """A broker's own rate that nothing justifies."""
@@ -53,7 +42,7 @@ class OrphanRate:
     broker: int
     key: RateKey
     rate_bytes_per_s: int
-    origin: Origin
+    origin: OrphanOrigin
     operations: tuple[str, ...] = ()
     """Our operations that left it, if any."""
 
@@ -65,7 +54,7 @@ class OrphanReplicas:
     topic: str
     key: ListKey
     replicas: ReplicaSet
-    origin: Origin
+    origin: OrphanOrigin
     operations: tuple[str, ...] = ()
     """Our operations that left them, if any."""
 
@@ -125,7 +114,7 @@ def _orphan_replicas(situation: OrphanFacts) -> Iterator[OrphanReplicas]:
             if listed.everything:
                 held = any(_held(situation.ownership, (topic, side)) for side in ListKey)
                 if not moving and not held:
-                    yield OrphanReplicas(topic, key, listed, Origin.UNKNOWN)
+                    yield OrphanReplicas(topic, key, listed, OrphanOrigin.UNKNOWN)
                 continue
             held_here = _held(situation.ownership, (topic, key))
             loose = {pair for pair in listed.pairs - held_here if pair[0] not in moving}
@@ -140,10 +129,10 @@ def _held(ownership: Ownership, cell: ListCellId) -> Pairs:
 def _grouped(
     cell: ListCellId, pairs: Iterable[tuple[int, int]], origins: _Origins, ownership: Ownership
 ) -> Iterator[OrphanReplicas]:
-    groups: dict[tuple[Origin, tuple[str, ...]], set[tuple[int, int]]] = {}
+    groups: dict[tuple[OrphanOrigin, tuple[str, ...]], set[tuple[int, int]]] = {}
     for pair in sorted(pairs):
         left_by = _left_pair(ownership, cell, pair)
-        origin = Origin.LEFT_BY_US if left_by else origins.of_partition(pair[0])
+        origin = OrphanOrigin.LEFT_BY_US if left_by else origins.of_partition(pair[0])
         groups.setdefault((origin, left_by), set()).add(pair)
     for (origin, left_by), group in groups.items():
         yield OrphanReplicas(*cell, ReplicaSet(frozenset(group)), origin, left_by)
@@ -174,35 +163,37 @@ class _Origins:
 
         return cls(topic, listed(ListKey.LEADERS), listed(ListKey.FOLLOWERS), situation.replicas)
 
-    def of_partition(self, number: int) -> Origin:
+    def of_partition(self, number: int) -> OrphanOrigin:
         where = self.replicas.get(TopicPartition(self.topic, number))
         if where is None:
-            return Origin.NO_SUCH_PARTITION
+            return OrphanOrigin.NO_SUCH_PARTITION
         sources = {broker for partition, broker in self.leaders.pairs if partition == number}
         targets = {broker for partition, broker in self.followers.pairs if partition == number}
         if not sources or not targets or sources & targets:
-            return Origin.UNKNOWN
+            return OrphanOrigin.UNKNOWN
         if targets <= set(where):
-            return Origin.ENDED_MOVE
+            return OrphanOrigin.ENDED_MOVE
         if sources <= set(where) and not targets & set(where):
-            return Origin.CANCELLED_MOVE
-        return Origin.UNKNOWN
+            return OrphanOrigin.CANCELLED_MOVE
+        return OrphanOrigin.UNKNOWN
 
 
 def _orphan_rates(
     situation: OrphanFacts, replicas: Iterable[OrphanReplicas]
 ) -> Iterator[OrphanRate]:
     needed = situation.needed_brokers()
-    origins: dict[int, Origin] = {}
+    origins: dict[int, OrphanOrigin] = {}
     for orphan in replicas:
-        if orphan.origin in (Origin.ENDED_MOVE, Origin.CANCELLED_MOVE):
+        if orphan.origin in (OrphanOrigin.ENDED_MOVE, OrphanOrigin.CANCELLED_MOVE):
             origins.update((broker, orphan.origin) for _, broker in orphan.replicas.pairs)
     for cell, found in sorted(situation.present.rates.items()):
         own = found.own_bytes_per_s
         if own is None or _rate_needed(cell, needed, situation):
             continue
         left_by = _left_rate(situation.ownership, cell, own)
-        origin = Origin.LEFT_BY_US if left_by else _rate_origin(cell, origins, situation.present)
+        origin = (
+            OrphanOrigin.LEFT_BY_US if left_by else _rate_origin(cell, origins, situation.present)
+        )
         yield OrphanRate(*cell, own, origin, left_by)
 
 
@@ -220,20 +211,22 @@ def _left_rate(ownership: Ownership, cell: RateCellId, own: int) -> tuple[str, .
     return tuple(sorted(o for o, share in shares.items() if share.rate_bytes_per_s == own))
 
 
-def _rate_origin(cell: RateCellId, origins: Mapping[int, Origin], present: FoundSettings) -> Origin:
+def _rate_origin(
+    cell: RateCellId, origins: Mapping[int, OrphanOrigin], present: FoundSettings
+) -> OrphanOrigin:
     broker, key = cell
     if key is RateKey.LOG_DIRS:
-        return Origin.UNKNOWN
+        return OrphanOrigin.UNKNOWN
     lists = present.lists.values()
     if not any(one.everything or any(b == broker for _, b in one.pairs) for one in lists):
-        return Origin.UNLISTED_RATE
+        return OrphanOrigin.UNLISTED_RATE
     both = {
         present.rates[broker, side].own_bytes_per_s
         for side in (RateKey.LEADER, RateKey.FOLLOWER)
         if (broker, side) in present.rates
     }
     # Kafka's tool sets one rate on both sides.
-    return origins.get(broker, Origin.UNKNOWN) if len(both) == 1 else Origin.UNKNOWN
+    return origins.get(broker, OrphanOrigin.UNKNOWN) if len(both) == 1 else OrphanOrigin.UNKNOWN
 
 
 def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> Removal:

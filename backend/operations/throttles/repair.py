@@ -14,12 +14,24 @@ from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.throttles.owners import OwnedThrottle
+from kshunt.backend.domain.throttles.owners import (
+    OwnedThrottle,
+    SettingValue,
+    ShownDrift,
+    ShownOrphan,
+)
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.journal.entries import Body
 from kshunt.backend.operations.ownership.cells import RateKey
-from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
+from kshunt.backend.operations.ownership.drift import (
+    ListDrift,
+    RateDrift,
+    accept,
+    drift,
+    rate_words,
+    reapply,
+)
 from kshunt.backend.operations.ownership.listing import owned_throttles
 from kshunt.backend.operations.ownership.ownership import Ownership, found_settings, planned
 from kshunt.backend.operations.state.ownership_documents import readable
@@ -52,6 +64,30 @@ def _facts(shown: object) -> object:
     return shown
 
 
+def shown_drift(one: Drift) -> ShownDrift:
+    """A drift with both values, as an operator is asked about it."""
+    about = change_id(one), one.key.value
+    if isinstance(one, RateDrift):
+        wanted = SettingValue(one.wanted_bytes_per_s)
+        found = SettingValue(one.found.value_bytes_per_s)
+        return ShownDrift(
+            *about, one.broker, None, one.kind, wanted, found, operations=one.operations
+        )
+    wanted, found = (SettingValue(replicas=str(each)) for each in (one.wanted, one.found))
+    changed = str(one.replicas)
+    return ShownDrift(*about, None, one.topic, one.kind, wanted, found, changed, one.operations)
+
+
+def shown_orphan(one: Orphan) -> ShownOrphan:
+    """An orphan with its value and likely origin, likewise."""
+    about = change_id(one), one.key.value
+    if isinstance(one, OrphanRate):
+        value = SettingValue(one.rate_bytes_per_s)
+        return ShownOrphan(*about, one.broker, None, one.origin, value, one.operations)
+    value = SettingValue(replicas=str(one.replicas))
+    return ShownOrphan(*about, None, one.topic, one.origin, value, one.operations)
+
+
 def still_there(shown: Iterable[_Shown], ids: Collection[str]) -> dict[str, _Shown]:
     """Those of the ids that are still so, by id."""
     found = {change_id(one): one for one in shown}
@@ -80,7 +116,7 @@ class ThrottleRepair:
         operation = self._registry.get(operation_id)
         return "" if operation is None else operation.who
 
-    async def settle_drift(
+    async def reapply_or_accept(
         self,
         ids: Collection[str],
         *,
@@ -110,7 +146,7 @@ class ThrottleRepair:
                 OperationKind.DRIFT,
                 f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
                 requester=requester,
-                details={one: str(found) for one, found in chosen.items()},
+                requested={one: str(found) for one, found in chosen.items()},
                 ownership=step.after,
             )
             written = await self._context.throttling.carry_out(step.writes, present)
@@ -141,19 +177,21 @@ class ThrottleRepair:
             chosen = still_there(orphans(situation), ids)
             answers = _answers(chosen, ids, "removed")
             plan = removal(chosen.values(), situation)
-            kept = tuple(f"{orphan_words(one)}: {why}" for one, why in plan.left_alone.items())
+            left_alone = tuple(
+                f"{orphan_words(one)}: {why}" for one, why in plan.left_alone.items()
+            )
             if validate_only:
-                return ChangeAnswer(True, None, answers, kept)
+                return ChangeAnswer(True, None, answers, left_alone)
             self._registry.require()
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
                 f"remove {many(len(chosen), 'orphan throttle')}",
                 requester=requester,
-                details={one: orphan_words(orphan) for one, orphan in chosen.items()},
+                requested={one: orphan_words(orphan) for one, orphan in chosen.items()},
             )
             written = await self._context.throttling.write(plan.writes, situation.present)
             await self._context.throttling.confirm()
-            answer = ChangeAnswer(False, operation.id, answers, (*kept, *written.problems))
+            answer = ChangeAnswer(False, operation.id, answers, (*left_alone, *written.problems))
             told = await self._context.throttling.told(plan.writes.rates, plan.writes.lists)
             return await recorded(self._registry, operation, answer, told)
 
@@ -197,7 +235,8 @@ class ThrottleRepair:
                 after = after.lift(operation_id, present, undo=True).after
             step = planned(after, present, remembered.rates, remembered.lists)
             results = tuple(
-                Result(_setting(one), 0, "NONE", f"{one.prior or 'unset'} again") for one in answers
+                Result(_setting(one), 0, "NONE", f"{_value_words(one.prior_value)} again")
+                for one in answers
             )
             if validate_only:
                 return ChangeAnswer(True, None, results)
@@ -263,6 +302,12 @@ def _holders(ownership: Ownership) -> set[str]:
 def _setting(one: OwnedThrottle) -> str:
     where = f"topic {one.topic}" if one.broker is None else f"broker {one.broker}"
     return f"{where} {one.setting}"
+
+
+def _value_words(value: SettingValue | None) -> str:
+    if value is None or value.replicas == "":
+        return "unset"
+    return rate_words(value.rate_bytes_per_s) if value.replicas is None else value.replicas
 
 
 def _words(one: Drift | Orphan) -> str:

@@ -53,7 +53,7 @@ class Alterations:
                 OperationKind.ALTER_TOPICS,
                 f"alter {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
                 requester=requester,
-                details={name: _words(topic) for name, topic in topics.items()},
+                requested={name: _words(topic) for name, topic in topics.items()},
             )
             registry.require()
             outcomes = await admin.alter_topics(topics, validate_only=False, timeout_s=timeout_s)

@@ -17,6 +17,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     DeletePartitions,
     ShrinkAnswer,
     ShrinkSupport,
+    deletions_of,
     shrink_warnings,
 )
 from kshunt.backend.domain.text.formatting import listed, many
@@ -55,14 +56,14 @@ class PartitionDeletions:
             foreseen = await self._foreseen(topics, timeout_s)
             notes = await self._warnings(topics, foreseen, timeout_s)
             if validate_only:
-                return ShrinkAnswer(True, None, tuple(foreseen.items()), notes)
+                return ShrinkAnswer(True, None, deletions_of(foreseen), notes)
             registry.require()
             operation = registry.draft(
                 OperationKind.DELETE_PARTITIONS,
                 _summary(topics),
                 requester=requester,
                 partitions=tuple(p for p, one in foreseen.items() if one.ok),
-                details={name: shrink_words(wanted) for name, wanted in topics.items()},
+                requested={name: shrink_words(wanted) for name, wanted in topics.items()},
             )
             await registry.put(operation)
             registry.require()
@@ -75,7 +76,7 @@ class PartitionDeletions:
                 for p, one in found.items()
             )
             await recorded(registry, operation, ChangeAnswer(False, operation.id, results))
-            return ShrinkAnswer(False, operation.id, tuple(found.items()), notes)
+            return ShrinkAnswer(False, operation.id, deletions_of(found), notes)
 
     async def _foreseen(
         self, topics: Mapping[str, DeletePartitions], timeout_s: float

@@ -90,7 +90,7 @@ class Tested:
     """That was made, if one was asked for."""
 
 
-def add_backtest(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.description, parser.epilog = _ABOUT, _EPILOG
     parser.add_argument(
@@ -108,7 +108,7 @@ def add_backtest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
 
 
-def run_backtest(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run it as the command line says.
 
     Raises:

@@ -52,7 +52,7 @@ exit codes:
 """
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.description, parser.epilog = _RUN, _EPILOG
     parser.add_argument("--samples", metavar="DIR", type=absolute, help="a cluster's recording")
@@ -80,7 +80,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
 
 
-def run_run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run until told to end.
 
     Raises:

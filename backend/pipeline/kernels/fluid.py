@@ -65,7 +65,7 @@ def fluid_run(copies: Copies, capacity: Floats) -> FluidRun:
     active = np.arange(len(remaining))
     now_s, first = 0.0, None
     while len(active):
-        batch = max(1, len(active) // PART)
+        end_at_once = max(1, len(active) // PART)
         counts = np.bincount(group[active], minlength=len(groups))
         rates, tight = shares(groups, counts, left)
         if first is None:
@@ -75,7 +75,7 @@ def fluid_run(copies: Copies, capacity: Floats) -> FluidRun:
         need = np.full(len(active), np.inf)
         np.divide(remaining[active], net, out=need, where=closing & np.isfinite(net))
         need[np.isinf(net)] = 0.0
-        step_s = float(np.partition(need, batch - 1)[batch - 1])
+        step_s = float(np.partition(need, end_at_once - 1)[end_at_once - 1])
         if np.isinf(step_s):
             step_s = float(need.min())
         if np.isinf(step_s):

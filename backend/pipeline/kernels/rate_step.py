@@ -158,10 +158,10 @@ def packed(state: State) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(state.rid), buffers)
 
 
-def unpacked(rid: Ints, at: Ints, kept: Any, windows: int) -> State:
+def unpacked(rid: Ints, at: Ints, carried: Any, windows: int) -> State:
     """What `packed` made."""
-    _, offsets, data = kept.buffers()
-    in_bytes = np.frombuffer(offsets, np.int32)[kept.offset : kept.offset + len(kept) + 1]
+    _, offsets, data = carried.buffers()
+    in_bytes = np.frombuffer(offsets, np.int32)[carried.offset : carried.offset + len(carried) + 1]
     ends = in_bytes.astype(np.int64) // 8
     numbers = np.frombuffer(data, np.int64, count=int(ends[-1]))
     head = numbers[ends[:-1, None] + np.arange(FIXED + windows)].T

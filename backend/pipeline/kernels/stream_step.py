@@ -69,7 +69,7 @@ class WorkerBatch:
     """A power of two."""
     former: str
     """Folder of what was remembered: `STATE` and `PENDING` below it."""
-    kept: str
+    remembered: str
     """Folder of what is to be remembered."""
     into: str
     """Folder to write to: Tables by the hour, and in `PARTS` what is not closed of them."""
@@ -294,7 +294,7 @@ def _former(batch: WorkerBatch, what: str, buckets: Iterable[int], schema: Any) 
 
 def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
-    folder = Path(batch.kept, what)
+    folder = Path(batch.remembered, what)
     folder.mkdir(parents=True, exist_ok=True)
     of = bucket_of(ints(rows.column("rid")), batch.buckets)
     order = np.argsort(of.astype(np.uint16), kind="stable")

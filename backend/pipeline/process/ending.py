@@ -13,12 +13,12 @@ from typing import Final
 
 END_S: Final = 15.0
 """A batch that is under way has so long to end, once a job is to."""
-Told = Callable[[], None]
+StopCallback = Callable[[], None]
 """What is done about it. It may come more than once, and from another thread."""
 
 
 @contextmanager
-def ended_by_signals(on_stop: Told) -> Iterator[None]:
+def ended_by_signals(on_stop: StopCallback) -> Iterator[None]:
     """Meanwhile SIGTERM and SIGINT tell, and do not end the process themselves."""
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -33,7 +33,7 @@ def ended_by_signals(on_stop: Told) -> Iterator[None]:
 
 
 @contextmanager
-def ended_with_its_parent(wanted: bool, on_stop: Told) -> Iterator[None]:
+def ended_with_its_parent(wanted: bool, on_stop: StopCallback) -> Iterator[None]:
     """From here on, if it is wanted, the end of standard input tells: nobody holds it any more."""
 
     def look() -> None:

@@ -62,7 +62,7 @@ exit codes:
 """
 
 
-def add_repartition(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.description, parser.epilog = _ABOUT, _EPILOG
     add = parser.add_argument
@@ -111,7 +111,7 @@ def add_repartition(parser: argparse.ArgumentParser) -> None:
     add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
 
 
-def run_repartition(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Copy, or verify.
 
     Raises:

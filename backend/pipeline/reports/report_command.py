@@ -36,10 +36,9 @@ exit codes:
 SUFFIXES: Final = (".md", ".html")
 
 
-def add_report(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.description, parser.epilog = DESCRIPTION, EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--operation", metavar="ID", required=True, help="the operation's id")
     parser.add_argument(
         "--samples", metavar="DIR", type=absolute, required=True, help="a cluster's recording"
@@ -55,7 +54,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_report(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Write the report; 0.
 
     Raises:

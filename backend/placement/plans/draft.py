@@ -140,9 +140,11 @@ class PlanDraft:
             mask &= self.new_rack(stay)
         return mask
 
-    def new_rack(self, taken: set[int]) -> NDArray[np.bool_]:
-        """Brokers in a rack that is known and not among the taken. Shape (brokers,)."""
-        return np.array([rack not in taken and rack != NO_RACK for rack in self.racks], np.bool_)
+    def new_rack(self, used_racks: set[int]) -> NDArray[np.bool_]:
+        """Brokers in a rack that is known and not among these. Shape (brokers,)."""
+        return np.array(
+            [rack not in used_racks and rack != NO_RACK for rack in self.racks], np.bool_
+        )
 
     def choose(self, row: int, leaving: int | None = None) -> int | None:
         """The broker that holds the fewest bytes of those that may take a replica, or None."""

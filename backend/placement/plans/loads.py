@@ -155,12 +155,12 @@ def solve_exactly(loads: Loads, band: Band, limits: Limits) -> bool:
         within = ((states >= least) & (states <= most)).all(axis=1)
         return np.where(within, far, np.inf)
 
-    taken = best_of_all(choices, rest, draft.room, outside, limits.budget_bytes)
-    for row, lists, place in zip(rows, options, taken, strict=True):
+    best = best_of_all(choices, rest, draft.room, outside, limits.budget_bytes)
+    for row, lists, place in zip(rows, options, best, strict=True):
         if place:
             draft.set_list(row, lists[place])
     loads.by_broker[:] = rest + sum(
-        (each.loads[place] for each, place in zip(choices, taken, strict=True)),
+        (each.loads[place] for each, place in zip(choices, best, strict=True)),
         np.zeros(len(draft.ids)),
     )
     return True

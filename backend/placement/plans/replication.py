@@ -120,18 +120,20 @@ def _hindrance(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
 
 
 def _shrink(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
-    kept = list(draft.replicas[row])
-    lagging = {broker for broker in kept if not _in_sync(draft, row, broker)}
+    staying = list(draft.replicas[row])
+    lagging = {broker for broker in staying if not _in_sync(draft, row, broker)}
     racks = min(draft.need(row), factor)
-    while len(kept) > factor:
-        others = [broker for broker in kept if broker != draft.leader[row]]
-        spare = [broker for broker in others if len(draft.racks_of(set(kept) - {broker})) >= racks]
-        behind = lagging & set(kept)
+    while len(staying) > factor:
+        others = [broker for broker in staying if broker != draft.leader[row]]
+        spare = [
+            broker for broker in others if len(draft.racks_of(set(staying) - {broker})) >= racks
+        ]
+        behind = lagging & set(staying)
         first = [broker for broker in spare if broker in behind or not behind]
         if not first:
             return _torn(draft, row, sorted(draft.ids[broker] for broker in behind))
-        kept.remove(max(first, key=lambda broker: (draft.used[broker], -broker)))
-    for broker in set(draft.replicas[row]) - set(kept):
+        staying.remove(max(first, key=lambda broker: (draft.used[broker], -broker)))
+    for broker in set(draft.replicas[row]) - set(staying):
         draft.drop(row, broker)
     return None
 

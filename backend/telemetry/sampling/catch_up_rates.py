@@ -90,12 +90,12 @@ class Rates:
         fresh &= (before != UNKNOWN) & (after != UNKNOWN)
         watched_s = np.where(matched, self._watched_s[rate][rows], 0.0)
         watched_s += np.where(fresh, elapsed_s, 0.0)
-        kept = np.where(matched, getattr(old, rate)[rows], np.nan)
+        old_rate = np.where(matched, getattr(old, rate)[rows], np.nan)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = np.maximum(elapsed_s / watched_s, 1.0 - np.exp(-elapsed_s / RATE_WINDOW_S))
             latest = sign * (after - before) / elapsed_s
-            blended = np.where(np.isnan(kept), latest, kept + share * (latest - kept))
-        getattr(current, rate)[:] = np.where(fresh, blended, kept)
+            blended = np.where(np.isnan(old_rate), latest, old_rate + share * (latest - old_rate))
+        getattr(current, rate)[:] = np.where(fresh, blended, old_rate)
         return watched_s
 
 

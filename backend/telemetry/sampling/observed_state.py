@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from kshunt.backend.errors import KshuntError
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.request_timeouts import Key
 from kshunt.backend.telemetry.stuck.diagnosis import dir_moves_of
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 SETTLE_S: Final = 5.0
 """So long a partition is watched after its move: a description that was under way when the move
@@ -188,9 +191,16 @@ class ObservedState:
 
     def _merge_throttles(self, answer: Answer) -> None:
         _, topics = answer.asked
-        fresh: Throttles = answer.answer
-        kept = {t: r for t, r in self.throttles.replicas.items() if t not in topics}
-        self.throttles = Throttles(fresh.rates, {**kept, **fresh.replicas}, fresh.unknown_brokers)
+        known, fresh = self.throttles, answer.answer
+        # A topic that was deleted is not asked for: what it listed has gone with it.
+        there = () if self.state is None else self.state.assignment.topics
+        unasked = frozenset(there) - frozenset(topics)
+        kept = {t: r for t, r in known.replicas.items() if t in unasked or t in fresh.replicas}
+        self.throttles = Throttles(
+            with_known(known.rates, fresh.rates),
+            with_known(known.replicas, {**kept, **fresh.replicas}),
+            fresh.unknown_brokers,
+        )
 
     def _merge_offsets(self, answer: Answer) -> None:
         broker, partitions = answer.asked
@@ -234,6 +244,19 @@ def with_last_room(dirs: tuple[LogDir, ...], before: tuple[LogDir, ...]) -> tupl
         else one
         for one in dirs
     )
+
+
+def with_known(known: Mapping[K, V], fresh: Mapping[K, V]) -> Mapping[K, V]:
+    """`fresh`, with the known object where an equal one was told again; `known` if all were.
+
+    What is the same object need not be compared again, for each frame that is sent.
+    """
+    found = {
+        key: was if (was := known.get(key)) is not None and was == value else value
+        for key, value in fresh.items()
+    }
+    same = len(found) == len(known) and all(known.get(key) is one for key, one in found.items())
+    return known if same else found
 
 
 def not_asked(moves: frozenset[Replica], asked: PartitionColumns) -> frozenset[Replica]:

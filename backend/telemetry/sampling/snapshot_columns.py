@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,13 @@ from kshunt.backend.domain.cluster.assignment import Assignment
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS
-from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus, pack_keys
+from kshunt.backend.domain.replicas.snapshot import (
+    PARTITION_MAX,
+    UNKNOWN,
+    Replicas,
+    ReplicaStatus,
+    pack_keys,
+)
 from kshunt.backend.domain.throttles.configs import ReplicaSet, Throttles
 
 
@@ -286,12 +293,16 @@ def _throttled(
 
 
 def _listed(index: RowIndex, lists: Mapping[str, ReplicaSet]) -> NDArray[np.bool_]:
-    pairs = [
-        (TopicPartition(topic, partition), broker)
-        for topic, listed in lists.items()
-        for partition, broker in listed.pairs
-    ]
-    mask = _mask(index, pairs)
+    mask = np.zeros(len(index.assignment), np.bool_)
+    sets = [listed.pairs for listed in lists.values()]
+    counts = [len(pairs) for pairs in sets]
+    ids = chain.from_iterable(chain.from_iterable(sets))
+    partition, broker = np.fromiter(ids, np.int64, 2 * sum(counts)).reshape(-1, 2).T
+    topic = np.repeat(index.topic_numbers(tuple(lists)), counts)
+    # A list may name what no cluster has; a key has no room for it.
+    fits = partition <= PARTITION_MAX
+    rows = index.rows(topic[fits], partition[fits], broker[fits])
+    mask[rows[rows >= 0]] = True
     whole = tuple(topic for topic, listed in lists.items() if listed.everything)
     if whole:
         mask |= np.isin(index.assignment.topic_index, index.topic_numbers(whole))

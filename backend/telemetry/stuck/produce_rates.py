@@ -85,11 +85,11 @@ class Produced:
         # The size was not read again with the offset: both count once it was.
         held = (added > 0) & (now.size_bytes == before.size_bytes) & (seconds < HOLD_S)
         held &= now.size_bytes != UNKNOWN
-        taken = fresh & ~restarts & ~held
-        _add(sums, taken, np.where(taken, seconds, 0.0), added, _grown(before, now))
+        counted = fresh & ~restarts & ~held
+        _add(sums, counted, np.where(counted, seconds, 0.0), added, _grown(before, now))
         for column in sums.values():
             column[restarts] = 0.0
-        self._last = _newest(before, now, taken | restarts | (readable & ~begun))
+        self._last = _newest(before, now, counted | restarts | (readable & ~begun))
         self._sums = sums
         return _rates(sums)
 
@@ -132,7 +132,7 @@ def _grown(before: Leaders, now: Leaders) -> Floats:
 
 def _add(
     sums: dict[str, Floats],
-    taken: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
     seconds: Floats,
     added: Ints,
     grown: Floats,
@@ -142,15 +142,15 @@ def _add(
     believed = sums["learnt_messages"] >= _LEARNT_SHARE * sums["messages"]
     least = np.where(believed & ~np.isnan(usual), _USUAL_SHARE * usual * added, 0.0)
     with np.errstate(invalid="ignore"):
-        honest = taken & (added > 0) & (grown > 0) & (grown >= least)
-    kept = np.exp(-seconds / WINDOW_S)
+        honest = counted & (added > 0) & (grown > 0) & (grown >= least)
+    decay = np.exp(-seconds / WINDOW_S)
     for name, more in (
         ("seconds", seconds),
-        ("messages", np.where(taken, added, 0)),
+        ("messages", np.where(counted, added, 0)),
         ("learnt_messages", np.where(honest, added, 0)),
         ("learnt_bytes", np.where(honest, grown, 0.0)),
     ):
-        sums[name] = sums[name] * kept + more
+        sums[name] = sums[name] * decay + more
     sums["watched_s"] = sums["watched_s"] + seconds
 
 

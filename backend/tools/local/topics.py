@@ -11,6 +11,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     DeletePartitions,
     ShrinkAnswer,
     ShrinkSupport,
+    deletions_of,
 )
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -98,4 +99,4 @@ class LocalTopics(LocalReader):
         found = self._runner.run(
             self._admin.delete_partitions(topics, validate_only=True, timeout_s=timeout_ms / 1000)
         )
-        return ShrinkAnswer(True, None, tuple(found.items()))
+        return ShrinkAnswer(True, None, deletions_of(found))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import WrongCluster
 from kshunt.backend.tools.plan.options import (
     PROG,
@@ -158,14 +159,14 @@ def _save_picture(options: PlanOptions, picture: Picture) -> Report:
 
 
 def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
-    from kshunt.backend.api.schema.plans import plan_answer_json
+    from kshunt.backend.api.schema.plans import PlanProposal
     from kshunt.backend.planning.propose import propose
     from kshunt.backend.tools.plan.reports import plan_lines
 
     assert options.request is not None
     answer = propose(picture, options.request)
     lines = list(plan_lines(answer))
-    document: dict[str, Any] = plan_answer_json(answer)
+    document = to_document(PlanProposal.of(answer))
     targets = answer.proposal.targets
     if targets and options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": targets}, clock, document)]
@@ -197,7 +198,6 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
 
 
 def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
-    from kshunt.backend.api.schema.plans import impact_json
     from kshunt.backend.placement.impact import impact
     from kshunt.backend.tools.plan.reports import impact_lines
 
@@ -205,7 +205,7 @@ def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
     plan = _loaded(name, picture)
     found = impact(picture.situation, plan.replicas)
     lines = [f"{name}: what it does to the cluster as it is.", "", *impact_lines(found)]
-    document: dict[str, Any] = {"plan": name, "impact": impact_json(found)}
+    document: dict[str, Any] = {"plan": name, "impact": to_document(found)}
     if options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": plan.replicas}, clock, document)]
     return Report("\n".join(lines), document)
@@ -243,7 +243,7 @@ def _rehearsed(
     document: dict[str, Any],
 ) -> Iterator[str]:
     """Rehearse plans by their names; the lines about them. `document` gets what they came to."""
-    from kshunt.backend.api.schema.plans import rehearsal_answer_json
+    from kshunt.backend.api.schema.plans import Rehearsals
     from kshunt.backend.domain.planning.requests import RehearsalRequest
     from kshunt.backend.planning.rehearsals import rehearse_all
     from kshunt.backend.tools.plan.reports import deadline_lines, rehearsal_lines
@@ -254,7 +254,7 @@ def _rehearsed(
         answers[name] = rehearse_all(picture, request)
     document["rehearsed"] = [
         {"plan": name or (options.files[0] if options.files else "")}
-        | rehearsal_answer_json(answer)
+        | to_document(Rehearsals.of(answer))
         for name, answer in answers.items()
     ]
     now_ms = clock.now_ms()

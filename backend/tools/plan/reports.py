@@ -192,7 +192,7 @@ def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
     for event in rehearsal.isr_events[:EVENTS_SHOWN]:
         verb = "falls out of" if event.left else "is back in"
         at = duration_text(event.at_s)
-        yield f"  after {at}, broker {event.broker} {verb} the ISR of {event.partition}"
+        yield f"  after {at}, broker {event.broker} {verb} the ISR of {event.name}"
     if len(rehearsal.isr_events) > EVENTS_SHOWN:
         yield f"  and {len(rehearsal.isr_events) - EVENTS_SHOWN} more changes of ISRs"
 

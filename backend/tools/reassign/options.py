@@ -16,6 +16,7 @@ from typing import Final
 from kshunt.backend.addresses import ZOOKEEPER_HELP
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.shared.flags import (
     ABOUT,
     DEFAULT_TIMEOUT_MS,
@@ -30,7 +31,6 @@ from kshunt.backend.tools.shared.flags import (
     parser_of,
     path_of,
     reason,
-    who,
 )
 
 PROG: Final = "kshunt kafka-reassign-partitions"
@@ -221,7 +221,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         allow_replication_factor_change="disallow-replication-factor-change" not in given,
         partial="allow-partial" in given,
         timeout_ms=_timeout_ms(given),
-        who=who(),
+        who=who_am_i(),
         reason=reason(given),
         json="json" in given,
     )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kshunt.backend.api.schema.base import change_json, read_plan
+from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.reassignments import (
-    generated_json,
-    progress_json,
-    reassignment_json,
-    verify_json,
+    GeneratedPlans,
+    MovingPartition,
+    MovingPartitions,
+    ProgressRows,
 )
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.reassignment.answers import (
@@ -32,6 +32,7 @@ from kshunt.backend.domain.reassignment.progress import (
     format_verify,
     is_not_as_planned,
 )
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.tools.reassign.options import Options
 from kshunt.backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, Report
 
@@ -53,7 +54,7 @@ NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
 def list_report(moves: Iterable[OngoingReassignment]) -> Report:
     """`--list`."""
     ordered = sorted(moves, key=lambda move: move.partition)
-    document = {"reassignments": [reassignment_json(move) for move in ordered]}
+    document = to_document(MovingPartitions(tuple(map(MovingPartition.of, ordered))))
     if not ordered:
         return Report("No partition reassignments found.", document)
     lines = [
@@ -70,7 +71,7 @@ def progress_report(rows: Sequence[ProgressRow]) -> Report:
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
     if any(row.status in NOT_AS_PLANNED for row in rows):
         code = FAILED
-    return Report(format_progress(rows), {"rows": progress_json(rows)}, code)
+    return Report(format_progress(rows), to_document(ProgressRows(tuple(rows))), code)
 
 
 def verify_report(answer: VerifyAnswer) -> Report:
@@ -91,7 +92,7 @@ def verify_report(answer: VerifyAnswer) -> Report:
     code = DONE if answer.done else IN_PROGRESS
     if is_not_as_planned(answer):
         code = FAILED
-    return Report("\n".join(lines), verify_json(answer), code, answer.notes)
+    return Report("\n".join(lines), to_document(answer), code, answer.notes)
 
 
 def generate_report(generated: GeneratedPlan) -> Report:
@@ -102,7 +103,7 @@ def generate_report(generated: GeneratedPlan) -> Report:
         "Proposed partition reassignment configuration\n"
         f"{_kafka_json(generated.proposed)}"
     )
-    return Report(text, generated_json(generated), problems=generated.notes)
+    return Report(text, to_document(GeneratedPlans.of(generated)), problems=generated.notes)
 
 
 def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
@@ -123,14 +124,16 @@ def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswe
     moved, unmoved = _log_dir_lines(plan, outcomes)
     return Report(
         "\n".join([*lines, *moved]),
-        change_json(answer),
+        to_document(answer),
         FAILED if answer.failures else DONE,
         (*problems, *unmoved),
     )
 
 
 def _rollback_lines(answer: ChangeAnswer) -> list[str]:
-    rollback = read_plan(answer.rollback_plan or {"partitions": []})
+    if answer.rollback_plan is None:
+        return []
+    rollback = from_document(PlanDocument, answer.rollback_plan).plan()
     if not rollback.replicas:
         return []
     return [
@@ -212,7 +215,7 @@ def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
         lines.append("None of the specified partition moves are active.")
     return Report(
         "\n".join([*lines, *answer.notes]),
-        change_json(answer),
+        to_document(answer),
         FAILED if failed or plan.log_dirs else DONE,
         tuple(problems),
     )

@@ -7,9 +7,6 @@ Kafka's tool.
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
-import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +14,14 @@ from typing import Any, Final
 
 from kshunt.backend.addresses import ZK_CONFIG_HELP, without_secrets, zookeeper_address
 from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.domain.audit.requester_limits import REASON_MAX
 from kshunt.backend.errors import BadInput
 
-REASON_HELP: Final = "Why, for the audit (kshunt audit shows it); at most 2000 characters."
-REASON_MAX: Final = 2_000
-WHO_MAX: Final = 200
+REASON_HELP: Final = f"Why, for the audit (kshunt audit shows it); at most {REASON_MAX} characters."
 DEFAULT_TIMEOUT_MS: Final = 10_000
 """How long a change may take to begin."""
 ANSWER_MARGIN_S: Final = 20.0
 """A backend may take this much longer than the --timeout that it hands to the cluster."""
-WHO_VARIABLE: Final = "KSHUNT_USER"
-"""Names whoever runs the tool, where user and host do not tell: a shared account, a container."""
 
 
 class UsageError(BadInput):
@@ -189,20 +183,6 @@ def reason(given: Mapping[str, str]) -> str:
             f"The argument of option reason has {len(text)} characters; {REASON_MAX} are the most"
         )
     return text
-
-
-def who() -> str:
-    """Who runs this, as the audit will name them: `ada@bastion`, or what `KSHUNT_USER` says."""
-    named = os.environ.get(WHO_VARIABLE, "").strip()
-    return _sound(named or f"{_user()}@{socket.gethostname()}")[:WHO_MAX]
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run under a number that has no name.
-        return f"uid-{os.getuid()}"
 
 
 def _sound(text: str) -> str:

@@ -152,7 +152,7 @@ def _list(options: TopicOptions, topics: Topics) -> Report:
 
 
 def _describe(options: TopicOptions, topics: Topics) -> Report:
-    names = [topic.name for topic in _named(options, topics)]
+    names = [topic.topic for topic in _named(options, topics)]
     if options.topic and not names:
         return _missing(options)
     whole = not (options.topic or options.exclude_internal) or len(names) > NAMED_MAX
@@ -199,7 +199,7 @@ def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
         topic
         for topic in topics.topics()
         if not (options.exclude_internal and topic.internal)
-        and (not options.topic or pattern.fullmatch(topic.name))
+        and (not options.topic or pattern.fullmatch(topic.topic))
     ]
 
 

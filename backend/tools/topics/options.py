@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.shared.flags import (
     ABOUT,
     DEFAULT_TIMEOUT_MS,
@@ -26,7 +27,6 @@ from kshunt.backend.tools.shared.flags import (
     parser_of,
     path_of,
     reason,
-    who,
     whole,
 )
 
@@ -221,7 +221,7 @@ def parse_options(given: Mapping[str, str]) -> TopicOptions:
         with_overrides="topics-with-overrides" in given,
         validate_only="validate-only" in given,
         timeout_ms=whole(given, "timeout", 1, TIMEOUT_MS_MAX) or DEFAULT_TIMEOUT_MS,
-        who=who(),
+        who=who_am_i(),
         reason=reason(given),
         json="json" in given,
     )

@@ -10,15 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.schema.shrinks import deleted_json
-from kshunt.backend.api.schema.topics import described_json, summary_json
-from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
+from kshunt.backend.api.schema.topics import Topics, TopicsAnswer
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
-    NO_PARTITION,
-    DeletedPartition,
+    PartitionDeletion,
     ShrinkAnswer,
 )
 from kshunt.backend.domain.topics.descriptions import (
@@ -27,6 +24,7 @@ from kshunt.backend.domain.topics.descriptions import (
     TopicsDescribed,
     TopicSummary,
 )
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.output import Report
 from kshunt.backend.tools.topics.options import TopicOptions
@@ -37,8 +35,8 @@ UNKNOWN_ELR = "N/A"
 
 def list_report(topics: Sequence[TopicSummary]) -> Report:
     """`--list`."""
-    document = {"topics": [summary_json(topic) for topic in topics]}
-    return Report("\n".join(topic.name for topic in topics), document)
+    document = to_document(Topics(tuple(topics)))
+    return Report("\n".join(one.topic for one in topics), document)
 
 
 def describe_report(options: TopicOptions, described: TopicsDescribed) -> Report:
@@ -50,7 +48,7 @@ def describe_report(options: TopicOptions, described: TopicsDescribed) -> Report
             lines.append(topic_line(topic))
         if not options.with_overrides:
             lines += [partition_line(topic.name, one) for one in topic.partitions]
-    return Report("\n".join(lines), described_json(shown))
+    return Report("\n".join(lines), to_document(TopicsAnswer.of(shown)))
 
 
 def _shown(options: TopicOptions, described: TopicsDescribed) -> Iterator[TopicDescription]:
@@ -123,7 +121,7 @@ def partition_line(topic: str, partition: DescribedPartition) -> str:
 def added_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
     """`--alter` with more partitions."""
     failed = answer.failures
-    document = change_json(answer)
+    document = to_document(answer)
     if failed:
         return Report(
             "Nothing was changed.",
@@ -139,14 +137,14 @@ def added_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
 
 def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> Report:
     """`--alter` with fewer partitions."""
-    lines = [_deleted_line(options, p, one) for p, one in answer.partitions if one.ok]
+    lines = [_deleted_line(options, one) for one in answer.partitions if one.ok]
     if answer.validate_only or not lines:
         lines.append("Nothing was changed.")
     return Report(
         "\n".join(lines),
-        deleted_json(answer),
+        to_document(answer),
         output.FAILED if answer.failures else output.DONE,
-        tuple(f"Error: {_failure(*one)}" for one in answer.failures),
+        tuple(f"Error: {_failure(one)}" for one in answer.failures),
     )
 
 
@@ -164,27 +162,26 @@ def copied_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
             f"Operation {answer.operation_id} has begun. Watch it, and type the topic's name when "
             f"it asks for it, among the operations of: kshunt {server}"
         )
-    return Report("\n".join(lines), change_json(answer))
+    return Report("\n".join(lines), to_document(answer))
 
 
-def _deleted_line(options: TopicOptions, partition: TopicPartition, one: DeletedPartition) -> str:
+def _deleted_line(options: TopicOptions, one: PartitionDeletion) -> str:
     """`t-5: ReadOnly; it will be deleted after 60000 ms`."""
     would = options.validate_only
     match one.mode:
         case PartitionMode.READ_ONLY:
             what = "would be deleted" if would else "will be deleted"
-            return f"{partition}: {one.mode}; it {what} after {options.delay_ms} ms"
+            return f"{one.name}: {one.mode}; it {what} after {options.delay_ms} ms"
         case PartitionMode.NONE:
             what = "would be deleted" if would else "is being deleted"
-            return f"{partition}: {one.mode}; it {what}"
+            return f"{one.name}: {one.mode}; it {what}"
         case _:
             what = "would be" if would else "is"
-            return f"{partition}: {one.mode}; its deletion {what} cancelled"
+            return f"{one.name}: {one.mode}; its deletion {what} cancelled"
 
 
-def _failure(partition: TopicPartition, one: DeletedPartition) -> str:
-    name = partition.topic if partition.partition == NO_PARTITION else str(partition)
-    return f"{name}: {one.error_name}" + (f": {one.message}" if one.message else "")
+def _failure(one: PartitionDeletion) -> str:
+    return f"{one.name}: {one.error_name}" + (f": {one.message}" if one.message else "")
 
 
 def _known(brokers: tuple[int, ...] | None) -> str:

@@ -231,7 +231,7 @@ def test_d6_a_verification_of_what_is_not_there_says_so(
     there, beyond = TopicPartition(topic, 0), TopicPartition(topic, 2)
     unknown = TopicPartition("no-such-topic", 0)
     plan = ReassignmentPlan({there: (1,), beyond: (1,), unknown: (1, 2)})
-    states = {row.partition: row.state for row in client.verify(plan, preserve_throttles=True).rows}
+    states = {row.name: row.state for row in client.verify(plan, preserve_throttles=True).rows}
     assert states == {
         there: VerifyState.COMPLETED,
         beyond: VerifyState.MISSING,

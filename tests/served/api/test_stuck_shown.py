@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.models.stuck_causes import CauseKey
+from kshunt.backend.api.schema.replicas import CauseKey
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows

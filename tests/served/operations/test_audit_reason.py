@@ -16,12 +16,13 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledRepl
 from kshunt.backend.journals.topic.transactions import Reader
 from kshunt.backend.operations.journal.entries import Header
 from kshunt.backend.operations.journal.replay import JournalReplay
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools import audit, election
 from kshunt.backend.tools.local.audit import LocalAudit
 from kshunt.backend.tools.reassign import command
 from kshunt.backend.tools.shared import private_backend
-from kshunt.backend.tools.shared.flags import UsageError, reason, who
+from kshunt.backend.tools.shared.flags import UsageError, reason
 from tests.support.access.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
@@ -168,8 +169,8 @@ def test_who_is_the_user_on_this_host_or_what_the_variable_says(
 ) -> None:
     monkeypatch.delenv("KSHUNT_USER", raising=False)
     monkeypatch.setenv("LOGNAME", "ada")
-    assert who().startswith("ada@")
+    assert who_am_i().startswith("ada@")
     monkeypatch.setenv("KSHUNT_USER", "x" * 300)
-    assert who() == "x" * 200
+    assert who_am_i() == "x" * 200
     monkeypatch.setenv("KSHUNT_USER", "caf\udce9@host")
-    assert who() == "caf?@host"
+    assert who_am_i() == "caf?@host"

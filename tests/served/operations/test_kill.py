@@ -82,7 +82,7 @@ CANCEL = Story("cancel", ("cancel",), first="cancel", without=frozenset({OPEN, "
 
 
 @dataclass(slots=True)
-class Told:
+class StoryRun:
     """A story that was told from its beginning to its end."""
 
     passed: list[Boundary] = field(default_factory=list)
@@ -96,24 +96,24 @@ class Told:
         return self.passed[first:last]
 
 
-async def tell(client: httpx.AsyncClient, ground: Ground, story: Story, passed: Path) -> Told:
+async def tell(client: httpx.AsyncClient, ground: Ground, story: Story, passed: Path) -> StoryRun:
     """Ask for all of it, and wait for its end.
 
     Raises:
         httpx.TransportError: the backend is gone.
     """
-    told = Told()
+    run = StoryRun()
     operation = await start(client, ground)
     for step in story.steps:
-        told.begins[step] = len(passed_by(passed))
+        run.begins[step] = len(passed_by(passed))
         if step == "hurry":
             await hurry(client)
         else:
             await change(client, f"/v1/operations/{operation}/{step}")
-        told.ends[step] = len(passed_by(passed))
+        run.ends[step] = len(passed_by(passed))
     await ended(client, operation)
-    told.passed = passed_by(passed)
-    return told
+    run.passed = passed_by(passed)
+    return run
 
 
 def acknowledged(passed: Iterable[Boundary], words: str) -> bool:
@@ -169,10 +169,10 @@ async def whole(ground: Ground, story: Story, folder: Path, *more: str) -> list[
     """The boundaries of a story that nobody interrupts."""
     before = await asyncio.to_thread(ground.seen)
     async with backend(ground, folder, "one", *more, watched=True) as (_, client):
-        told = await tell(client, ground, story, folder / "one.passed")
+        run = await tell(client, ground, story, folder / "one.passed")
     wanted = RETURNED if story is CANCEL else TARGET
     assert await problems_of(ground, before, wanted) == []
-    return told.of(story)
+    return run.of(story)
 
 
 async def killed(ground: Ground, story: Story, at: Boundary, folder: Path, *more: str) -> list[str]:

@@ -77,7 +77,7 @@ async def test_a_broker_stops_during_a_deletion(embedded: Running, address: str)
         text = await shown(app, lambda t: "2 partitions of orders leave in" in t, "they leave")
         assert "as ada@bastion asked" in text
         read_only = await asyncio.to_thread(rows, address, "readonly")
-        assert {(one["topic"], one["partition"]) for one in read_only} == set(GONE)
+        assert {TopicPartition(one["topic"], one["partition"]) for one in read_only} == set(GONE)
         assert all(one["deletes_ms"] > 0 for one in read_only)
         assert 'kshunt_partitions{mode="readonly"} 2.0' in await asyncio.to_thread(metrics, address)
         await asyncio.to_thread(embedded.call, lambda cluster: cluster.stop_broker(3))

@@ -1,12 +1,8 @@
 """Whose a throttle is, and what comes back: as decided, as written, and as a client reads it."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.models.throttles import OwnedThrottleModel
-from kshunt.backend.api.schema.throttles import read_owned
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import (
@@ -16,7 +12,14 @@ from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledRate,
 )
-from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OwnedThrottle,
+    SettingValue,
+    Share,
+    ShareState,
+)
+from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.embedded.core.spec import plain_brokers
 from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
@@ -44,6 +47,10 @@ def set_to(rate: int) -> FoundRate:
     return FoundRate(rate, Source.DYNAMIC_BROKER)
 
 
+def replicas(text: str) -> SettingValue:
+    return SettingValue(replicas=text)
+
+
 def requester_of(operation_id: str) -> str:
     return {"a": "ada@bastion"}.get(operation_id, "")
 
@@ -62,24 +69,26 @@ def test_a_setting_says_its_value_its_owners_and_what_comes_back() -> None:
         two_operations(), present(set_to(10_000), "0:1,9:9"), requester_of
     )
     assert (rate.setting, rate.broker, rate.topic) == (LEADER_RATE, 1, None)
-    assert (rate.value, rate.source) == ("10000 B/s", "DYNAMIC_BROKER_CONFIG")
-    assert (rate.prior, rate.prior_source) == ("7000 B/s", "DYNAMIC_DEFAULT_BROKER_CONFIG")
+    assert (rate.present_value, rate.source) == (SettingValue(10_000), "DYNAMIC_BROKER_CONFIG")
+    assert rate.prior_value == SettingValue(7_000)
+    assert rate.prior_source == "DYNAMIC_DEFAULT_BROKER_CONFIG"
     assert rate.shares == (
-        Share("a", "ada@bastion", "20000 B/s", "held"),
-        Share("b", "", "10000 B/s", "held"),
+        Share("a", "ada@bastion", ShareState.HELD, SettingValue(20_000)),
+        Share("b", "", ShareState.HELD, SettingValue(10_000)),
     )
-    assert (listed.topic, listed.value, listed.prior) == ("t", "0:1,9:9", "9:9")
-    assert listed.shares == (Share("a", "ada@bastion", "0:1", "held"),)
-    assert rate.drift == listed.drift == ""
+    assert (listed.topic, listed.present_value) == ("t", replicas("0:1,9:9"))
+    assert listed.prior_value == replicas("9:9")
+    assert listed.shares == (Share("a", "ada@bastion", ShareState.HELD, replicas("0:1")),)
+    assert rate.drift_kind is listed.drift_kind is None
 
 
 def test_what_somebody_else_did_is_named_and_what_was_not_read_is_unknown() -> None:
     rate, listed = owned_throttles(two_operations(), present(set_to(99_000), ""), requester_of)
-    assert (rate.value, rate.drift) == ("99000 B/s", "changed")
-    assert (listed.value, listed.drift) == ("", "narrowed")
+    assert (rate.present_value, rate.drift_kind) == (SettingValue(99_000), DriftKind.CHANGED)
+    assert (listed.present_value, listed.drift_kind) == (replicas(""), DriftKind.NARROWED)
     rate, listed = owned_throttles(two_operations(), FoundSettings({}, {}), requester_of)
-    assert (rate.value, rate.source, rate.drift) == (None, "", "")
-    assert listed.value is None
+    assert (rate.present_value, rate.source, rate.drift_kind) == (None, "", None)
+    assert listed.present_value is None
     gone = FoundSettings({}, {}, frozenset({"t"}))
     assert [one.broker for one in owned_throttles(two_operations(), gone, requester_of)] == [1]
 
@@ -89,18 +98,26 @@ def test_what_is_being_taken_off_says_so() -> None:
     lifted = two_operations().lift("a", now).after
     rate, listed = owned_throttles(lifted, now, requester_of)
     assert {share.operation: share.state for share in rate.shares} == {"a": "ending", "b": "held"}
-    assert listed.shares == (Share("a", "ada@bastion", "0:1", "ending"),)
+    assert listed.shares == (Share("a", "ada@bastion", ShareState.ENDING, replicas("0:1")),)
 
 
-def test_it_is_read_as_it_is_written() -> None:
-    share = Share("a", "ada@bastion", "no rate", "left")
-    for one in (
-        OwnedThrottle(LEADER_RATE, 1, None, None, "", None, "", (share,), "deleted"),
-        OwnedThrottle("x", None, "t", "0:1", "", "*", "", (share, share)),
-    ):
-        document = json.loads(json.dumps(asdict(one)))
-        assert OwnedThrottleModel.model_validate(document).model_dump() == document
-        assert read_owned(document) == one
+def test_what_version_0_1_wrote_is_read_without_its_values() -> None:
+    share = {"operation": "a", "who": "ada@bastion", "wants": "no rate", "state": "left"}
+    document = {
+        "setting": LEADER_RATE,
+        "broker": 1,
+        "topic": None,
+        "value": "10000 B/s",
+        "source": "DYNAMIC_BROKER_CONFIG",
+        "prior": "no rate",
+        "prior_source": "",
+        "shares": [share],
+        "drift": "",
+    }
+    left = Share("a", "ada@bastion", ShareState.LEFT)
+    assert from_document(OwnedThrottle, document) == OwnedThrottle(
+        LEADER_RATE, 1, None, "DYNAMIC_BROKER_CONFIG", "", (left,)
+    )
 
 
 def test_a_running_move_owns_its_throttle_and_what_was_set_before_is_kept(tmp_path: Path) -> None:
@@ -118,10 +135,11 @@ def test_a_running_move_owns_its_throttle_and_what_was_set_before_is_kept(tmp_pa
         assert answer.failures == ()
         owned = {(one.setting, one.broker or one.topic): one for one in client.owned_throttles()}
         rate = owned[FOLLOWER_RATE, 4]
-        assert (rate.value, rate.prior) == ("50000 B/s", "9000000 B/s")
+        assert rate.present_value == SettingValue(50_000)
+        assert rate.prior_value == SettingValue(9_000_000)
         assert rate.shares == (
-            Share(answer.operation_id or "", "ada@bastion", "50000 B/s", "held"),
+            Share(answer.operation_id or "", "ada@bastion", ShareState.HELD, SettingValue(50_000)),
         )
-        assert owned[LEADER_RATE, 1].prior == "no rate"
+        assert owned[LEADER_RATE, 1].prior_value == SettingValue()
         listed = owned[FOLLOWER_REPLICAS, "t"]
-        assert (listed.value, listed.prior) == ("0:4", "")
+        assert (listed.present_value, listed.prior_value) == (replicas("0:4"), replicas(""))

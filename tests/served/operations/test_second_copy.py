@@ -126,8 +126,9 @@ def test_prior_values_come_back_after_a_deletion_when_an_admin_says_so(
         remarks = client._get("/v1/backend")["remarks"]
         assert any("this host remembers" in remark for remark in remarks)
         listed = client._get("/v1/throttles/prior")["throttles"]
-        assert ("1", LEADER_RATE, "70000000 B/s") in {
-            (str(one["broker"]), one["setting"], one["prior"]) for one in listed
+        assert ("1", LEADER_RATE, 70_000_000) in {
+            (str(one["broker"]), one["setting"], one["prior_value"]["rate_bytes_per_s"])
+            for one in listed
         }
         assert leader_rate(where, 1) == "2000"
         tried = client._post("/v1/throttles/prior", {"validate_only": True})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
@@ -52,14 +53,14 @@ def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> No
         return next(one for one in client.operations() if one.id == answer.operation_id)
 
     wait_until(lambda: now().waiting == 2, 20, "one moves and two wait")
-    plan = now().details["waiting_plan"]
+    plan = now().details.waiting_plan or {}
     named = {TopicPartition(e["topic"], e["partition"]): e["replicas"] for e in plan["partitions"]}
     assert len(named) == 2
     assert all(tuple(replicas) == targets[partition] for partition, replicas in named.items())
-    assert len(now().details["rollback_plan"]["partitions"]) == 3
+    assert len((now().details.rollback_plan or {})["partitions"]) == 3
     client.cancel(list(targets))
     wait_until(lambda: now().state.ended, 30, "it is cancelled")
-    assert "waiting_plan" not in now().details
+    assert now().details.waiting_plan is None
 
 
 # What it adds to a broker's peak
@@ -67,7 +68,7 @@ def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> No
 WAITING = {TopicPartition("orders", 4): (3, 4, 5), TopicPartition("audit-log", 0): (3, 4, 5)}
 
 
-def queued_move(cluster: ScriptedCluster, **details: object) -> Operation:
+def queued_move(cluster: ScriptedCluster, *, told: bool = True) -> Operation:
     """The move that runs, with two partitions more that wait."""
     operation = running_move(cluster)
     entries = [
@@ -75,8 +76,9 @@ def queued_move(cluster: ScriptedCluster, **details: object) -> Operation:
         for p, replicas in WAITING.items()
     ]
     plan = {"version": 1, "partitions": entries}
-    told = {**operation.details, "waiting_plan": plan, **details}
-    return replace(operation, partitions=(*operation.partitions, *WAITING), waiting=2, details=told)
+    details = structs.replace(operation.details, waiting_plan=plan if told else None)
+    partitions = (*operation.partitions, *WAITING)
+    return replace(operation, partitions=partitions, waiting=2, details=details)
 
 
 def brought(cluster: ScriptedCluster) -> dict[int, int]:
@@ -127,7 +129,7 @@ def test_with_several_directories_what_waits_may_come_to_each() -> None:
 
 def test_where_the_backend_does_not_say_it_the_peak_is_at_least() -> None:
     cluster = incident()
-    operation = queued_move(cluster, waiting_plan=None)
+    operation = queued_move(cluster, told=False)
     facts = Facts(cluster.step())
     assert pending_transfers_of(facts, [operation]) == PendingTransfers(untold=2)
     disk = row_of(facts, 3, operation).disk

@@ -57,7 +57,9 @@ def operation_of(client: BackendClient, id: str) -> Operation:
 
 
 def progress_of(client: BackendClient, id: str) -> ShrinkProgress:
-    return ShrinkProgress.from_json(operation_of(client, id).details["shrink"])
+    progress = operation_of(client, id).details.shrink
+    assert progress is not None
+    return progress
 
 
 def test_a_rehearsal_says_what_would_be_done_and_records_nothing(

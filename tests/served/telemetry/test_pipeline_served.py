@@ -12,7 +12,6 @@ import pytest
 from fastapi.encoders import jsonable_encoder
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.client.pipeline import read_pipeline
 from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
     BACKFILL,
@@ -31,6 +30,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     THROTTLE_EFFECT,
 )
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.telemetry.recording.gaps import Gap, Why
 from kshunt.backend.telemetry.recording.recorder import RecorderStatus
@@ -236,7 +236,7 @@ def test_a_standing_is_read_as_it_is_written() -> None:
     samples = SamplesStatus(5, "", 0, 0, (SampleGap(1, 2, "a gap"),))
     process = PipelineProcess(False, 5, 2, "Spark gave up.")
     for found in (status_of(seen(samples=samples, process=process)), ABSENT):
-        assert read_pipeline(jsonable_encoder(asdict(found))) == found
+        assert from_document(PipelineStatus, to_document(found)) == found
     later = {**jsonable_encoder(asdict(ABSENT)), "of_a_later_version": 1}
-    assert read_pipeline(later) == ABSENT
+    assert from_document(PipelineStatus, later) == ABSENT
     assert replace(ABSENT, newest_ms=1).of("eta") == TableStatus("eta")

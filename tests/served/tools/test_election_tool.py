@@ -21,8 +21,8 @@ from kshunt.backend.domain.reassignment.plan import parse_partitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, PlanError
 from kshunt.backend.local_sockets import socket_path
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.election import FLAGS, build_parser, main
-from kshunt.backend.tools.shared.flags import who
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
@@ -190,7 +190,7 @@ def test_what_was_elected_and_what_was_not(tool: Tool, stub: Stub, tmp_path: Pat
             "pause_ms": 0,
             "timeout_ms": 30_000,
             "validate_only": False,
-            "who": who(),
+            "who": who_am_i(),
             "reason": "",
         },
     )

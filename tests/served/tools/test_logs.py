@@ -67,7 +67,7 @@ def test_a_backend_logs_so_where_it_is_told_to(tmp_path: Path) -> None:
         assert json.loads(line)["level"]
 
 
-class Told(logging.Handler):
+class LoggedLines(logging.Handler):
     """Keeps lines, and lets a test move the time."""
 
     def __init__(self) -> None:
@@ -95,47 +95,47 @@ class Told(logging.Handler):
 
 
 def test_a_line_that_repeats_is_counted() -> None:
-    told = Told()
+    log = LoggedLines()
     for _ in range(42):
-        told.say("The journal cannot be read: %s", "no answer")
-        told.passes(1.0)
-    assert told.lines == ["The journal cannot be read: no answer"]
-    told.passes(WINDOW_S)
-    assert told.lines[1:] == ["The journal cannot be read: no answer (41 times in the last minute)"]
-    told.say("The journal cannot be read: %s", "no answer")
-    assert len(told.lines) == 3
-    told.passes(2 * WINDOW_S)
-    assert len(told.lines) == 3
+        log.say("The journal cannot be read: %s", "no answer")
+        log.passes(1.0)
+    assert log.lines == ["The journal cannot be read: no answer"]
+    log.passes(WINDOW_S)
+    assert log.lines[1:] == ["The journal cannot be read: no answer (41 times in the last minute)"]
+    log.say("The journal cannot be read: %s", "no answer")
+    assert len(log.lines) == 3
+    log.passes(2 * WINDOW_S)
+    assert len(log.lines) == 3
 
 
 def test_other_lines_and_other_levels_are_written() -> None:
-    told = Told()
-    told.say("operation %s failed", "a")
-    told.say("operation %s failed", "b")
-    told.say("operation %s failed", "b", level=logging.ERROR)
-    assert len(told.lines) == 3
-    told.passes(WINDOW_S + 1)
-    told.say("operation %s failed", "a")
-    assert len(told.lines) == 4
+    log = LoggedLines()
+    log.say("operation %s failed", "a")
+    log.say("operation %s failed", "b")
+    log.say("operation %s failed", "b", level=logging.ERROR)
+    assert len(log.lines) == 3
+    log.passes(WINDOW_S + 1)
+    log.say("operation %s failed", "a")
+    assert len(log.lines) == 4
 
 
 def test_lines_that_differ_in_their_values_are_bounded_too() -> None:
-    told = Told()
+    log = LoggedLines()
     for number in range(ALIKE_MAX + 50):
-        told.say("No place for %s.", number)
-    assert len(told.lines) == ALIKE_MAX
-    told.passes(WINDOW_S)
-    assert told.lines[-1] == f"Lines like this one: No place for {ALIKE_MAX + 49}. " + (
+        log.say("No place for %s.", number)
+    assert len(log.lines) == ALIKE_MAX
+    log.passes(WINDOW_S)
+    assert log.lines[-1] == f"Lines like this one: No place for {ALIKE_MAX + 49}. " + (
         "(50 times in the last minute)"
     )
 
 
 def test_what_is_remembered_of_lines_is_bounded() -> None:
-    told = Told()
+    log = LoggedLines()
     for number in range(2 * WINDOWS_MAX):
-        told.say(f"a line of its own: {number}")
-    assert len(told.lines) == 2 * WINDOWS_MAX
-    told.passes(WINDOW_S)
-    told.say("one")
-    told.say("one")
-    assert len(told.lines) == 2 * WINDOWS_MAX + 1
+        log.say(f"a line of its own: {number}")
+    assert len(log.lines) == 2 * WINDOWS_MAX
+    log.passes(WINDOW_S)
+    log.say("one")
+    log.say("one")
+    assert len(log.lines) == 2 * WINDOWS_MAX + 1

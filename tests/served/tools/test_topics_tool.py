@@ -144,9 +144,14 @@ def described(*partitions: dict[str, object], **more: object) -> dict[str, objec
     """What a backend says of topic `foo`."""
     topic = {"topic": "foo", "topic_id": "abc", "internal": False, "replication_factor": 2}
     topic |= {"min_insync_replicas": 2, "configs": {}, "partitions": partitions, **more}
-    # The same answer goes to the question which topics there are.
-    summary = {"replication_factor": 2}
-    return {"topics": [{**topic, **summary}], "live_brokers": [1, 2]}
+    return {"topics": [topic], "live_brokers": [1, 2]}
+
+
+def describes(stub: Stub, document: dict[str, object]) -> None:
+    """The backend has topic `foo`, and describes it so."""
+    listed = {"topic": "foo", "partitions": 1, "replication_factor": 2, "internal": False}
+    stub.on["/v1/topics"] = 200, {"topics": [listed]}
+    stub.says(document)
 
 
 TROUBLE = (
@@ -170,7 +175,7 @@ TROUBLE = (
     ],
 )
 def test_only_partitions_in_trouble(flags: str, numbers: list[int], tool: Tool, stub: Stub) -> None:
-    stub.says(described(*TROUBLE))
+    describes(stub, described(*TROUBLE))
     code, out, _ = tool("--describe", "--backend", stub.address, *flags.split())
     assert code == 0
     assert [
@@ -183,7 +188,7 @@ def test_only_partitions_in_trouble(flags: str, numbers: list[int], tool: Tool, 
 def test_a_description_is_laid_out_as_kafka_does(tool: Tool, stub: Stub) -> None:
     moving = partition(0, replicas=[3, 1, 2], adding=[3], removing=[2], leader=-1)
     going = partition(1, mode=1, mode_name="ReadOnly", elr=[3, 4], last_known_elr=[])
-    stub.says(described(moving, going, configs={"a": "1", "secret": None}))
+    describes(stub, described(moving, going, configs={"a": "1", "secret": None}))
     code, out, err = tool("--describe", "--backend", stub.address)
     assert (code, err) == (0, "")
     assert out == (

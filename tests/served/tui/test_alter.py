@@ -21,7 +21,6 @@ from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.text.formatting import UNICODE
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import running
@@ -140,9 +139,7 @@ class Dashboard:
 async def shown(address: str, topic: str) -> AsyncIterator[Dashboard]:
     app = KshuntApp(address, start_view=PARTITIONS)
     async with app.run_test(size=(120, 40)) as pilot:
-        await wait_until_async(
-            lambda: app.store.connection.state is ConnectionState.LIVE, DEADLINE_S, "it is live"
-        )
+        await wait_until_async(lambda: app.store.scene.live, DEADLINE_S, "it is live")
         names = {":": "colon", "-": "minus"}
         await pilot.press("slash", *(names.get(one, one) for one in f"topic:{topic}"), "enter")
         await wait_until_async(

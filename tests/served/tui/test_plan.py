@@ -16,7 +16,6 @@ from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.plan.screen import PlanScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.feed.messages import ConnectionState
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
@@ -93,9 +92,7 @@ async def shown(address: str) -> AsyncIterator[Dashboard]:
     app = KshuntApp(address)
     async with app.run_test(size=(80, 24)) as pilot:
         dashboard = Dashboard(app, pilot)
-        await dashboard.until(
-            lambda: app.store.connection.state is ConnectionState.LIVE, "it is live"
-        )
+        await dashboard.until(lambda: app.store.scene.live, "it is live")
         await dashboard.until(lambda: app.store.facts is not None, "the cluster is shown")
         yield dashboard
 
@@ -129,7 +126,7 @@ async def test_a_broker_is_rehearsed_and_drained_by_keys_only(
     await shown.press(*"mine", "full_stop", *"json", "enter")
     await shown.words("Written: mine.json and mine.rollback.json")
     plan, back = (json.loads((tmp_path / f"mine{end}").read_text()) for end in (".json", BACK))
-    assert plan["cluster_id"] == back["cluster_id"] == shown.app.store.cluster_id
+    assert plan["cluster_id"] == back["cluster_id"] == shown.app.store.scene.cluster_id
     assert [entry["replicas"] for entry in back["partitions"]] == [[1, 2], [3, 1], [1, 4], [4, 1]]
     assert all(1 not in entry["replicas"] for entry in plan["partitions"])
     await shown.press("enter")

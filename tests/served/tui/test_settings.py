@@ -17,6 +17,7 @@ from kshunt.tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, 
 from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
 from kshunt.tui.data.store import Store
 from kshunt.tui.dialogs.choose import ChooseScreen
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.settings import DashboardSettings, load_settings, parse_settings
 from kshunt.tui.shell.theme_files import ThemeFolder
 from kshunt.tui.views.attention import attention
@@ -169,7 +170,7 @@ async def test_texts_that_name_a_key_name_the_chosen_one(tmp_path: Path) -> None
 
 def test_every_key_in_a_sentence_is_the_chosen_one() -> None:
     paused = replace(running_move(incident()), state=OperationState.PAUSED)
-    store = Store(lambda: 0.0, operations=(paused,))
+    store = Store(lambda: 0.0, Scene(operations=(paused,)))
     (item,) = attention(store)
     assert "5, then p, resumes it" in item.text
     use_keys(ACTIONS, {"operations": ["o"], "pause": ["P"], "sort_choose": ["O"]})

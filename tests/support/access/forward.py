@@ -73,7 +73,7 @@ class Place:
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """One request that reached an application."""
 
     target: str
@@ -88,7 +88,7 @@ class Application:
     """Answers with its name and what it was asked; it can be told to hold its answer back."""
 
     name: str
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     """Requests whose client went away."""
     holds: bool = False
@@ -108,7 +108,7 @@ class Application:
         target = scope["path"] + "?" + scope["query_string"].decode("latin-1")
         headers = [(name.decode("latin-1"), v.decode("latin-1")) for name, v in scope["headers"]]
         self.requests.append(
-            Asked(target, scope["method"], scope["path"], CURRENT_CALLER.get(), headers)
+            ReceivedRequest(target, scope["method"], scope["path"], CURRENT_CALLER.get(), headers)
         )
         if self.holds:
             assert (await receive())["type"] == "http.disconnect"

@@ -24,10 +24,10 @@ STOCK_ROWS = 2_000
 STOCK_COLUMNS = 10
 
 
-def told(base: type[Any]) -> type[Any]:
+def key_reporting(base: type[Any]) -> type[Any]:
     """An app that says when the effect of a key is on the screen."""
 
-    class Told(base):  # type: ignore[misc]
+    class KeyReporting(base):  # type: ignore[misc]
         keys_done = 0
         keys_told = 0
 
@@ -50,8 +50,8 @@ def told(base: type[Any]) -> type[Any]:
                 self._tell(done)
 
     # Textual looks for the styles beside the module of the class.
-    Told.__module__ = base.__module__
-    return Told
+    KeyReporting.__module__ = base.__module__
+    return KeyReporting
 
 
 def ours(address: str) -> App[Any]:
@@ -65,7 +65,7 @@ def ours(address: str) -> App[Any]:
     from kshunt.tui.tables.model import Order
 
     memory.prepare()
-    app: KshuntApp = told(KshuntApp)(address, start_view=PARTITIONS, freeze=memory.freeze)
+    app: KshuntApp = key_reporting(KshuntApp)(address, start_view=PARTITIONS, freeze=memory.freeze)
     app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))
     go_to = Grid.go_to
 
@@ -83,7 +83,7 @@ def stock(share: str) -> App[Any]:
     from textual.coordinate import Coordinate
     from textual.widgets import DataTable
 
-    class Stock(told(App)):  # type: ignore[misc]
+    class Stock(key_reporting(App)):  # type: ignore[misc]
         BINDINGS = [("j", "key('down')"), ("q", "quit")]  # noqa: RUF012
 
         def compose(self) -> ComposeResult:
@@ -120,7 +120,7 @@ def floor(_: str) -> App[Any]:
     from textual.app import App, ComposeResult
     from textual.widgets import Static
 
-    class Floor(told(App)):  # type: ignore[misc]
+    class Floor(key_reporting(App)):  # type: ignore[misc]
         BINDINGS = [("j,pagedown", "next"), ("q", "quit")]  # noqa: RUF012
 
         def compose(self) -> ComposeResult:

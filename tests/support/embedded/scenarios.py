@@ -30,7 +30,7 @@ class Written:
         return len(self.data)
 
 
-class Told:
+class SocketCalls:
     """Sockets that only remember what they were told."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Played:
         self.plane = DataPlane(
             self.image, START_MS, hardware=hardware, seed=seed, grain_ms=scenario.grain_ms
         )
-        self.written, self.sockets = Written(), Told()
+        self.written, self.sockets = Written(), SocketCalls()
         self.core = Core(self.image, self.plane, Random(seed), store=self.written)
         self.core.start_all(
             [

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
 from kshunt.backend.wire import seeds
@@ -15,7 +16,7 @@ TOPICS = {"orders": [[1, 2], [2, 3]], "events": [[3, 1, 2]]}
 """Replicas by partition."""
 ADDING = {("events", 0): [2]}
 """A reassignment that is under way; what is added is not in sync."""
-MODES = {("orders", 1): seeds.MODE_READ_ONLY}
+MODES = {("orders", 1): PartitionMode.READ_ONLY}
 ENDS = {("orders", 0): 5000, ("orders", 1): 70, ("events", 0): 12}
 """Log end offsets of the leaders."""
 BEHIND = 4

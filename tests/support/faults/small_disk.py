@@ -15,7 +15,7 @@ FILLER = "filler"
 
 @contextmanager
 def small_disk(
-    kafka: RealKafka, broker: int, disk: Path, kept: Path, *, megabytes: int
+    kafka: RealKafka, broker: int, disk: Path, backup: Path, *, megabytes: int
 ) -> Iterator[None]:
     """Mount a volume of so many megabytes there, with what the directory holds; needs root.
 
@@ -23,15 +23,15 @@ def small_disk(
         kafka: The cluster; the broker is started again, twice.
         broker: Whose directory it is.
         disk: The log directory.
-        kept: A path that does not exist, for what the directory holds meanwhile.
+        backup: A path that does not exist; it takes the directory's files until the end.
         megabytes: The size of the volume.
     """
     kafka.stop_broker(broker)
-    shutil.copytree(disk, kept)
+    shutil.copytree(disk, backup)
     options = ["-o", f"size={megabytes}m", "tmpfs", str(disk)]
     subprocess.run(["mount", "-t", "tmpfs", *options], check=True)
     try:
-        for part in kept.iterdir():
+        for part in backup.iterdir():
             copy = shutil.copytree if part.is_dir() else shutil.copy2
             copy(part, disk / part.name)
         kafka.start_broker(broker)

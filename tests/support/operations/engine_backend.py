@@ -11,7 +11,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from kshunt.backend.admin.kips.alter_topics.checks import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.admin.kips.reassignment import emulated
 from kshunt.backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
 from kshunt.backend.admin.kips.throttles.rates import alter_rates_by_configs
@@ -29,6 +28,7 @@ from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,

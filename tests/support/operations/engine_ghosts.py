@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.throttles.configs import ReplicaSet, brokers_of, throttled_replicas_of
+from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.operations.core.known_operations import KnownOperations
 from kshunt.backend.operations.ownership.cells import (
     ListCell,
@@ -21,7 +22,6 @@ from kshunt.backend.operations.ownership.cells import (
     Pairs,
     RateCell,
     RateKey,
-    ShareState,
 )
 from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, World
@@ -55,7 +55,7 @@ class ListGhost:
     added: Pairs = NOTHING
     removed: Pairs = NOTHING
     left: Pairs = NOTHING
-    kept: Pairs = NOTHING
+    base_left: Pairs = NOTHING
     """Of the base, what is there only because it was left on."""
 
     def expected(self, listed: Pairs) -> Pairs:
@@ -139,7 +139,7 @@ class Ghosts:
     def list_edited(self, cell: ListCellId, before: Pairs, pairs: Pairs) -> None:
         found, ghost = self.list_cell(cell), self.lists[cell]
         if found is None or not found.live:
-            self.lists[cell] = ListGhost(pairs, kept=ghost.kept & pairs)
+            self.lists[cell] = ListGhost(pairs, base_left=ghost.base_left & pairs)
             self.planned[cell] = self.lists[cell]
             return
         foreign = pairs - before - ghost.base - self.owned(cell)
@@ -217,12 +217,12 @@ class Ghosts:
             now_list = after.ownership.lists.get(key, ListCell(None))
             self.list_decided(key, was_list, now_list)
             if OperationKind.ADOPT in kinds:
-                taken = NOTHING.union(
+                adopted = NOTHING.union(
                     *(s.pairs for o in new if (s := now_list.shares.get(o.id)) is not None)
                 )
                 ghost_list = self.lists[key]
                 self.lists[key] = replace(
-                    ghost_list, base=ghost_list.base - taken, added=ghost_list.added - taken
+                    ghost_list, base=ghost_list.base - adopted, added=ghost_list.added - adopted
                 )
             if OperationKind.DRIFT in kinds:
                 back = self.reapplied.get(key, NOTHING)
@@ -231,8 +231,8 @@ class Ghosts:
                 listed = self.listed(key)
                 expected = self.lists[key].expected(listed)
                 assert listed == expected, f"{key} lists {sorted(listed)}, not {sorted(expected)}"
-                kept = listed - self.lists[key].expected(NOTHING)
-                self.lists[key] = ListGhost(listed, kept=kept)
+                base_left = listed - self.lists[key].expected(NOTHING)
+                self.lists[key] = ListGhost(listed, base_left=base_left)
         self.planned = dict(self.lists)
 
     def rate_decided(
@@ -290,7 +290,7 @@ class Ghosts:
                 and former.state is ShareState.HELD
             )
         )
-        taken_back = ghost.kept & NOTHING.union(
+        taken_back = ghost.base_left & NOTHING.union(
             *(
                 share.given_up
                 for o, share in now.shares.items()
@@ -302,7 +302,7 @@ class Ghosts:
             ghost.added - noticed,
             ghost.removed - given_up,
             (ghost.left | left) - given_up - taken_back,
-            ghost.kept - taken_back,
+            ghost.base_left - taken_back,
         )
 
     def check_claims(self, known: KnownOperations) -> None:

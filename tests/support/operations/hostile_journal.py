@@ -12,7 +12,13 @@ from kshunt.backend.access.cluster_keys import ClusterKeys, Key
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    NO_DETAILS,
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
 from kshunt.backend.domain.operations.team import Claim, Note, Team
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from kshunt.backend.domain.throttles.configs import Move
@@ -52,11 +58,16 @@ RUNNING: Final = Operation(
     summary="move 1 partition",
     partitions=(PARTITION,),
     throttle_bytes_per_s=1000,
-    details={"proposal": "pp11"},
+    details=OperationDetails(proposal="pp11"),
     who="ada",
 )
 SHRINK: Final = replace(
-    RUNNING, id="bb22", kind=OperationKind.SHRINK, partitions=(), details={}, summary="shrink"
+    RUNNING,
+    id="bb22",
+    kind=OperationKind.SHRINK,
+    partitions=(),
+    details=NO_DETAILS,
+    summary="shrink",
 )
 SHRINK_WORK: Final = ShrinkWork(
     ShrinkRequest("orders", 1, 0), 2, "orders-copy", ShrinkPhase.COPY, assignment=((1, 2),)

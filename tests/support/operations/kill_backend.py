@@ -274,8 +274,9 @@ _LATER: Final = (
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
+    "tests.support.runs.frozen_heap",
 )
-"""What a backend imports only as it starts."""
+"""What a backend imports only as it starts; and what leaves all that to the parent."""
 
 
 def passed_by(path: Path) -> list[Boundary]:

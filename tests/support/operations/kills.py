@@ -36,7 +36,7 @@ from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw import RawRequest
 from tests.support.access.keys import keys_of
 from tests.support.admin import TIMEOUT_S, connected
-from tests.support.audit_checker import Asked, AuditedCluster, lines_of, problems
+from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
 from tests.support.operations.kill_backend import forked
@@ -128,7 +128,7 @@ class Ground:
         """What the audit says and is not so."""
         lines = lines_of(self.records())
         moves = {
-            (self.topic, number): Asked(before.replicas[number], target)
+            (self.topic, number): RequestedMove(before.replicas[number], target)
             for number, target in TARGET.items()
         }
         begun = [x for x in lines if (x["event"], x["kind"]) == ("requested", "reassign")]

@@ -35,7 +35,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import KshuntError
-from tests.support.audit_checker import Asked, AuditedCluster, Json, Setting, problems
+from tests.support.audit_checker import AuditedCluster, Json, RequestedMove, Setting, problems
 from tests.support.operations.truth_ground import (
     ALTER,
     ALTER_CONFIGS,
@@ -452,7 +452,9 @@ class Round:
             if at not in self.wanted[number]:
                 self.problems.append(f"partition {number} is at {sorted(at)}")
         lines = self._lines()
-        moves = {(self.topic, n): Asked(self.where[n], target) for n, target in self.plan.items()}
+        moves = {
+            (self.topic, n): RequestedMove(self.where[n], target) for n, target in self.plan.items()
+        }
         self.problems += problems(
             lines, found, {self.operation: moves}, edited_since=self.edited_late
         )

@@ -73,7 +73,7 @@ def compare(
 
 def seen(client: BackendClient) -> Picture:
     """The cluster, once all sizes of the topic are known and all of it is in sync."""
-    taken: list[Picture] = []
+    pictures: list[Picture] = []
 
     def known() -> bool:
         with closing(client.snapshots()) as stream:
@@ -88,11 +88,11 @@ def seen(client: BackendClient) -> Picture:
             or (rows.size_bytes[ours] == UNKNOWN).any()
         ):
             return False
-        taken.append(picture_of(snapshot))
-        return not taken[-1].situation.moving
+        pictures.append(picture_of(snapshot))
+        return not pictures[-1].situation.moving
 
     wait_until(known, DEADLINE_S, "the topic was sampled")
-    return taken[-1]
+    return pictures[-1]
 
 
 def moved(

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.operations.journal.entries import Kind
 from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
-from tests.support.audit_checker import Shrunk, shrink_problems
+from tests.support.audit_checker import RequestedShrink, shrink_problems
 from tests.support.operations.truth_ground import cluster_seen
 from tests.support.shrink.check import QUIET, commit
 from tests.support.shrink.copied_topics import Record, held
@@ -124,7 +124,7 @@ def audit_is_true(before: Before, driver: Driver) -> None:
     """Each line of the audit is so on the cluster."""
     lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(Kind.AUDIT).items())]
     there = cluster_seen(AdminClient({**QUIET, "bootstrap.servers": before.servers}), before.topic)
-    shrunk = Shrunk(before.topic, PARTITIONS, KEPT)
+    shrunk = RequestedShrink(before.topic, PARTITIONS, KEPT)
     assert shrink_problems(lines, there, {driver.operation_id: shrunk}) == []
 
 

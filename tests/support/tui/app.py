@@ -18,7 +18,6 @@ from kshunt.tui.actions.view_names import PARTITIONS, TABLES
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.views.table_screen import TableScreen
 from kshunt.tui.views.view_screen import ViewScreen
@@ -104,13 +103,13 @@ class Shown:
 
     async def settle(self) -> None:
         """Wait until what is shown is what the backend sent and the operator asked for."""
-        if self.app.store.connection.state is ConnectionState.LIVE and not self._is_shown():
+        if self.app.store.scene.live and not self._is_shown():
             await self.until(self._is_shown, "the newest snapshot is shown")
 
     def _is_shown(self) -> bool:
         store, view = self.app.store, self.app.current_mode
         job = store.jobs.get(view)
-        if job is None or self.app.store.connection.state is not ConnectionState.LIVE:
+        if job is None or not self.app.store.scene.live:
             return job is not None
         newest = self.backend.snapshot.version
         return (
@@ -165,7 +164,7 @@ async def dashboard(
         async with app.run_test(size=size) as pilot:
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
-            await shown.until(lambda: app.store.connection.state is ConnectionState.LIVE, "live")
+            await shown.until(lambda: app.store.scene.live, "live")
             await shown.settle()
             yield shown
 

@@ -15,9 +15,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kshunt.backend.api.schema.base import change_json, partition_json
+from kshunt.backend.api.schema.cluster import (
+    ActingBackend,
+    BackendPart,
+    NotOfferedAction,
+    UnreadableEntry,
+)
 from kshunt.backend.api.schema.frames.writer import FrameWriter
-from kshunt.backend.api.schema.operations import operation_json
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
@@ -28,6 +32,7 @@ from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.tui.delivered_answers import answer_of
 from tests.support.tui.team import TeamAnswers
@@ -135,7 +140,7 @@ class ScriptedBackend:
 
     def announce(self, operation: Operation) -> None:
         """Send an operation as an event."""
-        self._event("operation", operation_json(operation))
+        self._event("operation", to_document(operation))
 
     def alert(self, text: str) -> None:
         """Send an alert."""
@@ -164,8 +169,8 @@ class ScriptedBackend:
         method, path, _ = head[0].split(" ")
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:])}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        if path == "/v1/replicas/stream":
-            await self._stream_frames(reader, writer)
+        if path.startswith("/v1/replicas/stream"):
+            await self._stream_frames(reader, writer, changes="header_changes=true" in path)
             return False
         if path == "/v1/events" and self.events_problem is None:
             await self._stream_events(reader, writer, int(headers.get("last-event-id", "-1")))
@@ -179,10 +184,10 @@ class ScriptedBackend:
         return True
 
     async def _stream_frames(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, changes: bool
     ) -> None:
         queue: asyncio.Queue[Snapshot] = asyncio.Queue()
-        frames = FrameWriter()
+        frames = FrameWriter(header_changes=changes)
         start_stream(writer, "application/vnd.apache.arrow.stream")
         chunk(writer, frames.write(self.snapshot))
         self._frames.add(queue)
@@ -245,11 +250,11 @@ class ScriptedBackend:
             return self.scripted[path](body)
         if path in PLANNERS:
             raise Problem(422, "Nothing is planned here.")
-        return change_json(self._change(path, body))
+        return to_document(self._change(path, body))
 
     def _preview(self, body: Json) -> Json:
         self.previewed.append(body)
-        return asdict(self.preview)
+        return to_document(self.preview)
 
     def _read(self, path: str) -> Json:
         cluster = self.cluster
@@ -269,7 +274,7 @@ class ScriptedBackend:
                 "backend_version": "0",
             }
         if path == "/v1/operations":
-            return {"operations": [operation_json(o) for o in cluster.operations.values()]}
+            return {"operations": [to_document(o) for o in cluster.operations.values()]}
         if path == "/v1/backend":
             return status_json(self.status)
         if path == "/v1/pipeline":
@@ -279,13 +284,13 @@ class ScriptedBackend:
         if path == "/v1/drift" and self.drift_problem is not None:
             raise self.drift_problem
         if path == "/v1/drift":
-            return {"drift": [asdict(one) for one in self.drift.values()]}
+            return {"drift": [to_document(one) for one in self.drift.values()]}
         if path == "/v1/throttles/owned" and self.owned_problem is not None:
             raise self.owned_problem
         if path == "/v1/throttles/owned":
-            return {"throttles": [asdict(one) for one in self.owned]}
+            return {"throttles": [to_document(one) for one in self.owned]}
         if path == "/v1/orphans":
-            return {"orphans": [asdict(one) for one in self.orphans.values()]}
+            return {"orphans": [to_document(one) for one in self.orphans.values()]}
         if path.startswith("/v1/topics/"):
             return self._configs_of(path.split("/")[3])
         if path.startswith("/v1/audit"):
@@ -397,7 +402,7 @@ class ScriptedBackend:
         """The plan that undoes a reassignment."""
         present = {str(p): (p, state.replicas) for p, state in self.cluster.partitions.items()}
         named = [present[str(p)] for p in _partitions(body) if str(p) in present]
-        entries = [{**partition_json(p), "replicas": list(was)} for p, was in named]
+        entries = [{**to_document(p), "replicas": list(was)} for p, was in named]
         return {"version": 1, "partitions": entries}
 
     def _result(self, item: str) -> Result:
@@ -472,18 +477,16 @@ _AFTER = {
 
 def status_json(status: BackendStatus) -> Json:
     """As `/v1/backend` writes it."""
-    active = {"backend": status.acting, "host": status.host, "address": "", "started_ms": 0}
-    return {
-        "backend": status.backend,
-        "duty": status.duty,
-        "acting": active if status.acting else None,
-        "journal_topic": "__kshunt_journal",
-        "remarks": list(status.remarks),
-        "not_offered": [{"what": what, "why": why} for what, why in status.not_offered],
-        "unreadable": [
-            {"key": key, "why": "damaged", "detail": "It is no JSON."} for key in status.unreadable
-        ],
-    }
+    part = BackendPart(
+        status.backend,
+        status.duty,
+        ActingBackend(status.acting, status.host, "", 0) if status.acting else None,
+        "__kshunt_journal",
+        status.remarks,
+        tuple(UnreadableEntry(key, "damaged", "It is no JSON.") for key in status.unreadable),
+        tuple(NotOfferedAction(what, why) for what, why in status.not_offered),
+    )
+    return to_document(part)
 
 
 def _partitions(body: Mapping[str, Any]) -> Iterable[TopicPartition]:

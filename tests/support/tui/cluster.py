@@ -14,7 +14,12 @@ import numpy as np
 
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
 from kshunt.backend.domain.reassignment.answers import Result
 from kshunt.backend.domain.replicas.snapshot import (
     DTYPES,
@@ -33,7 +38,13 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
-from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OrphanOrigin,
+    SettingValue,
+    ShownDrift,
+    ShownOrphan,
+)
 
 START_MS = 1_760_000_000_000
 MESSAGE_BYTES = 1_000
@@ -47,10 +58,10 @@ DRIFT = ShownDrift(
     "follower.replication.throttled.rate",
     2,
     None,
-    "changed",
-    "25000000 B/s",
-    "50000000 B/s",
-    ("op-1",),
+    DriftKind.CHANGED,
+    SettingValue(25_000_000),
+    SettingValue(50_000_000),
+    operations=("op-1",),
 )
 """A rate of `running_move` that somebody else changed."""
 ORPHAN = ShownOrphan(
@@ -58,8 +69,8 @@ ORPHAN = ShownOrphan(
     "leader.replication.throttled.replicas",
     None,
     "audit-log",
-    "1:2,1:3",
-    "left by a move that has ended",
+    OrphanOrigin.ENDED_MOVE,
+    SettingValue(replicas="1:2,1:3"),
 )
 """A list that nobody needs."""
 
@@ -350,7 +361,7 @@ def running_move(cluster: ScriptedCluster) -> Operation:
         who="ada@bastion-1",
         reason="drain broker 4 before its disk is replaced",
         actions=("pause", "cancel"),
-        details={"rollback_plan": {"version": 1, "partitions": before}},
+        details=OperationDetails(rollback_plan={"version": 1, "partitions": before}),
     )
 
 

@@ -21,7 +21,6 @@ from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.question_parts import AskPart
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import DEADLINE_S, Shown
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import HOSTILE
@@ -120,7 +119,7 @@ class Monkey:
                 await self._go_on(stroke.keys)
             case "out":
                 self._press(("escape",) * 3)
-                if self.shown.app.travel.past:
+                if self.shown.app.playback.past:
                     self._press(("T",))
             case "paste":
                 self._post(events.Paste(f"{HOSTILE}\x1b[2J\u202e\ny"))
@@ -296,8 +295,8 @@ class Monkey:
     def _stands(self, newest: int) -> str:
         """What the dashboard has, and where each thread is."""
         store = self.shown.app.store
-        has = "nothing" if store.snapshot is None else store.snapshot.version
-        lines = [f"shown is {has} of {newest}; {store.connection}"]
+        has = "nothing" if store.scene.snapshot is None else store.scene.snapshot.version
+        lines = [f"shown is {has} of {newest}; {store.scene.connection}"]
         for thread in threading.enumerate():
             stack = traceback.format_stack(sys._current_frames().get(thread.ident or 0))[-4:]
             lines.append(f"{thread.name}:\n{''.join(stack)}")
@@ -314,10 +313,10 @@ class Monkey:
 
     async def _is_live(self, version: int) -> bool:
         self.judge()
-        if self.shown.app.travel.past:
+        if self.shown.app.playback.past:
             # A thread may have been on its way there until this moment.
             self._press(("T",))
             await idle(self.shown.app)
         store = self.shown.app.store
-        shown = store.snapshot is not None and store.snapshot.version == version
-        return shown and store.connection.state is ConnectionState.LIVE
+        shown = store.scene.snapshot is not None and store.scene.snapshot.version == version
+        return shown and store.scene.live

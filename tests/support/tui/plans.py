@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from kshunt.backend.api.schema.plans import plan_answer_json, rehearsal_answer_json
+from kshunt.backend.api.schema.plans import PlanProposal, Rehearsals
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
 from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
 from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.plan.screen import PlanScreen
 from kshunt.tui.dialogs.form import FormPart
@@ -148,7 +149,7 @@ def rehearsed(
 
 def dropping(count: int) -> tuple[IsrEvent, ...]:
     """Replicas that leave an ISR, and come back a minute later."""
-    left = [IsrEvent(30.0 * n, TopicPartition("orders", n), 2, True) for n in range(count)]
+    left = [IsrEvent("orders", n, 30.0 * n, 2, True) for n in range(count)]
     back = [replace(event, at_s=event.at_s + 60.0, left=False) for event in left]
     return tuple(sorted([*left, *back], key=lambda event: event.at_s))
 
@@ -194,12 +195,12 @@ class Planning:
     def _plan(self, body: Json) -> Json:
         if self.refuses is not None:
             raise self.refuses
-        return plan_answer_json(self.answer)
+        return to_document(PlanProposal.of(self.answer))
 
     def _rehearse(self, body: Json) -> Json:
         if self.refuses is not None:
             raise self.refuses
-        return rehearsal_answer_json(self.rehearsal)
+        return to_document(Rehearsals.of(self.rehearsal))
 
 
 @asynccontextmanager

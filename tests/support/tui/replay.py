@@ -13,7 +13,8 @@ from textual.pilot import Pilot
 
 from kshunt.tui.actions.view_names import PARTITIONS, TABLES
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.feed.messages import ConnectionState, Scene
+from kshunt.tui.feed.polled_facts import DRIFT
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.recorder import Recorder
 from kshunt.tui.recorder.retention import Bounds
@@ -34,8 +35,8 @@ class Recorded(Shown):
     @property
     def recorder(self) -> Recorder:
         """What records it."""
-        assert self.app.travel.recorder is not None
-        return self.app.travel.recorder
+        assert self.app.live_scene.recorder is not None
+        return self.app.live_scene.recorder
 
     async def quiet(self) -> None:
         """Wait until every question was answered, and the answers are shown and on file."""
@@ -80,7 +81,7 @@ async def recorded(
         async with app.run_test(size=size) as pilot:
             shown = Recorded(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
-            await shown.until(lambda: app.store.connection.state is ConnectionState.LIVE, "live")
+            await shown.until(lambda: app.store.scene.live, "live")
             await shown.quiet()
             yield shown
 
@@ -140,15 +141,15 @@ async def arrived(app: KshuntApp, pilot: Pilot[None]) -> None:
 
 def _is_arrived(app: KshuntApp) -> bool:
     store, view, screen = app.store, app.current_mode, app.view
-    moving = any(worker.group == "travel" and worker.is_running for worker in app.workers)
+    moving = any(worker.group == "playback" and worker.is_running for worker in app.workers)
     job = store.jobs.get(view)
     return (
         not moving
-        and app.travel._aim_ms is None
+        and app.playback._aim_ms is None
         and job is not None
-        and job.snapshot is store.snapshot
-        and job.operations == store.operations
-        and job.drift == store.drift
+        and job.snapshot is store.scene.snapshot
+        and job.operations == store.scene.operations
+        and job.drift == store.scene.answer(DRIFT)
         and (
             view not in TABLES
             or (isinstance(screen, TableScreen) and screen.grid.table is store.tables[view])

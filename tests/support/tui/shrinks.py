@@ -8,11 +8,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.api.schema.shrinks import check_json
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.check import (
+    CommittedOffset,
     DoomedPartition,
     Finding,
     GroupLag,
@@ -29,6 +33,7 @@ from kshunt.backend.domain.shrink.phases import (
     phases_of,
 )
 from kshunt.backend.domain.topics.groups import ActiveProducer, GroupMember
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.verbs.cut_over import CutOverScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
@@ -101,7 +106,7 @@ def lag(name: str, unread: int | None, *, members: int = 0) -> GroupLag:
         members=tuple(
             GroupMember(f"m{number}", f"{name}-{number}", "/10.0.3.7") for number in range(members)
         ),
-        committed=dict.fromkeys(range(THERE - 1), 300_000),
+        committed=tuple(CommittedOffset(number, 300_000) for number in range(THERE - 1)),
         unread_doomed=unread,
         unread_all=None if unread is None else unread * 3,
         no_position=(THERE - 1,),
@@ -121,6 +126,7 @@ def check_of(
         wanted=wanted,
         checked_ms=START_MS,
         native=native,
+        allowed=all(one.severity is not Severity.REFUSE for one in findings),
         partitions=tuple(doomed(n, written=120 * (n > 3)) for n in range(wanted, THERE)),
         groups=(
             lag("billing", 1_204, members=2),
@@ -198,7 +204,7 @@ def shrink_of(
         who="ada@bastion-1",
         reason="too many partitions",
         actions=actions,
-        details={"shrink": progress.as_json()},
+        details=OperationDetails(shrink=progress),
     )
 
 
@@ -232,7 +238,7 @@ class Shrinking:
 
     def _shrink(self, body: Json) -> Json:
         if "total_count" not in body:
-            return check_json(self.check)
+            return to_document(self.check)
         if self.refuses is not None:
             raise self.refuses
         if body["validate_only"]:
@@ -242,7 +248,7 @@ class Shrinking:
 
     def _answer(self, id: str | None, *, validate_only: bool = False) -> Json:
         results = (Result(TOPIC, 0, "NONE", "6 partitions become 3"),)
-        return change_json(ChangeAnswer(validate_only, id, results))
+        return to_document(ChangeAnswer(validate_only, id, results))
 
     def _delete(self, body: Json) -> Json:
         return {

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from kshunt.backend.api.schema.operations import operation_json
-from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.approval import ProposalState, ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from tests.support.tui.cluster import ScriptedCluster
 
 Json = dict[str, Any]
@@ -69,7 +69,9 @@ class TeamAnswers:
 
     def _settled(self, id: str, state: str, body: Json) -> Json:
         (found,) = [one for one in self.proposals if one.id == id]
-        after = replace(found, state=state, settled_reason=body["reason"], actions=())
+        after = replace(
+            found, state=ProposalState(state), settled_reason=body["reason"], actions=()
+        )
         self.proposals = [after if one.id == id else one for one in self.proposals]
         return asdict(after)
 
@@ -83,4 +85,4 @@ class TeamAnswers:
             after = replace(operation, claim=claim)
         self._cluster.operations[id] = after
         self._announce(after)
-        return operation_json(after)
+        return to_document(after)

@@ -108,7 +108,7 @@ async def _move(options: argparse.Namespace) -> None:
 def forked(arguments: Sequence[str]) -> BaseProcess:
     """A process that does so; it starts in no time, for its parent has imported all it needs."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "pydantic.v1"])
+    context.set_forkserver_preload([__name__, "pydantic.v1", "tests.support.runs.frozen_heap"])
     process = context.Process(target=main, args=(list(arguments),), daemon=True)
     process.start()
     return process

@@ -12,11 +12,11 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.data.operator_identity import who_am_i
 from kshunt.tui.dialogs.dialog import Lines
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through, plan_file
 from tests.support.tui.backend import Problem

@@ -14,7 +14,6 @@ from kshunt.tui.actions.view_names import BROKERS, OVERVIEW
 from kshunt.tui.changes.plan.comparison import Comparison
 from kshunt.tui.changes.plan.goals import TITLES, PlanStep
 from kshunt.tui.changes.wizard.pages import Step
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.grid.grid import Grid
 from tests.support.tui.app import Shown, at_step, go_through, press_at_random
 from tests.support.tui.backend import Problem
@@ -308,9 +307,7 @@ async def test_a_backend_that_is_gone_takes_nothing_with_it(
 ) -> None:
     screen = await compared(shown)
     await shown.backend.stop()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
-    )
+    await shown.until(lambda: shown.app.store.scene.lost, "the loss is noticed")
     await shown.pilot.press("enter")
     await until(shown, "The connection is lost: nothing can be sent")
     await shown.pilot.press("escape")
@@ -326,7 +323,9 @@ async def test_another_cluster_starts_nothing(shown: Shown, planning: Planning) 
     await proposed(shown)
     shown.backend.cluster.cluster_id = "another-cluster"
     await shown.publish()
-    await shown.until(lambda: shown.app.store.cluster_id == "another-cluster", "it is another")
+    await shown.until(
+        lambda: shown.app.store.scene.cluster_id == "another-cluster", "it is another"
+    )
     await shown.pilot.press("r")
     await until(shown, "This is another cluster now")
 

@@ -351,7 +351,7 @@ def test_thousands_of_isr_events_are_counted() -> None:
     assert rehearsal_tables.event_table(run, 80).value_of(0) == rehearsal_tables.NOBODY_LEAVES
     never = replace(run, finish_s=None, why="Producers write faster than that.")
     assert rehearsal_tables.event_table(never, 40).value_of(1) == "than that."
-    event = IsrEvent(1.0, TopicPartition("orders", 0), 2, True)
+    event = IsrEvent("orders", 0, 1.0, 2, True)
     table = rehearsal_tables.event_table(replace(run, isr_events=(event,) * 2_500), 80)
     assert table.value_of(len(table) - 1) == "... and 500 more"
 

@@ -13,7 +13,6 @@ from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.question_parts import AskPart
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
-from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import (
     Shown,
     answer_form,
@@ -41,9 +40,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 async def away(shown: Shown) -> None:
     """The backend ends, and the dashboard has noticed."""
     await shown.backend.stop()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
-    )
+    await shown.until(lambda: shown.app.store.scene.lost, "the loss is noticed")
 
 
 async def back(shown: Shown) -> None:
@@ -51,9 +48,7 @@ async def back(shown: Shown) -> None:
     backend: ScriptedBackend = shown.backend
     backend.publish()
     await backend.start()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LIVE, "it is back"
-    )
+    await shown.until(lambda: shown.app.store.scene.live, "it is back")
     await shown.settle()
 
 

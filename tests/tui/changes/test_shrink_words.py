@@ -19,7 +19,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
 from kshunt.tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
-from kshunt.tui.facts.shrink_phases import brief, cut_over_lines, phase_lines, shrink_progress_of
+from kshunt.tui.facts.shrink_phases import brief, cut_over_lines, phase_lines
 from kshunt.tui.text.formatting import ASCII, UNICODE
 from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.app import SIZES, Shown, at_step, check_frame, dashboard, go_through, named
@@ -129,13 +129,6 @@ def test_every_phase_is_told(cut_over: CutOver) -> None:
     text = "\n".join(line.text for line in phase_lines(progress, ASCII, 40))
     assert all(phase.value in text for phase in phases_of(cut_over))
     assert ("no return" in text) == (cut_over is CutOver.SAME_NAME)
-
-
-def test_what_another_backend_says_in_other_words_is_no_course() -> None:
-    operation = waiting()
-    assert shrink_progress_of(replace(operation, details={"shrink": {"phase": "polish"}})) is None
-    assert shrink_progress_of(replace(operation, details={"shrink": "copying"})) is None
-    assert shrink_progress_of(replace(operation, details={})) is None
 
 
 def test_hundreds_of_partitions_are_counted_beyond_the_first() -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import pytest
 from textual.widgets import Input
 
-from kshunt.backend.api.schema.base import change_json
-from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
+from kshunt.backend.domain.operations.approval import ProposalEffect, ProposalState, ShownProposal
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.verbs.proposals import warnings_of
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -29,6 +29,7 @@ from kshunt.tui.data.team import (
 from kshunt.tui.dialogs.presence import PresenceScreen
 from kshunt.tui.dialogs.proposals import ProposalsScreen
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen
+from kshunt.tui.feed.polled_facts import PRESENCE, PROPOSALS
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, incident, running_move
@@ -41,7 +42,7 @@ PROPOSAL: Final = ShownProposal(
     action="delete_partitions",
     subject="",
     summary="shrink orders to 2 partitions: the last ones go, with what they hold",
-    state="waiting",
+    state=ProposalState.WAITING,
     who="bob",
     reason="too many",
     proposed_ms=START_MS,
@@ -101,14 +102,16 @@ async def announced(shown: Shown, **changes: Any) -> None:
     operation = replace(shown.backend.cluster.operations["op-1"], **changes)
     shown.backend.cluster.operations["op-1"] = operation
     shown.backend.announce(operation)
-    await shown.until(lambda: operation in shown.app.store.operations, "it has arrived")
+    await shown.until(lambda: operation in shown.app.store.scene.operations, "it has arrived")
 
 
 # Who is here
 
 
 async def test_the_head_says_who_else_is_here_and_nothing_when_alone(sized: Shown) -> None:
-    await sized.until(lambda: sized.app.store.presence, "the backend has said who is here")
+    await sized.until(
+        lambda: sized.app.store.scene.answer(PRESENCE), "the backend has said who is here"
+    )
     assert " here" not in sized.lines()[0]
     sized.backend.team.present = [BOB, EVE]
     await look_again(sized)
@@ -276,7 +279,8 @@ async def with_proposals(shown: Shown, *proposals: ShownProposal) -> None:
     shown.backend.team.foreseen = dict(FORESEEN)
     await look_again(shown)
     await shown.until(
-        lambda: len(shown.app.store.proposals) == len(proposals), "the proposals have arrived"
+        lambda: len(shown.app.store.scene.answer(PROPOSALS)) == len(proposals),
+        "the proposals have arrived",
     )
 
 
@@ -295,7 +299,9 @@ async def test_the_overview_names_what_waits_for_you(sized: Shown) -> None:
 async def test_a_proposal_is_approved_by_typing_its_id(sized: Shown) -> None:
     await with_proposals(sized, PROPOSAL)
     answer = {
-        "proposal": asdict(replace(PROPOSAL, state="done", operation_id="op-9", actions=())),
+        "proposal": asdict(
+            replace(PROPOSAL, state=ProposalState.DONE, operation_id="op-9", actions=())
+        ),
         "answer": {
             "validate_only": False,
             "operation_id": "op-9",
@@ -398,7 +404,7 @@ async def test_which_one_is_chosen_is_seen(shown: Shown) -> None:
 
 
 async def test_the_chosen_one_stays_chosen_whatever_comes(shown: Shown) -> None:
-    done = replace(PROPOSAL, state="done", outcome="1 of 1 done", actions=())
+    done = replace(PROPOSAL, state=ProposalState.DONE, outcome="1 of 1 done", actions=())
     await with_proposals(shown, done)
     await shown.press("Y")
     await shown.dialog(ProposalsScreen)
@@ -421,7 +427,7 @@ async def test_what_takes_two_people_is_said_where_it_was_asked_for(shown: Shown
     # Of every change a client understands the answer that it was proposed.
     def proposed(body: dict[str, Any]) -> dict[str, Any]:
         if body["validate_only"]:
-            return change_json(ChangeAnswer(True, "op-1", (Result("op-1", 0, "NONE", ""),)))
+            return to_document(ChangeAnswer(True, "op-1", (Result("op-1", 0, "NONE", ""),)))
         raise Proposed
 
     shown.backend.scripted["/v1/operations/op-1/pause"] = proposed
@@ -467,7 +473,9 @@ def test_a_proposal_in_two_lines() -> None:
     head, rest = proposal_lines(PROPOSAL, START_MS + 1_000)
     assert head.startswith("waiting   shrink orders to 2 partitions")
     assert rest == "1a2b3c4d, by bob: too many; dies in 15m; you may approve or reject it"
-    failed = replace(PROPOSAL, state="failed", settled_by="ada", outcome="broker 1 leads")
+    failed = replace(
+        PROPOSAL, state=ProposalState.FAILED, settled_by="ada", outcome="broker 1 leads"
+    )
     assert proposal_lines(failed, 0)[1].endswith("failed by ada: broker 1 leads")
     assert left_text(replace(PROPOSAL, expires_ms=START_MS + 7_200_000), START_MS) == "2h00m"
     assert left_text(PROPOSAL, START_MS + 900_000) == "0s"

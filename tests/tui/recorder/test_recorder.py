@@ -1,6 +1,7 @@
 """The recording: exact, append-only, bounded, and readable as far as it is sound."""
 
 import errno
+import json
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from textual.message import Message
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.operations.approval import Person, ProposalState, ShownProposal
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.operations.team import Note
 from kshunt.backend.domain.planning.proposal import PlanNote
@@ -27,7 +30,8 @@ from kshunt.backend.domain.replicas.snapshot import (
 )
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.domain.throttles.owners import ShownDrift
+from kshunt.backend.domain.throttles.owners import DriftKind, SettingValue, ShownDrift
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
@@ -36,9 +40,9 @@ from kshunt.tui.feed.messages import (
     AuditArrived,
     Disconnected,
     OperationsArrived,
-    Scene,
     SnapshotArrived,
 )
+from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recorder as recorder_module
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.json_values import (
@@ -60,12 +64,18 @@ from kshunt.tui.recorder.retention import (
     surplus,
 )
 from kshunt.tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
+from tests.support.operations.written_bodies import RATES, WAITING
 from tests.support.runs.examples import many
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.replay import record
+from tests.support.tui.shrinks import waiting
 from tests.support.waiting import wait_until
 
-DRIFT = ShownDrift("d-1", "follower.replication.throttled.rate", 3, None, "changed", "1 B/s", "2")
+DRIFT = ShownDrift(
+    *("d-1", "follower.replication.throttled.rate", 3, None, DriftKind.CHANGED),
+    SettingValue(1),
+    SettingValue(2),
+)
 
 
 def same(found: Snapshot | None, wanted: Snapshot | None) -> bool:
@@ -223,6 +233,37 @@ def test_a_recording_of_an_earlier_version_names_modules() -> None:
     assert decode({"o": "domain.team:Note", "v": note}) == Note("ann", 5, "seen")
     plan_note = {"why": "w", "remedy": "", "partition": None, "broker": 3}
     assert decode({"o": "domain.proposal:Note", "v": plan_note}) == PlanNote("w", "", broker=3)
+    about = {"id": "d", "setting": "s", "broker": 1, "topic": None}
+    drift = {**about, "kind": "changed", "wanted": "1 B/s", "found": "2 B/s", "text": "t"}
+    seen = decode({"o": "domain.throttle_owners:ShownDrift", "v": drift})
+    assert seen == ShownDrift("d", "s", 1, None, DriftKind.CHANGED)
+
+
+def test_a_text_of_an_earlier_version_becomes_the_enumeration() -> None:
+    shown = ShownProposal.of(WAITING, Person("bob", "b"), WAITING.proposed_ms)
+    earlier = encode(shown)
+    earlier["v"]["state"] = "waiting"
+    assert decode(earlier) == shown
+    assert isinstance(decode(earlier).state, ProposalState)
+    earlier["v"]["state"] = "flying"
+    with pytest.raises(UnreadableValue):
+        decode(earlier)
+
+
+def test_details_of_an_earlier_version_were_a_dict() -> None:
+    plan = {"version": 1, "partitions": [{"topic": "a", "partition": 0, "replicas": [1]}]}
+    earlier = encode(RATES)
+    earlier["v"]["details"] = encode(
+        {"rollback_plan": plan, "proposal": "pp12", "1": "10 MB/s", "2": "no rate", "more": [1]}
+    )
+    details = structs.replace(RATES.details, rollback_plan=plan)
+    assert decode(earlier) == replace(RATES, details=details)
+    running = waiting()
+    progress = to_document(running.details.shrink)
+    earlier = encode(running)
+    earlier["v"]["details"] = encode(json.loads(json.dumps({"shrink": progress})))
+    assert decode(earlier) == running
+    assert decode(encode(running)) == running
 
 
 @pytest.mark.parametrize(

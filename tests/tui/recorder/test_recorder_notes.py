@@ -6,88 +6,35 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.cli.main import main
-from kshunt.tui.feed.messages import Scene
-from kshunt.tui.feed.recording_client import answer_words, asked_words, stage_of
-from kshunt.tui.handover.notes import Told, handover, timeline
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.tui.feed.messages import ActionTaken
+from kshunt.tui.feed.scene import Scene
+from kshunt.tui.feed.told_change import answer_words
+from kshunt.tui.handover.notes import RecordedFacts, handover, timeline
 from kshunt.tui.handover.text_plot import HEIGHT, WIDTH, text_plot
-from kshunt.tui.handover.writer import told_until
+from kshunt.tui.handover.writer import facts_until
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.text.formatting import bytes_text
 from tests.support.tui.replay import Recorded, recorded, scripted
 
-EVERY = "leaders of every partition"
 
-
-@pytest.mark.parametrize(
-    ("path", "body", "words"),
-    [
-        (
-            "/v1/reassignments",
-            {
-                "plan": {"partitions": [{"topic": "a", "partition": 1}]},
-                "throttle_bytes_per_s": 5_000_000,
-            },
-            "start moving a-1, throttled to 5.00 MB/s",
-        ),
-        (
-            "/v1/reassignments/cancel",
-            {"partitions": [{"topic": "a", "partition": p} for p in range(5)]},
-            "cancel the moves of 5 partitions",
-        ),
-        (
-            "/v1/elections/preferred",
-            {"partitions": None},
-            "elect preferred leaders of every partition",
-        ),
-        ("/v1/operations/op-1/pause", {}, "pause operation op-1"),
-        (
-            "/v1/throttles/rates",
-            {
-                "rates": [
-                    {"broker": b, "leader_bytes_per_s": 10**6, "follower_bytes_per_s": None}
-                    for b in (1, 2)
-                ]
-            },
-            "set rates of brokers 1, 2 to 1.00 MB/s sent and none fetched",
-        ),
-        (
-            "/v1/throttles/replicas",
-            {"replicas": [{"topic": "a"}]},
-            "set the throttled replicas of a",
-        ),
-        ("/v1/throttles/adopt", {"partitions": None}, "take over the throttles of every partition"),
-        ("/v1/drift/reapply", {"ids": ["x"]}, "put our throttle back in 1 place"),
-        ("/v1/drift/accept", {"ids": ["x", "y"]}, "keep their throttle in 2 places"),
-        ("/v1/orphans/remove", {"ids": ["x"]}, "remove 1 orphan throttle"),
-        ("/v1/unheard-of", {}, "/v1/unheard-of"),
-        ("/v1/preview", {"action": "pause", "operation_id": "op-1"}, "pause operation op-1"),
-        (
-            "/v1/preview",
-            {"action": "elect", "partitions": None},
-            "elect preferred leaders of every partition",
-        ),
-    ],
-)
-def test_what_is_asked_is_said_in_words(path: str, body: dict[str, object], words: str) -> None:
-    assert asked_words(path, body) == words
-
-
-def test_how_far_a_change_has_come_and_what_became_of_it() -> None:
-    assert stage_of("/v1/preview", {}) == "previewed"
-    assert stage_of("/v1/reassignments", {"validate_only": True}) == "rehearsed"
-    assert stage_of("/v1/reassignments", {"validate_only": False}) == "sent"
-    done = {"item": "a-0", "error_code": 0, "error_name": "NONE", "message": ""}
-    failed = {"item": "a-1", "error_code": 60, "error_name": "IN_PROGRESS", "message": ""}
-    answer = {"operation_id": "op-2", "results": [done, failed]}
+def test_what_became_of_a_change_is_said_in_words() -> None:
+    done, failed = Result("a-0", 0, "NONE", ""), Result("a-1", 60, "IN_PROGRESS", "")
+    answer = ChangeAnswer(False, "op-2", (done, failed))
     assert answer_words(answer) == "operation op-2, 1 of 2 done, a-1: IN_PROGRESS"
+    not_needed = Result("a-1", 84, "ELECTION_NOT_NEEDED", "")
+    assert answer_words(ChangeAnswer(False, None, (done, not_needed))) == "2 of 2 done"
+    assert answer_words(ChangeAnswer(False, "op-2", ())) == "operation op-2"
+    assert answer_words(None) == "done"
 
 
 async def cancelled(shown: Recorded) -> None:
-    """Cancel every move, by the keys of the dashboard's client."""
-    client_asked = shown.app.live.ask
+    """Cancel every move, by the link of the dashboard."""
     partitions = [p for p, s in shown.backend.cluster.partitions.items() if s.copied]
-    await client_asked(
-        lambda client: client.cancel(partitions[:1], who="ada@bastion-1", reason="wrong brokers")
+    words = f"Cancel the move of {partitions[0]}"
+    await shown.app.link.change(
+        ActionTaken("sent", words, "ada@bastion-1", "wrong brokers"),
+        lambda client: client.cancel(partitions[:1]),
     )
     await shown.later(10)
 
@@ -101,20 +48,20 @@ async def test_actions_are_recorded_with_who_and_why(live: Recorded) -> None:
         ("sent", "ada@bastion-1", "wrong brokers"),
         ("answered", "ada@bastion-1", ""),
     ]
-    told = told_until(reel, reel.last_ms)
+    facts = facts_until(reel, reel.last_ms)
     reel.close()
-    assert "Sent by ada@bastion-1: cancel the moves of clickstream" in timeline(told).replace(
+    assert "Sent by ada@bastion-1: Cancel the move of clickstream" in timeline(facts).replace(
         "\\", ""
     )
     await live.go("left_parenthesis")
-    assert live.said.startswith("Sent by ada@bastion-1: cancel the moves of clickstream")
+    assert live.said.startswith("Sent by ada@bastion-1: Cancel the move of clickstream")
 
 
 async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: Recorded) -> None:
     live.time.now += 1
     await cancelled(live)
     reel = RecordingReader(live.recorder.paths)
-    text = handover(told_until(reel, reel.last_ms)).replace("\\", "")
+    text = handover(facts_until(reel, reel.last_ms)).replace("\\", "")
     reel.close()
     for words in (
         "# Hand-over of cluster kSh-9xQmT4uB2vWcE0aLrg",
@@ -123,7 +70,7 @@ async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: R
         "drain broker 4 before its disk is replaced",
         "Throttled to 25.0 MB/s.",
         "Broker 3",
-        "Answered by ada@bastion-1: cancel the moves of",
+        "Answered by ada@bastion-1: Cancel the move of",
         "Watch that the throttles come off",
         "Broker 1: sends 25.0 MB/s, fetches 25.0 MB/s",
     ):
@@ -132,7 +79,7 @@ async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: R
 
 async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:
     reel = RecordingReader(live.recorder.paths)
-    text = timeline(told_until(reel, reel.last_ms)).replace("\\", "")
+    text = timeline(facts_until(reel, reel.last_ms)).replace("\\", "")
     reel.close()
     assert "| Broker 3 does not answer: connection refused | **incident** |" in text
     assert "## Bytes that remain" in text
@@ -141,9 +88,9 @@ async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:
 
 
 def test_without_a_snapshot_a_note_says_so() -> None:
-    told = Told(Scene(), 0, (), (), (), 0, ("x.kshunt is damaged.",))
-    assert "Nothing was known of the cluster" in handover(told)
-    assert "Not all of it could be read: x.kshunt is damaged." in timeline(told)
+    facts = RecordedFacts(Scene(), 0, (), (), (), 0, ("x.kshunt is damaged.",))
+    assert "Nothing was known of the cluster" in handover(facts)
+    assert "Not all of it could be read: x.kshunt is damaged." in timeline(facts)
 
 
 async def test_text_from_the_cluster_is_no_markdown(tmp_path: Path) -> None:
@@ -152,9 +99,9 @@ async def test_text_from_the_cluster_is_no_markdown(tmp_path: Path) -> None:
     async with recorded(tmp_path, cluster) as shown:
         await shown.quiet()
         reel = RecordingReader(shown.recorder.paths)
-        told = told_until(reel, reel.last_ms)
+        facts = facts_until(reel, reel.last_ms)
         reel.close()
-    for text in (handover(told), timeline(told)):
+    for text in (handover(facts), timeline(facts)):
         assert "\x1b" not in text
         assert "\n# boom" not in text
         assert "<b>" not in text.replace("\\<b\\>", "")

@@ -11,7 +11,6 @@ from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import Conflict
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.feed.messages import ConnectionState
 from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
 from tests.support.tui.replay import Recorded, recorded, replayed, scripted
@@ -46,17 +45,13 @@ async def lose_and_find_the_backend(shown: Recorded) -> dict[str, list[str]]:
     """Every view while the connection is lost."""
     shown.time.now += 5
     await shown.backend.stop()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LOST, "the loss is noticed"
-    )
+    await shown.until(lambda: shown.app.store.scene.lost, "the loss is noticed")
     shown.time.now += 5
     frames = await views_of(shown)
     shown.time.now += 10
     shown.backend.snapshot = shown.backend.cluster.step()
     await shown.backend.start()
-    await shown.until(
-        lambda: shown.app.store.connection.state is ConnectionState.LIVE, "it is back"
-    )
+    await shown.until(lambda: shown.app.store.scene.live, "it is back")
     await shown.quiet()
     return frames
 
@@ -77,7 +72,9 @@ async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> N
         shown.time.now += 5
         done = cluster.operations["op-1"].to(OperationState.LIFTING, at_ms=cluster.now_ms)
         shown.backend.announce(done)
-        await shown.until(lambda: shown.app.store.operations == (done,), "the operation goes on")
+        await shown.until(
+            lambda: shown.app.store.scene.operations == (done,), "the operation goes on"
+        )
         await shown.later(5)
         moments.append(await views_of(shown))
         paths = shown.recorder.paths
@@ -99,27 +96,32 @@ async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Record
     await live.go("left_square_bracket")
     assert live.lines()[BAR].startswith(" BACK IN TIME · 10s ago")
     assert live.lines()[0].endswith(" PAST")
-    shown = live.app.store.snapshot
+    shown = live.app.store.scene.snapshot
     assert shown is not None
     assert shown.version < version
     live.backend.publish()
     live.time.now += 10
     live.backend.alert("Seen while nobody looked.")
     newest = live.backend.publish()
-    await live.until(lambda: live.app.travel.live.snapshot.version == newest.version, "it came")  # type: ignore[union-attr]
-    assert live.app.store.snapshot is shown, "what is live does not disturb the past"
+
+    def came() -> bool:
+        snapshot = live.app.live_scene.scene.snapshot
+        return snapshot is not None and snapshot.version == newest.version
+
+    await live.until(came, "it came")
+    assert live.app.store.scene.snapshot is shown, "what is live does not disturb the past"
     assert "Seen while" not in live.said
     assert live.cursor == cursor
     await live.go("T")
     assert live.said == "Live again."
     assert live.lines()[0].endswith(" live, <2s old")
-    assert live.app.store.snapshot.version == newest.version
+    assert live.app.store.scene.snapshot.version == newest.version
     await live.settle()
     assert live.cursor == cursor
     assert live.grid.marked
     await live.go("left_square_bracket", "dollar_sign")
-    assert live.app.store.snapshot is not None
-    assert live.app.store.snapshot.version == newest.version
+    assert live.app.store.scene.snapshot is not None
+    assert live.app.store.scene.snapshot.version == newest.version
 
 
 @pytest.mark.parametrize("key", ["r", "c", "C", "l", "L"])
@@ -165,28 +167,28 @@ async def test_keys_jump_to_changes_and_incidents(live: Recorded) -> None:
 async def test_playing_moves_time_at_the_chosen_speed_and_holds_at_the_end(live: Recorded) -> None:
     await live.quiet()
     async with replayed(live.recorder.paths) as replay:
-        travel, clock = replay.app.travel, replay.app.travel.clock
-        begin = travel.position_ms
+        playback, clock = replay.app.playback, replay.app.live_scene.now_s
+        begin = playback.position_ms
         await replay.go("vertical_line")
         assert "playing x1" in replay.lines()[BAR]
         clock.now += 1  # type: ignore[attr-defined]
-        travel.tick()
+        playback.tick()
         await replay.go()
-        assert travel.position_ms == begin + 1_000
+        assert playback.position_ms == begin + 1_000
         await replay.go("asterisk", "asterisk")
         clock.now += 1  # type: ignore[attr-defined]
-        travel.tick()
+        playback.tick()
         await replay.go()
-        assert travel.position_ms == begin + 11_000
+        assert playback.position_ms == begin + 11_000
         await replay.go("asterisk")
         clock.now += 1  # type: ignore[attr-defined]
-        travel.tick()
+        playback.tick()
         await replay.go()
-        travel.tick()
+        playback.tick()
         await replay.pilot.pause()
         assert replay.said == "This is the end of the recording."
-        assert not travel.playing
-        assert travel.position_ms == travel.last_ms
+        assert not playback.playing
+        assert playback.position_ms == playback.last_ms
 
 
 async def test_without_a_recorder_there_is_no_past(tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ async def test_no_one_goes_back_while_a_change_is_under_way(live: Recorded) -> N
     live.app.changing = True
     await live.go("left_square_bracket")
     assert "A change is under way" in live.said
-    assert not live.app.travel.past
+    assert not live.app.playback.past
 
 
 async def test_another_cluster_in_the_past_loses_no_marks_of_wrong_rows(live: Recorded) -> None:
@@ -268,14 +270,14 @@ def open_recordings() -> int:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors as Linux does")
 async def test_two_keys_at_once_open_the_past_once(live: Recorded) -> None:
     before = open_recordings()
-    live.app.travel.toggle()
-    live.app.travel.step(-60)
-    ways = [worker for worker in live.app.workers if worker.group == "travel"]
+    live.app.playback.toggle()
+    live.app.playback.step(-60)
+    ways = [worker for worker in live.app.workers if worker.group == "playback"]
     assert len(ways) == 2
     await live.until(lambda: all(way.is_finished for way in ways), "both have arrived")
-    assert live.app.travel.past
+    assert live.app.playback.past
     assert open_recordings() == before + 1
-    live.app.travel.leave()
+    live.app.playback.leave()
     await live.until(lambda: open_recordings() == before, "it is let go of")
 
 
@@ -290,7 +292,7 @@ async def test_leaving_from_the_past_lets_go_of_everything(tmp_path: Path) -> No
 
 
 async def test_a_recording_that_stops_is_said_and_stays_said(live: Recorded) -> None:
-    live.app.travel._recording_stopped("Recording has stopped: the disk is full.")
+    live.app._recording_failed("Recording has stopped: the disk is full.")
     await live.until(lambda: "Recording has stopped" in live.said, "it is said")
     await live.press("exclamation_mark")
     await live.until(lambda: "the disk is full" in live.frame(), "it stays listed")

@@ -23,6 +23,7 @@ from kshunt.tui.facts.transfer_history import (
     steady,
     within,
 )
+from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.text.formatting import ASCII, UNICODE, bytes_text
 from kshunt.tui.text.plots import Series, plot_history
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
@@ -33,7 +34,9 @@ from tests.support.tui.tables import board, choose
 async def plotted(shown: Shown) -> None:
     """Wait for the plot, and until somebody has said whether a pipeline runs."""
     await shown.until(lambda: " ago " in shown.frame(), "the plot is drawn")
-    await shown.until(lambda: shown.app.store.pipeline is not None, "the pipeline is known")
+    await shown.until(
+        lambda: shown.app.store.scene.answer(PIPELINE) is not None, "the pipeline is known"
+    )
     await shown.until(lambda: "Nobody has said" not in shown.frame(), "it is shown")
 
 
@@ -93,7 +96,7 @@ async def test_it_can_be_read_in_plain_ascii(tmp_path: Path) -> None:
 # The course
 
 
-def taken(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
+def next_facts(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
     return Facts(cluster.step(seconds))
 
 
@@ -101,7 +104,7 @@ def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
     cluster, history = incident(), TransferHistory()
     for _ in range(5):
         cluster.step()
-    history.take(taken(cluster))
+    history.take(next_facts(cluster))
     moments = history.until(cluster.now_ms)
     assert len(moments) == 6
     assert [moment.load is None for moment in moments] == [True] * 5 + [False]
@@ -112,9 +115,9 @@ def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
 
 def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
     cluster, history = incident(), TransferHistory()
-    first = taken(cluster)
+    first = next_facts(cluster)
     history.take(first)
-    history.take(taken(cluster))
+    history.take(next_facts(cluster))
     history.take(first)
     assert len(history.until(cluster.now_ms)) == 2
     assert len(history.until(first.snapshot.taken_ms)) == 1
@@ -122,7 +125,7 @@ def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
 
 def test_half_a_day_is_kept_in_bounds() -> None:
     cluster, history = incident(), TransferHistory()
-    facts = taken(cluster)
+    facts = next_facts(cluster)
     for second in range(3 * FINE_POINTS):
         snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
         facts.snapshot = snapshot
@@ -136,16 +139,16 @@ def test_half_a_day_is_kept_in_bounds() -> None:
 
 def test_another_cluster_begins_anew() -> None:
     cluster, history = incident(), TransferHistory()
-    history.take(taken(cluster))
+    history.take(next_facts(cluster))
     cluster.cluster_id = "another"
     cluster.history.clear()
-    history.take(taken(cluster))
+    history.take(next_facts(cluster))
     assert len(history.until(cluster.now_ms)) == 1
 
 
 def test_what_a_broker_receives_and_sends_adds_up() -> None:
     cluster, history = incident(), TransferHistory()
-    facts = taken(cluster)
+    facts = next_facts(cluster)
     history.take(facts)
     moments = history.until(cluster.now_ms)
     series = [broker_history(moments, broker) for broker in cluster.racks]
@@ -158,14 +161,14 @@ def test_what_a_broker_receives_and_sends_adds_up() -> None:
 def test_a_silent_brokers_rate_is_unknown_and_not_nought() -> None:
     cluster, history = incident(), TransferHistory()
     cluster.silent_lag = {5}
-    history.take(taken(cluster))
+    history.take(next_facts(cluster))
     assert math.isnan(broker_history(history.until(cluster.now_ms), 5)[0][-1])
 
 
 def test_a_span_ends_at_the_newest_and_a_plot_moves_seldom() -> None:
     cluster, history = incident(), TransferHistory()
     for _ in range(30):
-        history.take(taken(cluster))
+        history.take(next_facts(cluster))
     moments = history.until(cluster.now_ms)
     assert len(within(moments, 10)) == 11
     assert steady(moments)[-1].at_ms % 4_000 == 0
@@ -197,7 +200,7 @@ def test_nothing_known_is_said() -> None:
 
 def test_an_older_backends_history_has_no_rates() -> None:
     cluster, history = incident(), TransferHistory()
-    facts = taken(cluster)
+    facts = next_facts(cluster)
     told = facts.snapshot.history[-1]
     old = HistoryPoint(told.at_ms, told.remaining_bytes, told.moving_replicas)
     facts.snapshot = replace(facts.snapshot, history=(old,))

@@ -11,17 +11,27 @@ from textual.widgets import Input
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.operation import NO_DETAILS, OperationState
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OrphanOrigin,
+    SettingValue,
+    ShownDrift,
+    ShownOrphan,
+)
 from kshunt.backend.errors import BadInput
+from kshunt.backend.operator_identity import who_am_i
+from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.data.operator_identity import who_am_i
-from kshunt.tui.data.questions import (
+from kshunt.tui.dialogs.attention_list import AttentionScreen
+from kshunt.tui.facts.progress import foreign_moves, progress_of
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.feed.polled_facts import (
     BACKEND_STATUS,
     DRIFT,
     ORPHANS,
@@ -32,9 +42,6 @@ from kshunt.tui.data.questions import (
     PollingState,
     due,
 )
-from kshunt.tui.dialogs.attention_list import AttentionScreen
-from kshunt.tui.facts.progress import foreign_moves, progress_of
-from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
@@ -43,9 +50,12 @@ from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, runni
 RATE = "follower.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
 DRIFTED = ShownDrift(
-    "d1", RATE, 2, None, "changed", "25000000 B/s", "50000000 B/s", ("op-1",), "rate changed"
+    *("d1", RATE, 2, None, DriftKind.CHANGED),
+    SettingValue(25_000_000),
+    SettingValue(50_000_000),
+    operations=("op-1",),
 )
-ORPHAN = ShownOrphan("o1", RATE, 4, None, "9000000 B/s", "unknown; perhaps an operator's own")
+ORPHAN = ShownOrphan("o1", RATE, 4, None, OrphanOrigin.UNKNOWN, SettingValue(9_000_000))
 
 
 @pytest.fixture
@@ -106,7 +116,8 @@ def test_what_has_ended_or_is_gone_has_no_progress() -> None:
     operation = running_move(cluster)
     facts = Facts(cluster.step())
     assert progress_of(facts, replace(operation, state=OperationState.DONE)) is None
-    gone = replace(operation, id="gone", partitions=(TopicPartition("gone", 0),), details={})
+    elsewhere = (TopicPartition("gone", 0),)
+    gone = replace(operation, id="gone", partitions=elsewhere, details=NO_DETAILS)
     progress = progress_of(facts, gone)
     assert progress is not None
     assert (progress.arrived, progress.replicas) == (0, 0)
@@ -384,7 +395,9 @@ async def test_moves_of_others_are_taken_over_after_the_difference(tmp_path: Pat
 
 def test_many_orphans_are_counted_by_where_they_are_from() -> None:
     left = "left by a move that was cancelled"
-    orphans = [replace(ORPHAN, id=f"o{n}", broker=n, origin=left) for n in range(5)] + [ORPHAN]
+    orphans = [
+        replace(ORPHAN, id=f"o{n}", broker=n, origin=OrphanOrigin.CANCELLED_MOVE) for n in range(5)
+    ] + [ORPHAN]
     drift = [replace(DRIFTED, id=f"d{n}", broker=n) for n in range(4)]
     title, lines = about(None, drift, orphans, 7)
     assert title == "All brokers and topics"
@@ -402,7 +415,13 @@ def test_many_orphans_are_counted_by_where_they_are_from() -> None:
 async def test_a_long_list_takes_two_lines_of_the_pane_at_most(shown: Shown) -> None:
     long = ",".join(f"{n}:4" for n in range(200))
     shown.backend.orphans = {
-        "o1": replace(ORPHAN, broker=None, topic="orders", value=long, setting=LIST)
+        "o1": replace(
+            ORPHAN,
+            broker=None,
+            topic="orders",
+            present_value=SettingValue(replicas=long),
+            setting=LIST,
+        )
     }
     await shown.press("4", "j", "j", "j", "j", "j", "j")
     await look_again(shown)
@@ -432,13 +451,13 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 
 
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
-    idle = PollingState(100.0, live=True, running=False, leftovers_matter=False)
+    idle = PollingState(100.0, live=True, running=False, view=OVERVIEW)
     always = {BACKEND_STATUS, PIPELINE, PRESENCE, PROPOSALS}
     assert set(due(idle, {})) == always
     assert due(replace(idle, live=False), {}) == ()
-    busy = replace(idle, running=True, leftovers_matter=True)
+    busy = replace(idle, running=True, throttles_set=True)
     assert set(due(busy, {})) == {*always, DRIFT, ORPHANS, OWNED}
-    asked = dict.fromkeys((*always, DRIFT, ORPHANS, OWNED), 98.0)
+    asked = {fact.name: 98.0 for fact in (*always, DRIFT, ORPHANS, OWNED)}
     assert due(busy, asked) == (DRIFT,)
 
 

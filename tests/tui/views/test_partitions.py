@@ -210,7 +210,7 @@ async def test_the_pane_closes_where_there_is_no_room(sized: Shown) -> None:
     await sized.press("j")
     await sized.until(lambda: f"── {sized.cursor} ─" in sized.frame(), "it follows the cursor")
     await sized.resize(80, 24)
-    assert "Replicas    Brk Role" not in sized.frame()
+    await sized.until(lambda: "Replicas    Brk Role" not in sized.frame(), "it is closed")
     await sized.resize(160, 50)
     await sized.until(lambda: "Replicas    Brk Role" in sized.frame(), "it is back")
     await sized.press("enter")

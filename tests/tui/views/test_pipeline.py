@@ -16,7 +16,6 @@ from kshunt.backend.domain.pipeline.delivered import (
     TableStatus,
 )
 from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
-from kshunt.tui.data.questions import DELIVERED, EFFECTS, FORECASTS, PIPELINE, PollingState, wanted
 from kshunt.tui.facts.forecast import (
     Forecast,
     age_text,
@@ -24,6 +23,14 @@ from kshunt.tui.facts.forecast import (
     of_all,
     of_operation,
     range_text,
+)
+from kshunt.tui.feed.polled_facts import (
+    DELIVERED,
+    EFFECTS,
+    FORECASTS,
+    PIPELINE,
+    PollingState,
+    due,
 )
 from kshunt.tui.recorder.json_values import decode, encode
 from kshunt.tui.text.formatting import ASCII
@@ -40,16 +47,18 @@ async def delivered(shown: Shown) -> None:
     """Have everything delivered, asked for and shown."""
     deliver(shown.backend, shown.backend.cluster.now_ms)
     shown.app.polling.nudge()
-    await shown.until(lambda: shown.app.store.has_pipeline, "it is known that it runs")
+    await shown.until(lambda: shown.app.store.scene.has_pipeline, "it is known that it runs")
     shown.app.polling.nudge()
-    await shown.until(lambda: bool(shown.app.store.forecasts), "forecasts are known")
+    await shown.until(lambda: bool(shown.app.store.scene.answer(FORECASTS)), "forecasts are known")
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
 async def test_the_history_shows_what_was_delivered(size: str, tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=HISTORY) as shown:
         await delivered(shown)
-        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        await shown.until(
+            lambda: shown.app.store.scene.answer(DELIVERED) is not None, "results are known"
+        )
         await shown.press("tab", "tab", "tab")
         await shown.until(lambda: "Throughput over days" in shown.frame(), "the days are plotted")
         check_frame(f"history-pipeline-{size}", shown)
@@ -74,7 +83,9 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
 async def test_every_line_of_the_history_can_be_reached(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
         await delivered(shown)
-        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        await shown.until(
+            lambda: shown.app.store.scene.answer(DELIVERED) is not None, "results are known"
+        )
         seen = ""
         for _ in range(40):
             await shown.press("j")
@@ -137,7 +148,9 @@ async def test_why_a_replica_is_stuck_tells_of_its_past(tmp_path: Path) -> None:
 async def test_a_throttle_is_recommended_with_its_reason(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), start_view=THROTTLES) as shown:
         await delivered(shown)
-        await shown.until(lambda: shown.app.store.effects is not None, "effects are known")
+        await shown.until(
+            lambda: shown.app.store.scene.answer(EFFECTS) is not None, "effects are known"
+        )
         await shown.until(lambda: "raise to 75.0 MB/s" in shown.frame(), "it is recommended")
         check_frame("throttles-advice-80x24", shown)
         assert "binds and steady followers keep up" in " ".join(shown.frame().split())
@@ -148,7 +161,9 @@ async def test_it_fits_every_terminal_and_plain_ascii(tmp_path: Path) -> None:
         tmp_path / "s", moving(), start_view=HISTORY, glyphs=ASCII, plain=True
     ) as shown:
         await delivered(shown)
-        await shown.until(lambda: shown.app.store.delivered is not None, "results are known")
+        await shown.until(
+            lambda: shown.app.store.scene.answer(DELIVERED) is not None, "results are known"
+        )
         for width, height in ((20, 5), (40, 10), (200, 60), (80, 24)):
             await shown.resize(width, height)
             await shown.until(lambda h=height: len(shown.lines()) <= h, "it fits")  # type: ignore[misc]
@@ -180,14 +195,15 @@ def test_what_was_delivered_can_be_recorded(tmp_path: Path) -> None:
 
 
 def test_results_are_asked_for_where_there_are_any() -> None:
-    live = PollingState(0.0, True, True, False, past_in_sight=True, throttles_in_sight=True)
-    asked = {FORECASTS, EFFECTS, DELIVERED}
-    assert not wanted(live) & asked
-    assert PIPELINE in wanted(live)
+    live = PollingState(0.0, live=True, running=True, view=HISTORY)
+    asked = {FORECASTS, DELIVERED}
+    assert not asked.intersection(due(live, {}))
+    assert PIPELINE in due(live, {})
     tables = frozenset({"eta", "throttle_effect", "rates"})
-    assert wanted(replace(live, tables=tables)) >= asked
-    assert FORECASTS not in wanted(replace(live, tables=tables, running=False))
-    assert not wanted(replace(live, live=False, tables=tables))
+    assert asked.issubset(due(replace(live, tables=tables), {}))
+    assert EFFECTS in due(replace(live, tables=tables, view=THROTTLES), {})
+    assert FORECASTS not in due(replace(live, tables=tables, running=False), {})
+    assert not due(replace(live, live=False, tables=tables), {})
 
 
 # Forecasts in words

@@ -122,7 +122,7 @@ def test_the_details_begin_with_the_cause() -> None:
         ),
         ("Press", "3, then a with 34.0MB/s for every broker, or e on the rows of brokers 2, 5."),
     ]
-    waits = details(table, ReplicaKey(*WAITS.partition, 5))
+    waits = details(table, ReplicaKey(WAITS.partition.topic, WAITS.partition.partition, 5))
     assert waits[0] == ("Not nearer", "waits for its turn")
     assert "Do next" not in dict(waits)
     assert details(table, keys(table)[0])[0][0] == "Topic"

@@ -19,7 +19,7 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_REPLICAS,
     ThrottledRate,
 )
-from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, SettingValue, Share, ShareState
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.result import ResultScreen
@@ -39,17 +39,20 @@ from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 
 MB = 1_000_000
-HELD = Share("op-1", "ada@bastion-1", "25000000 B/s", "held")
+HELD = Share("op-1", "ada@bastion-1", ShareState.HELD, SettingValue(25 * MB))
 OURS = OwnedThrottle(
-    LEADER_RATE, 2, None, "25000000 B/s", "DYNAMIC_BROKER_CONFIG", "no rate", "", (HELD,)
+    *(LEADER_RATE, 2, None, "DYNAMIC_BROKER_CONFIG", ""),
+    (HELD,),
+    SettingValue(25 * MB),
+    SettingValue(),
 )
 
 
 def owned() -> list[OwnedThrottle]:
     """Everything but what broker 5 and one topic have is of one operation."""
     rates = [
-        replace(OURS, setting=setting, broker=broker, prior=prior)
-        for broker, prior in ((1, "no rate"), (2, "no rate"), (3, "no rate"), (4, "9000000 B/s"))
+        replace(OURS, setting=setting, broker=broker, prior_value=SettingValue(prior))
+        for broker, prior in ((1, None), (2, None), (3, None), (4, 9 * MB))
         for setting in (LEADER_RATE, FOLLOWER_RATE)
     ]
     lists = [
@@ -58,9 +61,9 @@ def owned() -> list[OwnedThrottle]:
             setting=setting,
             broker=None,
             topic="orders",
-            value=text,
-            prior="",
-            shares=(replace(HELD, wants=text),),
+            present_value=SettingValue(replicas=text),
+            prior_value=SettingValue(replicas=""),
+            shares=(replace(HELD, wanted_value=SettingValue(replicas=text)),),
         )
         for setting, text in ((LEADER_REPLICAS, "0:2,0:3,0:4"), (FOLLOWER_REPLICAS, "0:5"))
     ]
@@ -128,7 +131,7 @@ async def test_owners_are_unknown_until_somebody_says(tmp_path: Path) -> None:
 
 
 def test_owners_in_words() -> None:
-    left = replace(OURS, shares=(replace(HELD, state="left"),))
+    left = replace(OURS, shares=(replace(HELD, state=ShareState.LEFT),))
     two = replace(OURS, shares=(HELD, replace(HELD, operation="op-2", who="")))
     assert owner_text((), 0) == ""
     assert owner_text((), 2) == "not ours"
@@ -136,12 +139,14 @@ def test_owners_in_words() -> None:
     assert owner_text((OURS,), 2) == "op-1 ada, part not ours"
     assert owner_text((two,), 1) == "2 operations"
     assert owner_text((left,), 1) == "left by op-1"
-    assert before_text((OURS, replace(OURS, prior="9000 B/s"))) == "none / 9.00 kB/s"
-    assert before_text((replace(OURS, prior=None),)) == "?"
+    assert before_text((OURS, replace(OURS, prior_value=SettingValue(9_000)))) == "none / 9.00 kB/s"
+    assert before_text((replace(OURS, prior_value=None),)) == "?"
     lines = owned_lines(
         [
             replace(two, setting=FOLLOWER_RATE),
-            replace(left, prior="1000 B/s", prior_source="DYNAMIC_DEFAULT_BROKER_CONFIG"),
+            replace(
+                left, prior_value=SettingValue(1_000), prior_source="DYNAMIC_DEFAULT_BROKER_CONFIG"
+            ),
         ]
     )
     assert lines == [

@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -15,19 +15,28 @@ from kshunt.backend.api.models.drift import MendRequestModel
 from kshunt.backend.api.models.operations import AbandonRequestModel, SteerRequestModel
 from kshunt.backend.api.models.previews import PreviewRequestModel
 from kshunt.backend.api.models.throttles import AdoptRequestModel
-from kshunt.backend.api.schema.audit import audit_json, read_audit_line
-from kshunt.backend.api.schema.throttles import read_drift, read_orphan
-from kshunt.backend.api.service.operations_json import drift_json, orphan_json
+from kshunt.backend.api.schema.audit import AuditEntries, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.domain.throttles.owners import (
+    DriftKind,
+    OrphanOrigin,
+    SettingValue,
+    ShownDrift,
+    ShownOrphan,
+)
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
-from kshunt.backend.operations.ownership.drift import DriftKind, ListDrift, RateDrift
-from kshunt.backend.operations.throttles.orphans import Origin, OrphanRate, OrphanReplicas
+from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
+from kshunt.backend.operations.throttles.orphans import OrphanRate, OrphanReplicas
+from kshunt.backend.operations.throttles.repair import shown_drift, shown_orphan
 from kshunt.backend.settings import LIMITS
+
+Shown = TypeVar("Shown", ShownDrift, ShownOrphan)
 
 PLACE = TopicPartition("orders", 3)
 PLAN = ReassignmentPlan({PLACE: (1, 2)})
@@ -36,34 +45,58 @@ RADIUS = {"sentence": "Touches nothing.", "warnings": [], "fingerprint": "f"}
 LISTED = ReplicaSet(frozenset({(3, 1)}))
 
 
-def test_drift_is_read_as_it_is_written() -> None:
+def test_drift_is_shown_with_both_values() -> None:
     found = FoundRate(2_000, Source.DYNAMIC_BROKER)
     rate = RateDrift(4, RateKey.FOLLOWER, DriftKind.CHANGED, 1_000, found, ("a",))
-    shown = read_drift(drift_json(rate))
+    shown = as_read(shown_drift(rate))
     assert (shown.broker, shown.topic, shown.setting) == (4, None, RateKey.FOLLOWER.value)
-    assert (shown.wanted, shown.found, shown.operations) == ("1000 B/s", "2000 B/s", ("a",))
-    assert shown.text == str(rate)
+    assert (shown.wanted_value, shown.found_value) == (SettingValue(1_000), SettingValue(2_000))
+    assert shown.operations == ("a",)
     nothing = ReplicaSet()
     lacks = ListDrift(
         "orders", ListKey.LEADERS, DriftKind.NARROWED, LISTED, nothing, LISTED, ("a", "b")
     )
-    shown = read_drift(drift_json(lacks))
-    assert (shown.broker, shown.topic, shown.kind) == (None, "orders", "narrowed")
-    assert shown.wanted == "3:1"
+    shown = as_read(shown_drift(lacks))
+    assert (shown.broker, shown.topic, shown.kind) == (None, "orders", DriftKind.NARROWED)
+    assert (shown.wanted_value, shown.changed_replicas) == (SettingValue(replicas="3:1"), "3:1")
+    assert shown.operations == ("a", "b")
 
 
-def test_orphans_are_read_as_they_are_written() -> None:
-    rate = read_orphan(orphan_json(OrphanRate(4, RateKey.LEADER, 1_000, Origin.ENDED_MOVE, ("a",))))
-    assert (rate.broker, rate.value, rate.operations) == (4, "1000 B/s", ("a",))
-    assert rate.origin == Origin.ENDED_MOVE.value
-    listed = OrphanReplicas("orders", ListKey.LEADERS, LISTED, Origin.UNKNOWN)
-    assert read_orphan(orphan_json(listed)).topic == "orders"
+def test_orphans_are_shown_with_value_and_origin() -> None:
+    rate = as_read(
+        shown_orphan(OrphanRate(4, RateKey.LEADER, 1_000, OrphanOrigin.ENDED_MOVE, ("a",)))
+    )
+    assert (rate.broker, rate.present_value) == (4, SettingValue(1_000))
+    assert (rate.origin, rate.operations) == (OrphanOrigin.ENDED_MOVE, ("a",))
+    listed = OrphanReplicas("orders", ListKey.LEADERS, LISTED, OrphanOrigin.UNKNOWN)
+    shown = as_read(shown_orphan(listed))
+    assert (shown.topic, shown.present_value) == ("orders", SettingValue(replicas="3:1"))
+
+
+def test_an_origin_in_words_of_version_0_1_is_unknown() -> None:
+    document = {
+        "id": "o1",
+        "setting": RateKey.LEADER.value,
+        "broker": 4,
+        "topic": None,
+        "value": "1000 B/s",
+        "origin": "left by a move that was cancelled",
+        "operations": [],
+    }
+    read = from_document(ShownOrphan, document)
+    assert (read.broker, read.origin) == (4, OrphanOrigin.UNKNOWN)
+    assert read.present_value is None
+
+
+def as_read(shown: Shown) -> Shown:
+    """As a client reads what the backend writes."""
+    return from_document(type(shown), json.loads(to_json(shown)))
 
 
 def test_the_audit_is_read_as_it_is_written() -> None:
     started = AuditEntry(1_000, 0, AuditEvent.STARTED, "op", who="ada@b", outcome="2 refused")
     broken = UnreadableAudit("audit/x", None, UnreadableReason.DAMAGED, "It is no JSON.")
-    entries = audit_json([started, broken], "c")["entries"]
+    entries = AuditEntries.of([started, broken], "c").entries
     first, second = map(read_audit_line, entries)
     assert (first.time_ms, first.event, first.who, first.text) == (
         1_000,

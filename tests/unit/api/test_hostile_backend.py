@@ -15,10 +15,10 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.client.stdlib import StdlibClient
-from kshunt.backend.api.schema.base import change_json
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.tools.reassign.command import main
 
@@ -27,7 +27,7 @@ ROUNDS = 60
 PLAN = ReassignmentPlan({TopicPartition("orders", 0): (1, 2)}, {}, None)
 Json = dict[str, Any]
 
-CHANGE: Json = change_json(
+CHANGE: Json = to_document(
     ChangeAnswer(False, "op-1", (Result("orders-0", 0, "NONE", ""),), notes=("x",))
 )
 OPERATION: Json = {

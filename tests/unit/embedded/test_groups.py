@@ -197,8 +197,8 @@ def test_a_static_member_keeps_its_place_until_its_session_ends() -> None:
 # --- offsets
 
 
-class Kept:
-    """A coordinator whose records are kept, and read again as bytes."""
+class StoredCoordinator:
+    """A coordinator whose records are stored, and read again as bytes."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -223,40 +223,40 @@ class Kept:
 
 
 def test_offsets_survive_and_a_deleted_topic_takes_its_own_along() -> None:
-    kept = Kept()
-    assert kept.commit(5) is Code.NONE
-    kept.coordinator.commit("h", Committer(), {TopicPartition("orders", 1): Offset(8)}, 0.0)
-    fresh = kept.restarted()
+    stored = StoredCoordinator()
+    assert stored.commit(5) is Code.NONE
+    stored.coordinator.commit("h", Committer(), {TopicPartition("orders", 1): Offset(8)}, 0.0)
+    fresh = stored.restarted()
     assert fresh.offsets.committed("g") == {ITEM: Offset(5, 3, "m", 7)}
     assert fresh.group_ids() == ["g", "h"]
-    kept.coordinator.forget_partitions("orders", [1])
-    assert kept.restarted().group_ids() == ["g"]
-    kept.commit(6, producer_id=4)
-    kept.coordinator.forget_topic("orders")
-    kept.coordinator.end_transaction(4, commit=True)
-    assert kept.restarted().group_ids() == []
+    stored.coordinator.forget_partitions("orders", [1])
+    assert stored.restarted().group_ids() == ["g"]
+    stored.commit(6, producer_id=4)
+    stored.coordinator.forget_topic("orders")
+    stored.coordinator.end_transaction(4, commit=True)
+    assert stored.restarted().group_ids() == []
 
 
 def test_offsets_of_a_transaction_hold_when_it_commits() -> None:
-    kept = Kept()
-    kept.commit(5)
-    kept.commit(6, producer_id=4)
-    fresh = kept.restarted()
+    stored = StoredCoordinator()
+    stored.commit(5)
+    stored.commit(6, producer_id=4)
+    fresh = stored.restarted()
     assert fresh.offsets.committed("g")[ITEM].offset == 5
     assert fresh.offsets.unstable("g") == {ITEM}
     fresh.end_transaction(4, commit=False)
     assert (fresh.offsets.committed("g")[ITEM].offset, fresh.offsets.unstable("g")) == (5, set())
-    kept.coordinator.end_transaction(4, commit=True)
-    assert kept.coordinator.offsets.unstable("g") == set()
-    assert kept.coordinator.offsets.committed("g")[ITEM].offset == 6
+    stored.coordinator.end_transaction(4, commit=True)
+    assert stored.coordinator.offsets.unstable("g") == set()
+    assert stored.coordinator.offsets.committed("g")[ITEM].offset == 6
 
 
 def test_who_may_commit() -> None:
-    kept = Kept()
+    stored = StoredCoordinator()
     with pytest.raises(CoordinatorError) as unknown:
-        kept.commit(1, Committer("x", 1))
+        stored.commit(1, Committer("x", 1))
     assert unknown.value.code is Code.ILLEGAL_GENERATION
-    joined = kept.join()
+    joined = stored.join()
     cases = {
         Committer(): Code.UNKNOWN_MEMBER_ID,
         Committer("x", 1): Code.UNKNOWN_MEMBER_ID,
@@ -265,36 +265,38 @@ def test_who_may_commit() -> None:
     }
     for who, code in cases.items():
         with pytest.raises(CoordinatorError) as refused:
-            kept.commit(1, who)
+            stored.commit(1, who)
         assert refused.value.code is code
-    kept.coordinator.sync("g", SyncRequest(joined.member_id, 1), 0.0)
-    assert kept.commit(1, Committer(joined.member_id, 1)) is Code.NONE
-    assert kept.commit(1, producer_id=4) is Code.NONE, "a producer need not be a member"
+    stored.coordinator.sync("g", SyncRequest(joined.member_id, 1), 0.0)
+    assert stored.commit(1, Committer(joined.member_id, 1)) is Code.NONE
+    assert stored.commit(1, producer_id=4) is Code.NONE, "a producer need not be a member"
     large = {ITEM: Offset(1, metadata="x" * 4_097)}
-    codes = kept.coordinator.commit("g", Committer(joined.member_id, 1), large, 0.0)
+    codes = stored.coordinator.commit("g", Committer(joined.member_id, 1), large, 0.0)
     assert codes == {ITEM: Code.OFFSET_METADATA_TOO_LARGE}
 
 
 def test_only_a_group_without_members_is_deleted() -> None:
-    kept = Kept()
-    assert kept.coordinator.delete("g") is Code.GROUP_ID_NOT_FOUND
-    kept.commit(5)
-    joined = kept.join()
-    assert kept.coordinator.delete("g") is Code.NON_EMPTY_GROUP
-    kept.coordinator.leave("g", Committer(joined.member_id), 0.0)
-    assert kept.coordinator.delete("g") is Code.NONE
-    assert kept.coordinator.described("g") is None
-    assert kept.restarted().group_ids() == []
+    stored = StoredCoordinator()
+    assert stored.coordinator.delete("g") is Code.GROUP_ID_NOT_FOUND
+    stored.commit(5)
+    joined = stored.join()
+    assert stored.coordinator.delete("g") is Code.NON_EMPTY_GROUP
+    stored.coordinator.leave("g", Committer(joined.member_id), 0.0)
+    assert stored.coordinator.delete("g") is Code.NONE
+    assert stored.coordinator.described("g") is None
+    assert stored.restarted().group_ids() == []
 
 
 def test_the_session_must_be_as_the_broker_allows() -> None:
-    kept = Kept()
+    stored = StoredCoordinator()
     for session_s in (5.9, 1_801.0):
         request = JoinRequest("", (RANGE,), session_timeout_s=session_s)
-        refused = given(kept.coordinator.join("g", request, 0.0))
+        refused = given(stored.coordinator.join("g", request, 0.0))
         assert refused.code is Code.INVALID_SESSION_TIMEOUT
-    assert given(kept.coordinator.join("", JoinRequest("", ()), 0.0)).code is Code.INVALID_GROUP_ID
-    stranger = kept.coordinator.join("g", JoinRequest("x", (RANGE,)), 0.0)
+    assert (
+        given(stored.coordinator.join("", JoinRequest("", ()), 0.0)).code is Code.INVALID_GROUP_ID
+    )
+    stranger = stored.coordinator.join("g", JoinRequest("x", (RANGE,)), 0.0)
     assert given(stranger).code is Code.UNKNOWN_MEMBER_ID
 
 

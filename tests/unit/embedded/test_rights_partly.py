@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.embedded.controller.acls import created
 from kshunt.backend.embedded.controller.decision import Decision
 from kshunt.backend.embedded.handlers.admin import topics
@@ -80,7 +81,7 @@ def test_the_modes_of_partitions_are_told_beside_a_refusal() -> None:
     cluster.cluster.advance(1_000)
     asked = {"topics": [{"name": "orders"}, {"name": "secret"}]}
     body = cluster.ask_bytes("Metadata", 12, asked)
-    assert seeds.read_modes(body, 12) == {("orders", 2): seeds.MODE_READ_ONLY}
+    assert seeds.read_modes(body, 12) == {("orders", 2): PartitionMode.READ_ONLY}
 
 
 def test_operations_told_are_those_of_the_client() -> None:

@@ -23,7 +23,7 @@ POLICY = RetryPolicy()
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("status", "result"),
     [
         (200, AttemptResult.DELIVERED),
         (204, AttemptResult.DELIVERED),
@@ -43,10 +43,10 @@ POLICY = RetryPolicy()
         (599, AttemptResult.AGAIN),
     ],
 )
-def test_what_a_status_means(status: int, verdict: AttemptResult) -> None:
+def test_what_a_status_means(status: int, result: AttemptResult) -> None:
     answer = judged(status, "no such channel", "", NOW_MS)
-    assert answer.verdict is verdict
-    if verdict is not AttemptResult.DELIVERED:
+    assert answer.result is result
+    if result is not AttemptResult.DELIVERED:
         assert answer.words.startswith(f"HTTP {status}: no such channel")
 
 

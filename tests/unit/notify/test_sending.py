@@ -15,7 +15,7 @@ from kshunt.backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpS
 from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy
 from tests.support.access.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
-from tests.support.notify.receiver import Answer as Told
+from tests.support.notify.receiver import Answer as ReceiverAnswer
 from tests.support.notify.receiver import hangs, receiving, resets, says, sends
 
 POLICY = RetryPolicy(answer_s=1.0)
@@ -30,9 +30,9 @@ async def sent(url: str, policy: RetryPolicy = POLICY, ca: Path | None = None) -
         await sender.close()
 
 
-async def answered(told: Told, policy: RetryPolicy = POLICY) -> Answer:
+async def answered(reply: ReceiverAnswer, policy: RetryPolicy = POLICY) -> Answer:
     with receiving() as receiver:
-        receiver.next.append(told)
+        receiver.next.append(reply)
         return await sent(receiver.url, policy)
 
 
@@ -50,7 +50,7 @@ async def test_a_message_arrives_as_the_specification_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "words"),
+    ("reply", "result", "words"),
     [
         (says(200, b"x" * 5_000_000), AttemptResult.DELIVERED, ""),
         (says(500, b"no\nroom"), AttemptResult.AGAIN, "HTTP 500: no room"),
@@ -74,13 +74,13 @@ async def test_a_message_arrives_as_the_specification_has_it() -> None:
     ],
 )
 async def test_whatever_a_receiver_does_an_attempt_ends(
-    told: Told, verdict: AttemptResult, words: str
+    reply: ReceiverAnswer, result: AttemptResult, words: str
 ) -> None:
     async with asyncio.timeout(20):
-        answer = await answered(told)
-    assert answer.verdict is verdict
+        answer = await answered(reply)
+    assert answer.result is result
     assert answer.words.startswith(words)
-    assert answer.verdict is AttemptResult.DELIVERED or answer.words
+    assert answer.result is AttemptResult.DELIVERED or answer.words
     assert "secret-of-the-path" not in answer.words
 
 
@@ -110,7 +110,7 @@ async def test_what_a_receiver_wants_to_be_told_again_is_not_kept() -> None:
         receiver.next.append(says(204, set_cookie="a=b; Path=/"))
         sender = HttpSender(target(receiver.url), POLICY)
         for _ in range(2):
-            assert (await sender.send(message(), 1)).verdict is AttemptResult.DELIVERED
+            assert (await sender.send(message(), 1)).result is AttemptResult.DELIVERED
         await sender.close()
     assert ["cookie" in one.headers for one in receiver.received] == [False, False]
 
@@ -119,7 +119,7 @@ async def test_a_redirect_is_not_followed() -> None:
     with receiving() as elsewhere, receiving() as receiver:
         receiver.next.append(says(307, location=elsewhere.url))
         answer = await sent(receiver.url)
-    assert answer.verdict is AttemptResult.REFUSED
+    assert answer.result is AttemptResult.REFUSED
     assert "not followed" in answer.words
     assert not elsewhere.received
 
@@ -132,7 +132,7 @@ async def test_nobody_there_is_no_error_of_ours() -> None:
     with receiving() as receiver:
         url = receiver.url
     answer = await sent(url)
-    assert answer.verdict is AttemptResult.AGAIN
+    assert answer.result is AttemptResult.AGAIN
     assert "Connect" in answer.words
     assert "secret-of-the-path" not in answer.words
 
@@ -147,15 +147,15 @@ def served(authority: Authority, folder: Path, *names: str) -> ssl.SSLContext:
 async def test_over_tls_only_whom_the_authority_vouches_for_is_told(tmp_path: Path) -> None:
     authority, stranger = Authority(), Authority()
     believed = authority.file(tmp_path)
-    for who, names, verdict in (
+    for who, names, result in (
         (authority, ("127.0.0.1",), AttemptResult.DELIVERED),
         (authority, ("hooks.example.org",), AttemptResult.AGAIN),
         (stranger, ("127.0.0.1",), AttemptResult.AGAIN),
     ):
         with receiving(served(who, tmp_path, *names)) as receiver:
             answer = await sent(receiver.url, RetryPolicy(answer_s=20), believed)
-        assert answer.verdict is verdict, (names, answer)
-        assert bool(receiver.received) == (verdict is AttemptResult.DELIVERED)
+        assert answer.result is result, (names, answer)
+        assert bool(receiver.received) == (result is AttemptResult.DELIVERED)
 
 
 async def test_the_systems_authorities_do_not_know_a_test(tmp_path: Path) -> None:
@@ -178,6 +178,6 @@ async def test_what_follows_an_answer_is_none() -> None:
         receiver.next.append(sends(b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 410 Gone\r\n\r\n"))
         sender = HttpSender(target(receiver.url), POLICY)
         for _ in range(2):
-            assert (await sender.send(message(), 1)).verdict is AttemptResult.DELIVERED
+            assert (await sender.send(message(), 1)).result is AttemptResult.DELIVERED
         await sender.close()
         assert len(receiver.received) == 2

@@ -10,7 +10,13 @@ import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress
 from kshunt.backend.notify.changes import (
     ATTENTION_S,
     FACTS_MAX,
@@ -32,6 +38,13 @@ RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
 State = OperationState
 AT = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
 IDLE = replace(AT, active=False, writes=False)
+
+
+SHRINK = ShrinkProgress(
+    *("orders", 8, 3, CutOver.SAME_NAME, "orders-copy", ShrinkPhase.CONFIRM, (), False),
+    needs="confirm",
+    words="type the name orders",
+)
 
 
 def operation(state: OperationState, **more: Any) -> Operation:
@@ -98,7 +111,8 @@ def test_what_another_backend_did_is_remembered_and_not_told_again() -> None:
 
 def test_a_message_says_who_what_and_why_and_leaves_out_what_is_long() -> None:
     many = tuple(TopicPartition("orders", n) for n in range(10_000))
-    one = operation(State.RUNNING, partitions=many, details={"rollback_plan": "x" * 10_000})
+    long = OperationDetails(rollback_plan={"x": "x" * 10_000})
+    one = operation(State.RUNNING, partitions=many, details=long)
     (news,) = Watch().operation(one, 0.0, tell=True)
     assert news.text == (
         "reassign op1 has started, asked for by ada@bastion: move 3 partitions (broker 4 goes)"
@@ -136,7 +150,7 @@ def test_words_of_people_are_cut() -> None:
             operation(
                 State.RUNNING,
                 kind=OperationKind.SHRINK,
-                details={"shrink": {"needs": "confirm", "words": "type the name orders"}},
+                details=OperationDetails(shrink=SHRINK),
             ),
             "type the name",
         ),
@@ -145,7 +159,7 @@ def test_words_of_people_are_cut() -> None:
                 State.RUNNING,
                 kind=OperationKind.SHRINK,
                 outcome="anything",
-                details={"shrink": {"needs": "", "words": "copies"}},
+                details=OperationDetails(shrink=replace(SHRINK, needs="", words="copies")),
             ),
             "",
         ),

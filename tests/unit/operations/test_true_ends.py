@@ -10,10 +10,10 @@ import pytest
 from kshunt.backend.domain.audit.lines import AuditEvent
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.throttles.owners import OrphanOrigin
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from kshunt.backend.operations.steering import actions_of
-from kshunt.backend.operations.throttles.orphans import Origin
 from kshunt.backend.operations.throttles.repair import change_id, orphan_words
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
@@ -270,7 +270,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     mending = story.backend.mending
     found = {orphan_words(one): one for one in story.world.run(mending.orphans())}
     left = found[f"{RateKey.FOLLOWER} of broker 4: {RATE} B/s"]
-    assert (left.origin, left.operations) == (Origin.LEFT_BY_US, (one,))
+    assert (left.origin, left.operations) == (OrphanOrigin.LEFT_BY_US, (one,))
     ids = [change_id(orphan) for orphan in found.values()]
     story.world.run(mending.remove_orphans(ids, validate_only=False))
     assert story.throttles() == story.before | {(BROKER, "4", RateKey.FOLLOWER): "5000000"}

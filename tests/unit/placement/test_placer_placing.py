@@ -152,7 +152,7 @@ def test_an_answer_may_be_lazy() -> None:
     assert place_with(lazy, "p", REQUEST) == [(0, 1), (1, 2)]
 
 
-class Told(Foreign):
+class NotingPlacer(Foreign):
     """Notes what it is told, and in which thread."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class Told(Foreign):
 
 @pytest.mark.conforms("kip-660-draft:iterator")
 def test_a_placer_is_told_what_it_wants_to_know_and_then_asked() -> None:
-    placer = Told()
+    placer = NotingPlacer()
     loads = BrokerLoads({1: BrokerLoad(1, replicas=3)})
     request = PlacementRequest(4, 1, 2, brokers(3), "t", "User:a", loads, [[1, 2]])
     assert place_with(placer, "told", request) == [(0, 1)]
@@ -208,13 +208,13 @@ def test_a_placer_is_told_what_it_wants_to_know_and_then_asked() -> None:
 
 
 def test_what_a_placer_leaves_out_of_its_choice_it_may_not_use() -> None:
-    class Narrow(Told):
+    class Narrow(NotingPlacer):
         def candidates(
             self, num_replicas: int, brokers: Sequence[UsableBroker]
         ) -> Sequence[UsableBroker]:
             return brokers[1:]
 
-    class Wide(Told):
+    class Wide(NotingPlacer):
         def candidates(
             self, num_replicas: int, brokers: Sequence[UsableBroker]
         ) -> Sequence[UsableBroker]:

@@ -26,18 +26,18 @@ from tests.support.tui.cluster import incident
 
 @pytest.mark.parametrize("name", ["picture.json", "picture.json.gz"])
 def test_a_picture_that_is_kept_is_the_same(tmp_path: Path, name: str) -> None:
-    path, kept = tmp_path / name, picture()
-    save_picture(kept, path)
+    path, saved = tmp_path / name, picture()
+    save_picture(saved, path)
     found = load_picture(path)
-    assert picture_json(found) == picture_json(kept)
+    assert picture_json(found) == picture_json(saved)
     assert found.throttles.replicas["a"].leaders.everything
-    assert found.capacities == kept.capacities
-    assert found.lag_bytes == kept.lag_bytes
-    assert found.situation.brokers == kept.situation.brokers
-    assert found.situation.moving == kept.situation.moving
+    assert found.capacities == saved.capacities
+    assert found.lag_bytes == saved.lag_bytes
+    assert found.situation.brokers == saved.situation.brokers
+    assert found.situation.moving == saved.situation.moving
     for column in ("replicas", "leader", "in_sync", "size_bytes", "min_isr", "log_dir"):
-        assert (getattr(found.situation, column) == getattr(kept.situation, column)).all()
-    one, other = found.situation.in_bytes_per_s, kept.situation.in_bytes_per_s
+        assert (getattr(found.situation, column) == getattr(saved.situation, column)).all()
+    one, other = found.situation.in_bytes_per_s, saved.situation.in_bytes_per_s
     assert np.array_equal(one, other, equal_nan=True)
 
 
@@ -134,14 +134,14 @@ def test_a_picture_is_taken_of_what_was_sampled() -> None:
     cluster = incident()
     cluster.step()
     snapshot = cluster.step()
-    taken = picture_of(snapshot)
-    situation = taken.situation
+    sampled = picture_of(snapshot)
+    situation = sampled.situation
     assert len(situation) == len(cluster.partitions)
     assert situation.current() == {
         name: tuple(state.replicas) for name, state in sorted(cluster.partitions.items())
     }
     assert set(situation.brokers) == set(snapshot.brokers)
-    assert taken.throttles is snapshot.throttles
+    assert sampled.throttles is snapshot.throttles
     moving = {name for name, state in cluster.partitions.items() if state.copied}
     assert set(situation.moving) >= moving
     still = next(
@@ -149,5 +149,5 @@ def test_a_picture_is_taken_of_what_was_sampled() -> None:
         for name, row in zip(situation.partitions, situation.replicas, strict=True)
         if name not in situation.moving and len(row) > 1
     )
-    found = rehearse(taken, {still: situation.current()[still][::-1]})
+    found = rehearse(sampled, {still: situation.current()[still][::-1]})
     assert found.finish_s is not None

@@ -117,7 +117,7 @@ def test_replicas_that_fall_out_of_the_isr_are_told() -> None:
     found = rehearse(picture, {named(n): (1, 2) for n in range(3, 12)})
     assert found.finish_s is not None
     left = [event for event in found.isr_events if event.left]
-    assert {(event.partition, event.broker) for event in left} == {(named(n), 2) for n in range(3)}
+    assert {(event.name, event.broker) for event in left} == {(named(n), 2) for n in range(3)}
     assert all(30 <= event.at_s <= found.finish_s for event in left)
     gentle = rehearse(picture, {named(n): (1, 2) for n in range(3, 12)}, 5 * MB)
     assert gentle.isr_events == ()

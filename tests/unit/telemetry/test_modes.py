@@ -16,7 +16,7 @@ from kshunt.backend.api.schema.frames.writer import (
     encode_frame,
     read_snapshots,
 )
-from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, row_json
+from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, replica_row
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -112,9 +112,9 @@ def test_rows_tell_their_mode_and_are_found_by_it() -> None:
     assert matching_rows(seen, RowFilter(mode=RO)).tolist() == [2, 3]
     assert matching_rows(seen, RowFilter(mode=NONE)).tolist() == [4, 5]
     assert matching_rows(seen, RowFilter(mode=RW)).tolist() == [0, 1]
-    told = [row_json(seen, row) for row in (0, 2, 4)]
-    assert [one["mode"] for one in told] == ["readwrite", "readonly", "none"]
-    assert [one["deletes_ms"] for one in told] == [None, 5, None]
+    told = [replica_row(seen, row) for row in (0, 2, 4)]
+    assert [one.mode for one in told] == ["readwrite", "readonly", "none"]
+    assert [one.deletes_ms for one in told] == [None, 5, None]
 
 
 def test_a_recording_keeps_modes_and_one_from_before_them_is_readable() -> None:

@@ -17,6 +17,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaSt
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, Rates
+from tests.support.frames.stream_states import lists
 
 NOTHING = Throttles({}, {})
 Table = dict[tuple[str, int], tuple[list[int], list[int]]]
@@ -122,6 +123,21 @@ def test_moves_and_throttles_mark_their_rows() -> None:
     assert rows.removing.tolist() == [False, True, False]
     assert rows.leader_throttled.tolist() == [True, False, False]
     assert rows.follower_throttled.all()
+
+
+@pytest.mark.parametrize("entry", ["0:9999999999", "9999999999:1", f"{2**24}:1", "0:7"])
+def test_a_list_may_name_what_no_cluster_has(entry: str) -> None:
+    two = assignment_of({("a", 0): ([1], [1]), ("b", 0): ([1], [1])})
+    throttles = Throttles({}, {"a": lists("", entry), "b": lists("0:1", ""), "z": lists("0:1", "")})
+    rows = snapshot_columns.replicas(
+        snapshot_columns.RowIndex(two),
+        snapshot_columns.nothing_observed(2),
+        {},
+        throttles,
+        frozenset(),
+    )
+    assert rows.leader_throttled.tolist() == [False, True]
+    assert not rows.follower_throttled.any()
 
 
 def test_a_replica_in_a_directory_that_failed_is_offline_whatever_the_controller_says() -> None:

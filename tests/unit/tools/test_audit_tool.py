@@ -18,11 +18,12 @@ from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, ClusterKeys, write_keys
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.schema.audit import audit_json
+from kshunt.backend.api.schema.audit import AuditEntries
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, audit_key
 from kshunt.backend.domain.audit.report import as_markdown, local_time
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.untrusted.json_codec import to_document, to_json
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.journal.entries import operation_key
 from kshunt.backend.tools import audit
@@ -172,7 +173,7 @@ def test_the_command_is_one_of_kshunts() -> None:
 
 
 def test_a_backend_is_asked(tool: Tool, stub: Stub) -> None:
-    stub.says(audit_json([FIRST, SECOND], "the-cluster"))
+    stub.says(to_document(AuditEntries.of([FIRST, SECOND], "the-cluster")))
     at = ("--backend", stub.address)
     code, out, err = tool(*at)
     assert (code, err) == (0, "")
@@ -194,7 +195,8 @@ def test_a_backend_is_asked(tool: Tool, stub: Stub) -> None:
     code, out, _ = tool(*at, "--format", "markdown")
     assert (code, out) == (0, as_markdown([FIRST, SECOND], "the-cluster"))
     code, out, _ = tool(*at, "--format", "json")
-    assert (code, json.loads(out)) == (0, audit_json([FIRST, SECOND], "the-cluster"))
+    expected = to_json(AuditEntries.of([FIRST, SECOND], "the-cluster"))
+    assert (code, json.loads(out)) == (0, json.loads(expected))
 
 
 def test_a_backend_that_refuses_or_is_away(tool: Tool, stub: Stub, tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_a_backend_that_refuses_or_is_away(tool: Tool, stub: Stub, tmp_path: Pat
 
 
 def test_the_client_asks_and_reads(stub: Stub) -> None:
-    stub.says(audit_json([FIRST], "c"))
+    stub.says(to_document(AuditEntries.of([FIRST], "c")))
     with BackendClient(stub.address) as client:
         assert client.audit() == ("c", (FIRST,))
 
@@ -220,7 +222,7 @@ def test_a_backend_is_asked_whether_the_past_was_rewritten(tool: Tool, stub: Stu
 
 
 def test_a_terminal_of_another_encoding_gets_what_it_can_show(stub: Stub) -> None:
-    stub.says(audit_json([FIRST], "c"))
+    stub.says(to_document(AuditEntries.of([FIRST], "c")))
     command = [sys.executable, "-m", "kshunt", "audit", "--backend", stub.address]
     environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
@@ -239,7 +241,7 @@ def with_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def kept() -> Iterator[Where]:
+def journal_cluster() -> Iterator[Where]:
     """A cluster with a journal: two entries, one of a newer kshunt, one that is no entry."""
     with embedded_cluster() as where:
         asyncio.run(_fill(where))
@@ -258,26 +260,28 @@ async def _fill(where: Where) -> None:
 
 
 def test_lines_that_nothing_proves_are_shown_and_said_to_be(
-    tool: Tool, kept: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tool: Tool, journal_cluster: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "other.keys"
     write_keys(path, ClusterKeys.new())
     monkeypatch.setenv(KEYS_VARIABLE, str(path))
-    code, out, err = tool("--bootstrap-server", kept.servers)
+    code, out, err = tool("--bootstrap-server", journal_cluster.servers)
     assert code == 0
     assert "WARNING: nothing proves these lines" in err
     assert "requested  ada@bastion  reassign op-1" in out
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_the_chain_is_verified_where_no_backend_runs(tool: Tool, kept: Where) -> None:
-    at = ("--bootstrap-server", kept.servers)
+def test_the_chain_is_verified_where_no_backend_runs(tool: Tool, journal_cluster: Where) -> None:
+    at = ("--bootstrap-server", journal_cluster.servers)
     assert tool(*at, "--verify") == (0, "Lines that are proven: 3. Problems: 0.\n", "")
 
 
 @pytest.mark.usefixtures("with_keys")
-def test_the_journal_is_read_where_no_backend_runs(tool: Tool, kept: Where, tmp_path: Path) -> None:
-    at = ("--bootstrap-server", kept.servers)
+def test_the_journal_is_read_where_no_backend_runs(
+    tool: Tool, journal_cluster: Where, tmp_path: Path
+) -> None:
+    at = ("--bootstrap-server", journal_cluster.servers)
     code, out, err = tool(*at)
     assert (code, err) == (0, "")
     alien, first, newer, second = out.splitlines()
@@ -287,7 +291,7 @@ def test_the_journal_is_read_where_no_backend_runs(tool: Tool, kept: Where, tmp_
     assert "unreadable entry audit/1799999999999-0007: newer: It has format 2" in newer
     assert "ended      bob@desk     op-2 · 30 of 30 moved" in second
     document = json.loads(tool(*at, "--format", "json")[1])
-    assert document["cluster_id"] == kept.cluster_id
+    assert document["cluster_id"] == journal_cluster.cluster_id
     assert [entry["unreadable"] for entry in document["entries"]] == [
         "foreign",
         None,
@@ -344,7 +348,7 @@ def test_a_cluster_that_is_not_there(tool: Tool) -> None:
 
 
 def test_a_file_is_never_replaced_unasked(tool: Tool, stub: Stub, tmp_path: Path) -> None:
-    stub.says(audit_json([SECOND], "c"))
+    stub.says(to_document(AuditEntries.of([SECOND], "c")))
     path = tmp_path / "incident.md"
     path.write_text("mine")
     at = ("--backend", stub.address, "--output", str(path))

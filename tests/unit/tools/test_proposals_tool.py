@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kshunt.backend.config_file import expanded
-from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.approval import ProposalState, ShownProposal
 from kshunt.backend.errors import AwaitsApproval
 from kshunt.backend.tools import proposals as tool
 from kshunt.backend.tools.shared.console import run_tool
@@ -22,7 +22,7 @@ WAITING = ShownProposal(
     action="shrink",
     subject="orders",
     summary="shrink orders to 2 partitions",
-    state="waiting",
+    state=ProposalState.WAITING,
     who="ada",
     reason="too \x1b[31mmany",
     proposed_ms=1_000,
@@ -32,7 +32,7 @@ WAITING = ShownProposal(
 DONE = replace(
     WAITING,
     id="5e6f7a8b",
-    state="done",
+    state=ProposalState.DONE,
     settled_by="bob",
     settled_ms=5_000,
     outcome="1 of 1 done",

@@ -14,6 +14,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
 from kshunt.backend.wire import seeds
 from kshunt.backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
@@ -184,7 +185,7 @@ def test_kip_694_is_byte_for_byte_the_seed() -> None:
         struct.pack(">iq", 5, 300_000) + b"\x02\x02t\x03" + struct.pack(">ii", 3, 4) + b"\x00\x00"
     )
     answer = seeds.DeletePartitionsResponse(
-        version=0, responses=[("t", [(3, seeds.MODE_READ_ONLY, 0, None)])]
+        version=0, responses=[("t", [(3, PartitionMode.READ_ONLY, 0, None)])]
     )
     assert answer.encode(version=0) == (
         struct.pack(">ih", 0, 0) + b"\x00\x02\x02t\x02" + struct.pack(">ibh", 3, 1, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
@@ -198,13 +198,15 @@ class BrokerRehearsal:
     needs_out_bytes_per_s: float | None
 
 
-def _rated(key: str, title: str, name: str) -> Field[BrokerRehearsal]:
+def _rated(
+    key: str, title: str, value_of: Callable[[BrokerRehearsal], float | None]
+) -> Field[BrokerRehearsal]:
     def cell(row: BrokerRehearsal, _: int) -> Cell:
-        value: float | None = getattr(row, name)
+        value = value_of(row)
         return Cell("-", "dim") if value is None else Cell(rate_text(value))
 
     column = Column(key, title, 12, right=True)
-    return Field(column, cell, lambda row: getattr(row, name) or 0.0)
+    return Field(column, cell, lambda row: value_of(row) or 0.0)
 
 
 def _disk_share(row: BrokerRehearsal) -> Cell:
@@ -220,8 +222,8 @@ _REHEARSED: Final[Sequence[Field[BrokerRehearsal]]] = (
         lambda row, _: Cell(str(row.broker), "strong"),
         lambda row: row.broker,
     ),
-    _rated("in", "Most in", "received_bytes_per_s"),
-    _rated("out", "Most out", "sent_bytes_per_s"),
+    _rated("in", "Most in", lambda row: row.received_bytes_per_s),
+    _rated("out", "Most out", lambda row: row.sent_bytes_per_s),
     Field(
         Column("disk", "Peak disk", 9, right=True),
         lambda row, _: Cell(bytes_text(row.disk_bytes)),
@@ -232,8 +234,8 @@ _REHEARSED: Final[Sequence[Field[BrokerRehearsal]]] = (
         lambda row, _: _disk_share(row),
         lambda row: row.disk_bytes,
     ),
-    _rated("needs-in", "Needs in", "needs_in_bytes_per_s"),
-    _rated("needs-out", "Needs out", "needs_out_bytes_per_s"),
+    _rated("needs-in", "Needs in", lambda row: row.needs_in_bytes_per_s),
+    _rated("needs-out", "Needs out", lambda row: row.needs_out_bytes_per_s),
 )
 
 
@@ -258,7 +260,7 @@ def _wrapped(sentences: Iterable[str], width: int) -> Iterable[str]:
 def _event_words(event: IsrEvent) -> str:
     verb = "leaves" if event.left else "is back in"
     at = duration_text(event.at_s)
-    return f"{at:>6}  broker {event.broker} {verb} the ISR of {event.partition}"
+    return f"{at:>6}  broker {event.broker} {verb} the ISR of {event.name}"
 
 
 # The plot

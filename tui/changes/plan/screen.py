@@ -42,7 +42,6 @@ from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.dialogs.options import Options
 from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.feed.link import ask_planner
-from kshunt.tui.feed.messages import ConnectionState
 from kshunt.tui.text.formatting import duration_text, servers_text
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class PlanScreen(Dialog[NextStep | None]):
         """Begin with the goals."""
         self.set_interval(_TICK_S, self._say_working)
         store = self._kshunt.store
-        where = f"Cluster {store.cluster_id} at {servers_text(store.bootstrap_servers)}"
+        where = f"Cluster {store.scene.cluster_id} at {servers_text(store.scene.bootstrap_servers)}"
         goals = [f"{n} {TITLES[goal][0]:<{_ROOM}}{TITLES[goal][1]}" for n, goal in _numbered()]
         options = Options(*(Option(Text(goal, no_wrap=True)) for goal in goals), compact=True)
         await self._show(PlanStep.GOAL, Lines(where), Lines("What is it for?"), options)
@@ -415,9 +414,9 @@ class PlanScreen(Dialog[NextStep | None]):
         """Lead into the wizard of every start; back from it, everything is as it was."""
         store = self._kshunt.store
         assert self._proposed is not None
-        if store.connection.state is not ConnectionState.LIVE:
+        if not store.scene.live:
             self._say_keys("The connection is lost: nothing can be sent until it is back.")
-        elif self._proposed.answer.cluster_id != store.cluster_id:
+        elif self._proposed.answer.cluster_id != store.scene.cluster_id:
             self._say_keys("This is another cluster now: make the plan anew.")
         elif not self._starting:
             self._starting = True
@@ -427,7 +426,7 @@ class PlanScreen(Dialog[NextStep | None]):
     async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
         app, answer = self._kshunt, proposed.answer
         assert app.store.facts is not None
-        target = TargetCluster(answer.cluster_id, app.store.bootstrap_servers)
+        target = TargetCluster(answer.cluster_id, app.store.scene.bootstrap_servers)
         planned = Planned(answer.plan, answer.proposal.goal, throttle)
         wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
         screen = WizardScreen(app, wizard, self._service)

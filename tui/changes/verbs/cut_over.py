@@ -13,8 +13,7 @@ from textual.widgets import Input
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.question_parts import AskPart
 from kshunt.tui.dialogs.dialog import Dialog, Lines
-from kshunt.tui.facts.shrink_phases import cut_over_lines, shrink_progress_of, waits_for_name
-from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.facts.shrink_phases import cut_over_lines, waits_for_name
 from kshunt.tui.grid.pane import Pane
 
 if TYPE_CHECKING:
@@ -73,16 +72,16 @@ class CutOverScreen(Dialog[bool]):
 
     def _on_changed(self, view: str) -> None:
         """Others may confirm it, cancel it, or start a group meanwhile."""
-        operation = self._kshunt.store.operation(self._id)
+        operation = self._kshunt.store.scene.operation(self._id)
         if self.over:
             return
         if operation is None or not waits_for_name(operation):
             self._end(_over_words(operation))
             return
-        progress = shrink_progress_of(operation)
+        progress = operation.details.shrink
         assert progress is not None
         room = max(self.app.size.height - AROUND, 3)
-        lines = cut_over_lines(progress, self._kshunt.store.cluster_id, room)
+        lines = cut_over_lines(progress, self._kshunt.store.scene.cluster_id, room)
         what = "it differs" if progress.past_no_return else "point of no return"
         self.query_one("#watched", Pane).show(f"{progress.topic}: {what}", lines)
         self._warn()
@@ -94,7 +93,7 @@ class CutOverScreen(Dialog[bool]):
         self._ask.query_one("#typed", Input).disabled = small or self._kshunt.read_only
         if small:
             self._say_over(f"Too small to agree: make the terminal {width} by {height}.")
-        elif self._kshunt.store.connection.state is not ConnectionState.LIVE:
+        elif not self._kshunt.store.scene.live:
             self._say_over("The connection is lost: this may be out of date.")
         else:
             self._say_over("")
@@ -120,6 +119,6 @@ def _over_words(operation: Operation | None) -> str:
     """What became of it meanwhile."""
     if operation is None:
         return "It is gone. Esc closes."
-    progress = shrink_progress_of(operation)
+    progress = operation.details.shrink
     phase = "" if progress is None or operation.state.ended else f", in {progress.phase.value}"
     return f"It waits for this no more: it is {operation.state.value}{phase}. Esc closes."

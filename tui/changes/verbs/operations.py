@@ -20,7 +20,13 @@ from kshunt.tui.changes.wizard.intent import (
     counted,
     short_name,
 )
-from kshunt.tui.facts.drift_words import change_words, owner_words, readable, setting_words
+from kshunt.tui.facts.drift_words import (
+    ORIGINS,
+    change_words,
+    owner_words,
+    setting_words,
+    value_words,
+)
 from kshunt.tui.shell.dashboard import OperationVerb
 from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
@@ -154,7 +160,8 @@ def orphans_intent(
 def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]:
     """What each is; those beyond the first ones are in the items below."""
     lines = [
-        (setting_words(one), f"{readable(one.value)}, {one.origin}") for one in orphans[:NAMES_MOST]
+        (setting_words(one), f"{value_words(one.present_value)}, {ORIGINS[one.origin]}")
+        for one in orphans[:NAMES_MOST]
     ]
     more = len(orphans) - len(lines)
     return (*lines, *([("and", f"{more:,} more")] if more else ()))

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
-    GOES,
-    NO_PARTITION,
     DeletePartitions,
-    ShrinkAnswer,
 )
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
 from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
@@ -47,7 +44,7 @@ def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
         wanted = {request.topic: DeletePartitions(request.total_count, request.delay_ms)}
-        return as_change(client.delete_partitions(wanted, **sending.words))
+        return client.delete_partitions(wanted, **sending.words).as_change()
 
     goes = plural(there - request.total_count, "partition")
     when = f"in {duration_text(request.delay_ms / 1000)}" if request.delay_ms else "at once"
@@ -66,20 +63,6 @@ def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
 
 def _title(request: ShrinkRequest, there: int) -> str:
     return f"Shrink {request.topic} from {there} to {plural(request.total_count, 'partition')}"
-
-
-def as_change(answer: ShrinkAnswer) -> ChangeAnswer:
-    """What became of each partition, as every other change says it."""
-    results = tuple(
-        Result(
-            partition.topic if partition.partition == NO_PARTITION else str(partition),
-            one.error_code,
-            one.error_name,
-            one.message or (GOES[one.mode] if one.ok else ""),
-        )
-        for partition, one in answer.partitions
-    )
-    return ChangeAnswer(answer.validate_only, answer.operation_id, results, answer.notes)
 
 
 def confirm_intent(target: TargetCluster, operation: Operation, progress: ShrinkProgress) -> Intent:

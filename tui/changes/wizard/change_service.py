@@ -1,22 +1,28 @@
-"""Between a change and the backend: look at it, rehearse it, send it. Shows nothing itself."""
+"""Between a change and the backend: look at it, rehearse it, send it. Shows nothing itself.
+
+Every change goes through here, so that each is told in the words of its intent, and recorded.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
+from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.changes.wizard.intent import Intent, Sending
-from kshunt.tui.data.operator_identity import who_am_i
+from kshunt.tui.feed.messages import ActionTaken
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
     from kshunt.tui.shell.dashboard import Dashboard
 
+T = TypeVar("T")
 CONFLICT: Final = 409
 """The cluster, or who acts for it, is not as it was."""
 
@@ -70,8 +76,10 @@ class ChangeService:
 
     async def _look_at_shrink(self, intent: Intent, request: ShrinkRequest) -> ChangePreview:
         """Its safety view; it is rehearsed only where that refuses nothing."""
-        check = await self._app.link.ask(
-            lambda client: client.shrink_check(request.topic, request.total_count)
+        check = await self._tell(
+            "previewed",
+            intent,
+            lambda client: client.shrink_check(request.topic, request.total_count),
         )
         looked = ChangePreview(ChangeAnswer(True, None, ()), check=check)
         if check.refusals(request.insisted):
@@ -108,15 +116,36 @@ class ChangeService:
         self._app.polling.nudge()
         return answer
 
+    async def send_note(
+        self, words: str, send: Callable[[BackendClient], object], reason: str = ""
+    ) -> None:
+        """Send what changes nothing in the cluster: a claim, a note, a verdict on a proposal.
+
+        Args:
+            words: what is asked for, as recordings have it.
+            send: sends it.
+            reason: why, in the operator's words.
+
+        Raises:
+            KshuntError: it was refused, or nobody knows what became of it.
+        """
+        await self._app.link.change(ActionTaken("sent", words, who_am_i(), reason), send)
+        self._app.polling.nudge()
+
     async def _preview(self, intent: Intent) -> Preview | None:
         ask = intent.preview
-        return None if ask is None else await self._app.link.ask(lambda client: ask(client))
+        return None if ask is None else await self._tell("previewed", intent, ask)
 
     async def _ask(self, intent: Intent, sending: Sending) -> ChangeAnswer:
-        def question(client: BackendClient) -> ChangeAnswer:
-            return intent.send(client, sending)
+        stage = "rehearsed" if sending.validate_only else "sent"
+        return await self._tell(stage, intent, lambda client: intent.send(client, sending))
 
-        return await self._app.link.ask(question)
+    async def _tell(self, stage: str, intent: Intent, ask: Callable[[BackendClient], T]) -> T:
+        """What the backend answers to a stage of a change."""
+        link = self._app.link
+        if intent.local:
+            return await link.ask(ask)
+        return await link.change(ActionTaken(stage, intent.words, who_am_i(), intent.reason), ask)
 
     async def _is_stale(self, error: BackendError, intent: Intent, preview: Preview) -> bool:
         """Whether a conflict is about the preview: a new one differs from it."""

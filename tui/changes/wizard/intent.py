@@ -88,6 +88,14 @@ class Intent:
     phased: bool = False
     """True where an operation comes of it that goes through phases, for hours."""
 
+    @property
+    def words(self) -> str:
+        """What is asked for, in one line, as recordings have it."""
+        touches = [f"{label.lower()} {names}" for label, names in self.touches[:NAMES_MOST]]
+        more = len(self.touches) - len(touches)
+        touches += [f"and {more:,} more"] if more else []
+        return f"{self.title} ({'; '.join(touches)})" if touches else self.title
+
 
 def short_name(cluster_id: str) -> str:
     """What an operator types to name a cluster: the start of its id."""

@@ -35,7 +35,7 @@ class NextStep(NamedTuple):
 
 async def show_progress(store: Store, part: AnswerPart) -> None:
     """Show how the operation of an answer goes."""
-    operation = store.operation(part.answer.operation_id)
+    operation = store.scene.operation(part.answer.operation_id)
     # A few passes over every row of the cluster.
     words = (
         "" if operation is None else await asyncio.to_thread(progress_text, store.facts, operation)
@@ -45,7 +45,7 @@ async def show_progress(store: Store, part: AnswerPart) -> None:
 
 def next_step(store: Store, answer: ChangeAnswer, name: str) -> NextStep | None:
     """A way back, if the backend offers it by now."""
-    operation = store.operation(answer.operation_id)
+    operation = store.scene.operation(answer.operation_id)
     if operation is None:
         return None
     if name == "pause" and "resume" in operation.actions:

@@ -250,8 +250,8 @@ def _groups(check: ShrinkCheck, glyphs: Glyphs) -> Iterable[PaneLine]:
 
 
 def _group(check: ShrinkCheck, one: GroupLag, glyphs: Glyphs) -> str:
-    doomed = [partition.number for partition in check.partitions]
-    committed = f"{sum(1 for number in doomed if number in one.committed)}/{len(doomed)}"
+    doomed = {partition.number for partition in check.partitions}
+    committed = f"{sum(1 for at in one.committed if at.partition in doomed)}/{len(doomed)}"
     members = f"{len(one.members):,}" if one.members or not one.active else one.state[:7]
     return (
         f"{fit_middle(one.name, NAME_CELLS, glyphs)} {committed:>9} {_count(one.unread_doomed):>12}"

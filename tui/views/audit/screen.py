@@ -61,8 +61,8 @@ class AuditScreen(Dialog[None]):
         return self.query_one("#lines", Grid)
 
     async def _read(self) -> None:
-        if self._kshunt.travel.past:
-            audits = self._kshunt.store.audits.values()
+        if self._kshunt.playback.past:
+            audits = self._kshunt.store.scene.audits.values()
             lines = [line for lines in audits for line in lines]
             self._lines = tuple(sorted(lines, key=lambda line: line.time_ms or 0))
             self._show()
@@ -90,19 +90,19 @@ class AuditScreen(Dialog[None]):
         table = audit_table(self._lines, wanted, self._kshunt.store.now_ms)
         self.grid.show_message(self._nothing(text))
         self.grid.show_table(table)
-        of = "recorded" if self._kshunt.travel.past else ""
+        of = "recorded" if self._kshunt.playback.past else ""
         keys.say(f"{len(table):,} of {len(self._lines):,} {of}".rstrip() + f"   {KEYS}")
 
     def _nothing(self, text: str) -> str:
         """Why there are no lines."""
-        unknown = self._kshunt.travel.unrecorded
+        unknown = self._kshunt.playback.unrecorded
         if unknown and not self._has_recorded(text):
             return f"{unknown[:1].upper()}{unknown[1:]}."
         return "Nothing matches; / changes the filter." if text else "It is empty."
 
     def _has_recorded(self, text: str) -> bool:
         """Whether the recording holds the audit of the one operation that is looked for, or any."""
-        audits = self._kshunt.store.audits
+        audits = self._kshunt.store.scene.audits
         one = text.removeprefix("op:")
         return one in audits if text == f"op:{one}" else bool(audits)
 
@@ -144,7 +144,7 @@ class AuditScreen(Dialog[None]):
     def action_write(self) -> None:
         """Write the audit to a file; of the operation under the cursor at first."""
         store = self._kshunt.store
-        operation = store.operation(self._first.removeprefix("op:"))
+        operation = store.scene.operation(self._first.removeprefix("op:"))
         self.dismiss(None)
         self._kshunt.workflows.export(operation)
 

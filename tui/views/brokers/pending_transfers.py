@@ -60,7 +60,7 @@ def pending_transfers_of(facts: Facts, operations: Iterable[Operation]) -> Pendi
     for one in operations:
         if not one.waiting or one.state.ended:
             continue
-        document = one.details.get("waiting_plan")
+        document = one.details.waiting_plan
         if document is None:
             untold += one.waiting
         else:

@@ -107,7 +107,7 @@ class BrokersScreen(PaneScreen):
 
         store = self.kshunt.store
         assert isinstance(key, int)
-        return [] if store.facts is None else about(store.facts, key, store.operations)
+        return [] if store.facts is None else about(store.facts, key, store.scene.operations)
 
     # What can be done
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from kshunt.tui.actions.view_names import HISTORY
+from kshunt.tui.feed.polled_facts import DELIVERED, PIPELINE
 from kshunt.tui.grid.board import Board
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.tables.model import Cell
@@ -70,12 +71,12 @@ class HistoryScreen(BoardScreen):
         return history_lines(
             self.history,
             self.chosen,
-            store.pipeline,
-            store.delivered,
+            store.scene.answer(PIPELINE),
+            store.scene.answer(DELIVERED),
             store.now_ms,
             width,
             self.kshunt.glyphs,
-            unknown=self.kshunt.travel.unrecorded,
+            unknown=self.kshunt.playback.unrecorded,
         )
 
     def update_view(self) -> None:
@@ -89,17 +90,18 @@ class HistoryScreen(BoardScreen):
         """What stands in the second plot, and what Tab brings into the first."""
         from kshunt.tui.views.history.sections import kinds
 
-        count = len(kinds(self.kshunt.store.delivered))
+        count = len(kinds(self.kshunt.store.scene.answer(DELIVERED)))
         return replace(chosen, kind=(chosen.kind % count + 1) % count)
 
     def _plot(self, id: str, chosen: Chosen) -> None:
         from kshunt.tui.views.history.sections import KINDS, kinds
 
         store, glyphs = self.kshunt.store, self.kshunt.glyphs
-        named = kinds(store.delivered)
+        delivered = store.scene.answer(DELIVERED)
+        named = kinds(delivered)
         kind = named[chosen.kind % len(named)]
         panel = self.query_one(id, PlotPanel)
-        if kind in KINDS or store.delivered is None:
+        if kind in KINDS or delivered is None:
             history = self.history
             seen = replace(chosen, kind=KINDS.index(kind))
 
@@ -110,7 +112,7 @@ class HistoryScreen(BoardScreen):
 
             panel.show(build, history[-1].at_ms if history else 0, chosen)
             return
-        days = store.delivered.course.course
+        days = delivered.course.course
 
         def build_days(width: int, height: int) -> Text:
             from kshunt.tui.views.history.sections import draw_days

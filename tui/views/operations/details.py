@@ -15,7 +15,7 @@ from kshunt.tui.actions import ACTIONS, can, key_of
 from kshunt.tui.facts.drift_words import drift_words, readable
 from kshunt.tui.facts.forecast import LIVE, full_text
 from kshunt.tui.facts.progress import held, moving_first, originals
-from kshunt.tui.facts.shrink_phases import phase_lines, shrink_progress_of
+from kshunt.tui.facts.shrink_phases import phase_lines
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.formatting import (
@@ -58,7 +58,7 @@ def about(
     `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
     at the audit are named; `shared`: somebody else is here, and so are those that they would see.
     """
-    progress, keys = shrink_progress_of(row.operation), _can(row, looks=looks, shared=shared)
+    progress, keys = row.operation.details.shrink, _can(row, looks=looks, shared=shared)
     if progress is not None:
         return _shrink(row, progress, audit, glyphs, room, keys)
     head = [*_drift(row), *_facts(row)][: room - 1]

@@ -66,7 +66,7 @@ class WatchScreen(Dialog[str | None]):
 
     def action_want(self, action: str) -> None:
         """Do something with it, if that is possible now; it is asked about as ever."""
-        operation = self._kshunt.store.operation(self._id)
+        operation = self._kshunt.store.scene.operation(self._id)
         if operation is not None and _offered(operation, action):
             self.dismiss(action)
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.tui.feed.polled_facts import DRIFT, FORECASTS
 from kshunt.tui.text.formatting import UNKNOWN_TEXT, duration_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ async def operation_lines(
     `looks`: its audit can be looked at from there, so the keys for that are named.
     """
     store = app.store
-    operation, facts = store.operation(operation_id), store.facts
+    scene, facts = store.scene, store.facts
+    operation = scene.operation(operation_id)
     if operation is None or facts is None:
         return None
     from kshunt.tui.facts.forecast import of_operation
@@ -32,14 +34,15 @@ async def operation_lines(
 
     # A few passes over every row of the cluster.
     progress = await asyncio.to_thread(progress_of, facts, operation)
-    drift = tuple(one for one in store.drift if operation.id in one.operations)
-    forecasts = store.forecasts.rows if store.forecasts else ()
-    forecast = of_operation(forecasts, operation.id, store.now_ms)
+    drift = tuple(one for one in scene.answer(DRIFT) if operation.id in one.operations)
+    forecasts = scene.answer(FORECASTS)
+    rows = forecasts.rows if forecasts else ()
+    forecast = of_operation(rows, operation.id, store.now_ms)
     row = OperationRow(
-        operation, store.now_ms, progress, drift, forecast, has_pipeline=store.has_pipeline
+        operation, store.now_ms, progress, drift, forecast, has_pipeline=scene.has_pipeline
     )
-    audit = store.audits.get(operation.id)
-    unknown = app.travel.unrecorded
+    audit = scene.audits.get(operation.id)
+    unknown = app.playback.unrecorded
     lines = about(row, facts, audit, app.glyphs, room, unknown=unknown, looks=looks)
     return title_of(row), lines
 
@@ -47,11 +50,11 @@ async def operation_lines(
 def progress_text(facts: Facts | None, operation: Operation) -> str:
     """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
     from kshunt.tui.facts.progress import held, progress_of
-    from kshunt.tui.facts.shrink_phases import brief, shrink_progress_of
+    from kshunt.tui.facts.shrink_phases import brief
     from kshunt.tui.views.operations.table import eta_words, left_text
 
     state = operation.state.value
-    shrink = shrink_progress_of(operation)
+    shrink = operation.details.shrink
     if shrink is not None and not operation.state.ended:
         return f"It is {state}: {brief(shrink)}"
     progress = None if facts is None else progress_of(facts, operation)

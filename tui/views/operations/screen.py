@@ -12,6 +12,7 @@ from textual.widget import Widget
 from kshunt.tui.actions import HELD, can, key_of
 from kshunt.tui.actions.view_names import OPERATIONS
 from kshunt.tui.data.team import held_words, my_name, others
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.views.table_screen import TableScreen
@@ -59,7 +60,7 @@ class OperationsScreen(TableScreen):
     @property
     def chosen(self) -> Operation | None:
         """The operation under the cursor."""
-        return self.kshunt.store.operation(self.grid.cursor_key)
+        return self.kshunt.store.scene.operation(self.grid.cursor_key)
 
     def update_view(self) -> None:
         """The pane follows the table."""
@@ -85,9 +86,9 @@ class OperationsScreen(TableScreen):
         row = cast("ListTable[OperationRow]", table).value_of(key)
         if row is None:
             return
-        audit = store.audits.get(row.operation.id)
-        unknown = self.kshunt.travel.unrecorded
-        shared = bool(others(store.presence))
+        audit = store.scene.audits.get(row.operation.id)
+        unknown = self.kshunt.playback.unrecorded
+        shared = bool(others(store.scene.answer(PRESENCE)))
         lines = about(
             row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown, shared=shared
         )
@@ -151,7 +152,7 @@ class OperationsScreen(TableScreen):
             others = ", ".join(operation.actions) or "nothing"
             state = operation.state.value
             why = f"It is {state}: no {action} is possible."
-            backend_status = self.kshunt.store.backend_status
+            backend_status = self.kshunt.store.scene.answer(BACKEND_STATUS)
             if not operation.state.ended and backend_status is not None:
                 forbidden = dict(backend_status.not_offered).get(action, "")
                 why = f"ZooKeeper does not offer {action}: {forbidden}." if forbidden else why

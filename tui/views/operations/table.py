@@ -18,7 +18,6 @@ from kshunt.tui.facts.shrink_phases import (
     percent,
     phase_now,
     share_of,
-    shrink_progress_of,
 )
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import Field, ListTable
@@ -140,7 +139,7 @@ def eta_words(progress: Progress, to: str, never: str) -> str:
 
 def _shrink_progress(row: OperationRow) -> ShrinkProgress | None:
     """How a shrink stands that has not ended."""
-    return None if row.operation.state.ended else shrink_progress_of(row.operation)
+    return None if row.operation.state.ended else row.operation.details.shrink
 
 
 def _state(row: OperationRow, width: int) -> Cell:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.widget import Widget
 
 from kshunt.tui.actions.view_names import OVERVIEW
-from kshunt.tui.data.questions import DRIFT, ORPHANS
-from kshunt.tui.feed.messages import ConnectionState
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
 from kshunt.tui.grid.board import Board
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.text.formatting import duration_text
@@ -45,14 +44,14 @@ class OverviewScreen(BoardScreen):
     def _sight(self) -> OverviewState:
         from kshunt.tui.views.overview.layout import OverviewState
 
-        store = self.kshunt.store
+        store, scene = self.kshunt.store, self.kshunt.store.scene
         return OverviewState(
             home=store.home,
             items=overview_attention(store),
             data_age=self._age_cell(),
             nothing=self._nothing_words(),
-            drift=self._known(DRIFT, len(store.drift), needed=store.running),
-            orphans=self._known(ORPHANS, len(store.orphans), needed=self._throttled),
+            drift=self._known(DRIFT, needed=scene.running),
+            orphans=self._known(ORPHANS, needed=self._throttled),
         )
 
     @property
@@ -60,27 +59,27 @@ class OverviewScreen(BoardScreen):
         home = self.kshunt.store.home
         return home is not None and home.overview is not None and home.overview.throttled
 
-    def _known(self, about: str, count: int, *, needed: bool) -> int | None:
+    def _known(self, fact: PolledFact[tuple[Any, ...]], *, needed: bool) -> int | None:
         """A count, or None while it was not answered; where nobody has to ask there is none."""
-        store = self.kshunt.store
-        if about in store.unanswered or (needed and about not in store.answered):
+        scene = self.kshunt.store.scene
+        if fact.name in scene.unanswered or (needed and not scene.answered(fact)):
             return None
-        return count
+        return len(scene.answer(fact))
 
     def _age_cell(self) -> Cell:
         store = self.kshunt.store
         age = duration_text(store.data_age_s)
-        if store.connection.state is ConnectionState.LOST:
+        if store.scene.lost:
             return Cell(f"CONNECTION LOST: all of this is {age} old.", "bad")
         if store.data_age_s > STALE_S:
             return Cell(f"Stale: data {age} old.", "bad")
         return Cell(f"Data {age if store.data_age_s >= FRESH_S else '<2s'} old.", "dim")
 
     def _nothing_words(self) -> str:
-        store = self.kshunt.store
-        if store.connection.state is ConnectionState.LOST and store.snapshot is None:
-            return store.connection.reason
-        if store.snapshot is None:
+        scene = self.kshunt.store.scene
+        if scene.lost and scene.snapshot is None:
+            return scene.connection.reason
+        if scene.snapshot is None:
             return f"Waiting for the first snapshot from {self.kshunt.address}"
         return "Adding up."
 

@@ -15,7 +15,7 @@ from kshunt.tui.facts.eta_words import joined, shown_etas
 from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
 from kshunt.tui.facts.progress import Progress, held
-from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of, shrink_progress_of
+from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
 from kshunt.tui.facts.transfer_history import TransferPoint, permitted, rates, steady, within
 from kshunt.tui.tables.lines import Line, Part, fitted, wrapped
 from kshunt.tui.tables.model import Cell
@@ -260,7 +260,7 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
             Part(Cell(share_text(total)), 4, right=True),
             Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
         ]
-    history = shrink_progress_of(operation)
+    history = operation.details.shrink
     if history is not None:
         share, tone = share_of(phase_now(history)), "warn" if history.needs else ""
         words = brief(history)

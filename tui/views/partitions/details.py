@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.text.formatting import moment_text
@@ -221,7 +222,8 @@ def _operations(
     facts: Facts, key: ReplicaKey, operations: Iterable[Operation]
 ) -> Iterable[PaneLine]:
     """Who moves it, or moved it last."""
-    touching = [one for one in operations if (key.topic, key.partition) in one.partitions]
+    partition = TopicPartition(key.topic, key.partition)
+    touching = [one for one in operations if partition in one.partitions]
     touching.sort(key=lambda one: one.state.ended)
     for number, one in enumerate(touching[:2]):
         by = f" by {one.who}" if one.who else ""

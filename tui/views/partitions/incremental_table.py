@@ -30,11 +30,11 @@ class IncrementalTable:
         """The table of a job: the one before where it says the same, so that nobody draws it."""
         query, operations = job.query, job.operations
         rows = self._order.sorted(facts, _shown(facts, job), query.order)
-        kept = self._table
-        if kept is None or rows is not self._rows or not self._says_the_same(facts, job):
-            kept = PartitionTable(facts, rows, query.order, operations)
-            self._table, self._job, self._rows = kept, job, rows
-        return kept
+        table = self._table
+        if table is None or rows is not self._rows or not self._says_the_same(facts, job):
+            table = PartitionTable(facts, rows, query.order, operations)
+            self._table, self._job, self._rows = table, job, rows
+        return table
 
     def _says_the_same(self, facts: Facts, job: Job) -> bool:
         before, after = self._job, job

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.tui.actions import key_of
 from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import Order, RowKey
 from kshunt.tui.text.formatting import plural
@@ -120,7 +121,7 @@ class PartitionsScreen(PaneScreen):
         if store.facts is None:
             return []
         store.lags.look_at(key)
-        if self.kshunt.travel.past:
+        if self.kshunt.playback.past:
             # What is so at present may not have been so then.
             settings = TopicSettings(None, "not recorded: a recording holds no configurations")
         else:
@@ -133,7 +134,7 @@ class PartitionsScreen(PaneScreen):
             key,
             samples,
             settings,
-            store.operations,
+            store.scene.operations,
             self.kshunt.glyphs,
             self._stalls_of(key),
             store.now_ms,
@@ -141,8 +142,8 @@ class PartitionsScreen(PaneScreen):
 
     def _stalls_of(self, key: ReplicaKey) -> Rows[StallRow] | None:
         """What the pipeline has of the replica; asks for it where that may have changed."""
-        pipeline = self.kshunt.store.pipeline
-        if self.kshunt.travel.past or pipeline is None or pipeline.of(STALLS).newest_ms is None:
+        pipeline = self.kshunt.store.scene.answer(PIPELINE)
+        if self.kshunt.playback.past or pipeline is None or pipeline.of(STALLS).newest_ms is None:
             return None
         if self._stalls.wants(key):
             self.run_worker(self._fetch_stalls(key), group="stalls")
@@ -186,7 +187,7 @@ class PartitionsScreen(PaneScreen):
         from kshunt.tui.views.partitions.group_table import partitions_of
 
         query = store.queries[self.VIEW]
-        return partitions_of(store.facts, query.terms, query.follow, groups, store.operations)
+        return partitions_of(store.facts, query.terms, query.follow, groups, store.scene.operations)
 
     def _chosen_or_refused(self, id: str) -> tuple[TopicPartition, ...] | None:
         """The chosen partitions; None, and said why, where it cannot be done."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.pipeline.delivered import EffectRow, TableStatus
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.tui.actions import key_of
-from kshunt.tui.data.questions import DRIFT, ORPHANS, OWNED
-from kshunt.tui.facts.drift_words import drift_words, orphan_words, owner_words
+from kshunt.tui.facts.drift_words import ORIGINS, drift_words, orphan_words, owner_words
 from kshunt.tui.facts.forecast import age_text
 from kshunt.tui.facts.foreign_throttles import Left, left_words
 from kshunt.tui.facts.pending_rates import Foresight, change_lines, tight_text, what_if_text
 from kshunt.tui.facts.progress import throttled
+from kshunt.tui.feed.polled_facts import DRIFT, EFFECTS, ORPHANS, OWNED
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.formatting import plural, printable, rate_text
 from kshunt.tui.views.throttles.owners import owned_lines
@@ -66,7 +66,7 @@ def about(
 
 def advice_lines(row: ThrottleRow | None, store: Store) -> list[PaneLine]:
     """Which rate the data pipeline recommends and why: of the row, else where it should change."""
-    effects = store.effects
+    effects = store.scene.answer(EFFECTS)
     if effects is None:
         return []
     now_ms = store.now_ms
@@ -97,10 +97,15 @@ def unrecorded_lines(store: Store, why: str) -> list[PaneLine]:
     """What nobody will say any more of throttles that stand; `why` empty: somebody may yet."""
     if not why or store.facts is None or not throttled(store.facts):
         return []
+    scene = store.scene
     missing = [
         name
-        for name, about in (("owners", OWNED), ("orphans", ORPHANS), ("drift", DRIFT))
-        if about not in store.answered and (about != DRIFT or store.running)
+        for name, answered in (
+            ("owners", scene.answered(OWNED)),
+            ("orphans", scene.answered(ORPHANS)),
+            ("drift", scene.answered(DRIFT) or not scene.running),
+        )
+        if not answered
     ]
     return [PaneLine("Unknown", f"{', '.join(missing)}: {why}", "dim", 2)] if missing else []
 
@@ -159,7 +164,7 @@ def _orphan_lines(orphans: Sequence[ShownOrphan], every: int) -> list[PaneLine]:
 def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
     """How many there are of each likely origin; each row says its own."""
     counts = Counter(one.origin for one in orphans).most_common(SHOWN_MOST)
-    lines = [PaneLine("", f"{count:,} {origin}", "warn", 2) for origin, count in counts]
+    lines = [PaneLine("", f"{count:,} {ORIGINS[origin]}", "warn", 2) for origin, count in counts]
     return [lines[0]._replace(label="Orphans"), *lines[1:]]
 
 

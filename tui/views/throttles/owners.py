@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share
-from kshunt.tui.facts.drift_words import SETTINGS, readable
-from kshunt.tui.text.formatting import UNKNOWN_TEXT
+from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share, ShareState
+from kshunt.tui.facts.drift_words import SETTINGS, value_words
 
 NOT_OURS: Final = "not ours"
 
@@ -20,7 +19,7 @@ def owner_text(cells: Sequence[OwnedThrottle], set_here: int) -> str:
     if not cells:
         return NOT_OURS if set_here else ""
     shares = {share.operation: share for cell in cells for share in cell.shares}
-    held = [share for share in shares.values() if share.state != "left"]
+    held = [share for share in shares.values() if share.state is not ShareState.LEFT]
     if not held:
         words = f"left by {', '.join(shares)}"
     elif len(held) > 1:
@@ -32,17 +31,7 @@ def owner_text(cells: Sequence[OwnedThrottle], set_here: int) -> str:
 
 def before_text(cells: Sequence[OwnedThrottle]) -> str:
     """What comes back: one value where all are alike, else each."""
-    return " / ".join(dict.fromkeys(_prior(cell) for cell in cells))
-
-
-def _prior(cell: OwnedThrottle) -> str:
-    if cell.prior is None:
-        return UNKNOWN_TEXT
-    return _value(cell.prior)
-
-
-def _value(text: str) -> str:
-    return "none" if text in ("", "no rate") else readable(text)
+    return " / ".join(dict.fromkeys(value_words(cell.prior_value) for cell in cells))
 
 
 def owned_lines(cells: Iterable[OwnedThrottle]) -> list[tuple[str, str]]:
@@ -50,31 +39,33 @@ def owned_lines(cells: Iterable[OwnedThrottle]) -> list[tuple[str, str]]:
     alike: dict[tuple[object, ...], list[OwnedThrottle]] = {}
     for cell in cells:
         shares = tuple((share.operation, share.state, _short(share)) for share in cell.shares)
-        alike.setdefault((shares, cell.prior, cell.prior_source), []).append(cell)
+        alike.setdefault((shares, cell.prior_value, cell.prior_source), []).append(cell)
     lines = []
     for same in alike.values():
         what = " and ".join(SETTINGS.get(cell.setting, cell.setting) for cell in same)
         owners = "; ".join(map(share_words, same[0].shares))
         lines.append(("Owner", f"{what}: {owners}"))
-        lines.append(("Before", f"{_prior(same[0])}{_source(same[0])}, comes back in the end"))
+        before = f"{value_words(same[0].prior_value)}{_source(same[0])}"
+        lines.append(("Before", f"{before}, comes back in the end"))
     return lines
 
 
 def share_words(share: Share) -> str:
     """`op-1 of ada@bastion-1 wants 25.0 MB/s`."""
     whose = f"{share.operation} of {share.who or 'somebody'}"
-    if share.state == "ending":
+    if share.state is ShareState.ENDING:
         return f"{whose} is taking its share off"
-    if share.state == "left":
+    if share.state is ShareState.LEFT:
         return f"{whose} has ended and left {_short(share)} on"
     return f"{whose} wants {_short(share)}"
 
 
 def _short(share: Share) -> str:
     """A rate, or how many replicas a list names; the list itself stands in its column."""
-    if share.wants == "*" or ":" not in share.wants:
-        return _value(share.wants)
-    count = share.wants.count(":")
+    replicas = None if share.wanted_value is None else share.wanted_value.replicas
+    if not replicas or replicas == "*":
+        return value_words(share.wanted_value)
+    count = replicas.count(",") + 1
     return f"{count:,} replica{'' if count == 1 else 's'}"
 
 

@@ -15,6 +15,7 @@ from kshunt.tui.actions import PENDING, key_of
 from kshunt.tui.actions.view_names import THROTTLES
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, OWNED
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
@@ -118,13 +119,19 @@ class ThrottlesScreen(TableScreen):
         if seen is not None:
             title, lines = foreseen(seen)
         else:
+            scene = store.scene
             throttles = store.facts.snapshot.throttles if store.foreign else None
-            left = foreign_throttles_left(store.operations, throttles, store.owned)
+            left = foreign_throttles_left(scene.operations, throttles, scene.answer(OWNED))
             advice = advice_lines(self.chosen, store)
             title, lines = about(
-                self.chosen, store.drift, store.orphans, store.foreign, left, advice
+                self.chosen,
+                scene.answer(DRIFT),
+                scene.answer(ORPHANS),
+                store.foreign,
+                left,
+                advice,
             )
-            lines = [*unrecorded_lines(store, self.kshunt.travel.unrecorded), *lines]
+            lines = [*unrecorded_lines(store, self.kshunt.playback.unrecorded), *lines]
         more = len(lines) - LINES_MOST
         if more > 0:
             lines = [*lines[: LINES_MOST - 1], PaneLine("", f"and {more + 1} more", "dim")]
@@ -279,12 +286,12 @@ class ThrottlesScreen(TableScreen):
             return
         row = self.chosen
         here: tuple[ShownOrphan, ...] = row.orphans if row is not None else ()
-        self._remove(here or self.kshunt.store.orphans)
+        self._remove(here or self.kshunt.store.scene.answer(ORPHANS))
 
     def action_remove_all_orphans(self) -> None:
         """Take off everything that no move justifies."""
         if not self.refused("remove_all_orphans"):
-            self._remove(self.kshunt.store.orphans, every=True)
+            self._remove(self.kshunt.store.scene.answer(ORPHANS), every=True)
 
     def _remove(self, orphans: tuple[ShownOrphan, ...], *, every: bool = False) -> None:
         if orphans:

@@ -17,7 +17,13 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
 )
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
-from kshunt.tui.facts.drift_words import drift_words, orphan_words, owner_words, readable
+from kshunt.tui.facts.drift_words import (
+    ORIGINS,
+    drift_words,
+    orphan_words,
+    owner_words,
+    value_words,
+)
 from kshunt.tui.facts.pending_rates import Foresight, Pending, needs_of
 from kshunt.tui.facts.row_keys import ListKey, RateKey
 from kshunt.tui.facts.snapshot_facts import Facts
@@ -122,10 +128,14 @@ def _judged(
     """The row with what is wrong about it."""
     if drift:
         first = drift[0]
-        should = f"was {readable(first.wanted)}" if first.broker is not None else first.kind
+        should = (
+            f"was {value_words(first.wanted_value)}" if first.broker is not None else first.kind
+        )
         return replace(row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans)
     if orphans:
-        return replace(row, note=f"orphan: {orphans[0].origin}", note_tone="warn", orphans=orphans)
+        return replace(
+            row, note=f"orphan: {ORIGINS[orphans[0].origin]}", note_tone="warn", orphans=orphans
+        )
     return row
 
 

@@ -25,6 +25,14 @@ from typing import Final, TypeAlias
 from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_PARTITIONS,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    INVALID_TOPIC_EXCEPTION,
+    REASSIGNMENT_IN_PROGRESS,
+)
 from kshunt.backend.domain.cluster.metadata import (
     Broker,
     OngoingReassignment,
@@ -34,13 +42,7 @@ from kshunt.backend.domain.cluster.metadata import (
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.placement.generate import generate_assignment, usable_brokers
 
-INVALID_TOPIC_EXCEPTION: Final = 17
 UNKNOWN_MEMBER_ID: Final = 25
-CLUSTER_AUTHORIZATION_FAILED: Final = 31
-INVALID_PARTITIONS: Final = 37
-INVALID_REPLICATION_FACTOR: Final = 38
-INVALID_REPLICA_ASSIGNMENT: Final = 39
-REASSIGNMENT_IN_PROGRESS: Final = 60
 
 ADDED_MAX: Final = 10_000
 """Most partitions that one request may add (Kafka's MAX_PARTITIONS_PER_BATCH)."""

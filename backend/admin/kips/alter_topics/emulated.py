@@ -29,8 +29,6 @@ from random import Random
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from kshunt.backend.admin.kips.alter_topics.checks import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    INVALID_TOPIC_EXCEPTION,
     Alteration,
     ReplicaChooser,
     Replicas,
@@ -40,10 +38,15 @@ from kshunt.backend.admin.kips.alter_topics.checks import (
     to_place,
 )
 from kshunt.backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.admin.rpc import requests
 from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_TOPIC_EXCEPTION,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.errors import KshuntError
@@ -55,7 +58,6 @@ T = TypeVar("T")
 
 TopicResults: TypeAlias = Mapping[str, ItemResult]
 
-TOPIC_AUTHORIZATION_FAILED: Final = 29
 _IN_THE_DRAFT: Final = {
     UNKNOWN_TOPIC_OR_PARTITION: INVALID_TOPIC_EXCEPTION,
     TOPIC_AUTHORIZATION_FAILED: CLUSTER_AUTHORIZATION_FAILED,

@@ -13,11 +13,11 @@ from kshunt.backend.admin.port.cluster_admin import (
     ReassignOptions,
     ReassignOutcome,
 )
-from kshunt.backend.admin.port.item_result import (
+from kshunt.backend.admin.rpc.error_mapping import item_result
+from kshunt.backend.domain.cluster.error_codes import (
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,

@@ -28,12 +28,15 @@ from kshunt.backend.admin.port.cluster_admin import (
     ReassignOptions,
     ReassignOutcome,
 )
-from kshunt.backend.admin.port.item_result import OPERATION_NOT_ATTEMPTED
 from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.domain.cluster.assignment import part_of, partition_states
 from kshunt.backend.domain.cluster.columns import columns_of
+from kshunt.backend.domain.cluster.error_codes import (
+    NOT_LEADER_OR_FOLLOWER,
+    OPERATION_NOT_ATTEMPTED,
+)
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -45,7 +48,6 @@ from kshunt.backend.offload import offload
 LOG_DIR_RETRY_S: Final = 0.1
 """Pause between attempts to move a replica that its broker does not have yet."""
 
-NOT_LEADER_OR_FOLLOWER: Final = 6
 NOT_THERE_YET: Final = frozenset({REPLICA_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER})
 """How a broker answers AlterReplicaLogDirs for a replica that it does not have yet."""
 

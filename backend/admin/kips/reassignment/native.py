@@ -164,14 +164,14 @@ async def _start(
         results, known = await emulated.read_back(cluster, targets, lost, options.timeout_s)
         if known and not timed_out(lost) and not any(result.ok for result in results.values()):
             raise RpcNotServed(str(lost)) from None
-    taken = [move for move in moves if results[move.partition].ok or not known]
-    throttled = taken if options.throttle_bytes_per_s is not None else []
+    accepted = [move for move in moves if results[move.partition].ok or not known]
+    throttled = accepted if options.throttle_bytes_per_s is not None else []
     return ReassignOutcome(
         with_notes(results, checked),
         dict.fromkeys(throttled_replicas_of(throttled), OK),
         dict.fromkeys(brokers_of(throttled), OK),
         {},
-        undone=not taken,
+        undone=not accepted,
         unknown=not known,
     )
 

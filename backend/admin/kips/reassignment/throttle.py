@@ -23,7 +23,8 @@ from kshunt.backend.admin.rpc.configs import (
     restoring,
     throttled_replicas,
 )
-from kshunt.backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_error, item_result
+from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE
 from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
 )

@@ -17,12 +17,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
-from kshunt.backend.admin.port.item_result import UNKNOWN_TOPIC_OR_PARTITION
-from kshunt.backend.admin.rpc.error_mapping import BROKER_NOT_AVAILABLE, item_result
+from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    INVALID_REQUEST,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import (
     RATE_MIN_BYTES_PER_S,
@@ -31,10 +36,6 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
 )
-
-INVALID_REQUEST: Final = 42
-
-TOPIC_AUTHORIZATION_FAILED: Final = 29
 
 WriteRates: TypeAlias = Callable[
     [Mapping[int, ThrottledRate], Mapping[int, int | None]], Awaitable[Mapping[int, ItemResult]]

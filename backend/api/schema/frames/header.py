@@ -14,13 +14,17 @@ _INT = (int,)
 _INT_OR_NONE = (int, type(None))
 _NUMBER_OR_NONE = (int, float, type(None))
 
-_SHAPE: Final[dict[str, Any]] = {
+_ALWAYS: Final[dict[str, Any]] = {
     "full": (bool,),
     "version": _INT,
     "taken_ms": _INT,
     "sweep_ms": _INT,
     "cluster_id": _TEXT,
     "controller": _INT,
+    "history": [[_INT]],
+    "history_from_ms": _INT,
+}
+_PARTS: Final[dict[str, Any]] = {
     "brokers": [
         {
             "id": _INT,
@@ -56,15 +60,25 @@ _SHAPE: Final[dict[str, Any]] = {
     "log_dir_paths": [_TEXT],
     "problems": [_TEXT],
     "explained": [{"reason": _TEXT, "action": _TEXT, "replicas": [[(str, int)]]}],
-    "history": [[_INT]],
-    "history_from_ms": _INT,
 }
+"""In a header with `since`, only what changed of them."""
 _OPTIONAL: Final[dict[str, Any]] = {
     "history_rates": [[_NUMBER_OR_NONE]],
     "min_isr": [_INT],
     "deletes_ms": [[(str, int)]],
+    "since": _INT,
+    "gone": {},
 }
 """What an older backend does not send, or what is sent only where it is news."""
+_GONE: Final[dict[str, Any]] = {
+    "brokers": [_INT],
+    "rates": [_INT],
+    "replicas": [_TEXT],
+    "log_dirs": [[(str, int)]],
+    "explained": [[(str, int)]],
+    "deletes_ms": [[(str, int)]],
+}
+"""Keys, by part."""
 
 
 def read_header(text: bytes) -> dict[str, Any]:
@@ -77,11 +91,21 @@ def read_header(text: bytes) -> dict[str, Any]:
         header = json.loads(text)
     except RecursionError:
         raise ValueError("a header is nested too deeply") from None
-    _check(header, _SHAPE, "header")
-    for name in _OPTIONAL.keys() & header.keys():
-        _check(header[name], _OPTIONAL[name], name)
+    _check(header, _ALWAYS, "header")
+    shapes = _PARTS | _OPTIONAL
+    if header["full"] or "since" not in header:
+        _check(header, _PARTS, "header")
+        shapes = _OPTIONAL
+    _check_given(header, shapes)
+    _check_given(header.get("gone", {}), _GONE)
     found: dict[str, Any] = header
     return found
+
+
+def _check_given(header: dict[str, Any], shapes: dict[str, Any]) -> None:
+    """Compare what there is; the rest is of newer backends."""
+    for name in shapes.keys() & header.keys():
+        _check(header[name], shapes[name], name)
 
 
 def _check(value: Any, shape: Any, name: str) -> None:

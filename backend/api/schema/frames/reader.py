@@ -1,6 +1,7 @@
 """The client's side of the replica stream: frames into snapshots, without pyarrow.
 
-A snapshot shares with the one before it every column in which no row changed.
+A snapshot shares with the one before it every column in which no row changed, and every part of
+the header of which the frame told no change.
 """
 
 from __future__ import annotations
@@ -12,17 +13,13 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.api.schema.cluster import read_broker, read_log_dir
 from kshunt.backend.api.schema.frames.arrow import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
-from kshunt.backend.api.schema.stuck_causes import read_explained
-from kshunt.backend.api.schema.throttles import read_throttles
-from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.api.schema.frames.header_parts import read_changed_parts, read_parts
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
     UNKNOWN,
-    BrokerStatus,
     HistoryPoint,
     Replicas,
     Snapshot,
@@ -59,7 +56,7 @@ def decode_frame(batch: FrameBatch, header: dict[str, Any], previous: Snapshot |
     """The snapshot that a frame leads to.
 
     Raises:
-        ValueError: the frame holds changes and there is no snapshot to change.
+        ValueError: the frame holds changes, and `previous` is not the snapshot to change.
     """
     columns, present = _columns(batch), batch.columns["present"]
     if header["full"]:
@@ -146,7 +143,6 @@ def _snapshot(
     fresh = tuple(_read_history(header))
     kept = () if header["full"] or previous is None else previous.history
     history = tuple(p for p in kept if p.at_ms >= header["history_from_ms"]) + fresh
-    statuses = [_broker_status(entry) for entry in header["brokers"]]
     return Snapshot(
         version=header["version"],
         taken_ms=header["taken_ms"],
@@ -155,16 +151,24 @@ def _snapshot(
         controller=header["controller"],
         topics=topics,
         replicas=rows,
-        brokers={status.broker.id: status for status in statuses},
-        throttles=read_throttles(header["throttles"]),
-        log_dirs=tuple(read_log_dir(entry) for entry in header["log_dirs"]),
-        log_dir_paths=tuple(header["log_dir_paths"]),
         history=history,
-        problems=tuple(header["problems"]),
-        explained=read_explained(header["explained"]),
-        min_isr=_read_min_isr(header, previous),
-        deletes_ms={TopicPartition(t, p): at for t, p, at in header.get("deletes_ms", ())},
+        **_read_parts(header, previous),
     )
+
+
+def _read_parts(header: dict[str, Any], previous: Snapshot | None) -> dict[str, Any]:
+    """The large parts of a snapshot, by the names of its fields."""
+    if header["full"] or previous is None:
+        return read_parts(header)
+    if "since" not in header:
+        # A backend that sends headers whole leaves out min.insync.replicas that are not news.
+        return {"min_isr": previous.min_isr} | read_parts(header)
+    if header["since"] != previous.version:
+        raise ValueError(
+            f"a frame is missing: one holds changes since version {header['since']}, and the one "
+            f"before it is of version {previous.version}"
+        )
+    return read_changed_parts(header, previous)
 
 
 def _read_history(header: dict[str, Any]) -> Iterator[HistoryPoint]:
@@ -173,18 +177,3 @@ def _read_history(header: dict[str, Any]) -> Iterator[HistoryPoint]:
     for (at_ms, left, moving), (rate, *more) in zip(header["history"], rates, strict=True):
         known_rate = math.nan if rate is None else float(rate)
         yield HistoryPoint(at_ms, left, moving, known_rate, *more)
-
-
-def _read_min_isr(header: dict[str, Any], previous: Snapshot | None) -> tuple[int, ...]:
-    if "min_isr" in header:
-        return tuple(header["min_isr"])
-    return () if header["full"] or previous is None else previous.min_isr
-
-
-def _broker_status(document: dict[str, Any]) -> BrokerStatus:
-    return BrokerStatus(
-        read_broker(document),
-        document["answered_ms"],
-        document["stale"],
-        document["problem"],
-    )

@@ -5,6 +5,11 @@ the client reads it (`kshunt.backend.api.schema.frames.reader`). Any Arrow reade
 each record batch carries its header as JSON under the `kshunt` key of its custom metadata.
 
 A row with `present` false has gone; only its key (topic, partition, broker) means anything.
+
+A header is whole, unless the reader asked for changes of it: `header_changes` of the stream. Then
+a header with `since` has of its large parts only what changed since that version, which is the one
+of the frame before (`kshunt.backend.api.schema.frames.header_parts`). The first frame of a stream
+is whole, and so is each with `full`.
 """
 
 from __future__ import annotations
@@ -17,14 +22,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kshunt.backend.api.schema.cluster import broker_json, log_dir_json
+from kshunt.backend.api.schema.frames.header_parts import changed_parts_json, parts_json
 from kshunt.backend.api.schema.frames.reader import HEADER_KEY, MEDIA_TYPE, read_snapshots
-from kshunt.backend.api.schema.stuck_causes import explained_json
-from kshunt.backend.api.schema.throttles import throttles_json
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
-    BrokerStatus,
     HistoryPoint,
     Replicas,
     Snapshot,
@@ -40,7 +42,6 @@ __all__ = [
     "SCHEMA",
     "Frame",
     "FrameWriter",
-    "broker_status_json",
     "encode_frame",
     "history_rates_json",
     "read_snapshots",
@@ -90,8 +91,14 @@ class Frame:
         return {HEADER_KEY: json.dumps(self.header, separators=(",", ":")).encode()}
 
 
-def encode_frame(snapshot: Snapshot, previous: Snapshot | None = None) -> Frame:
-    """What a reader that has `previous` needs to have `snapshot`; everything if None."""
+def encode_frame(
+    snapshot: Snapshot, previous: Snapshot | None = None, *, header_changes: bool = False
+) -> Frame:
+    """What a reader that has `previous` needs to have `snapshot`; everything if None.
+
+    With `header_changes` the header has only what changed, too, and `since`: the version of
+    `previous`. The reader has to know that.
+    """
     if previous is None or previous.topics != snapshot.topics:
         rows, gone = snapshot.replicas, 0
         previous = None
@@ -99,7 +106,8 @@ def encode_frame(snapshot: Snapshot, previous: Snapshot | None = None) -> Frame:
         leaving = take(previous.replicas, gone_rows(previous.replicas, snapshot.replicas))
         changed = changed_rows(previous.replicas, snapshot.replicas)
         rows, gone = _stack(leaving, take(snapshot.replicas, changed)), len(leaving)
-    return Frame(_batch(snapshot.topics, rows, gone), _header(snapshot, previous))
+    header = _header(snapshot, previous, header_changes=header_changes)
+    return Frame(_batch(snapshot.topics, rows, gone), header)
 
 
 def _stack(first: Replicas, second: Replicas) -> Replicas:
@@ -116,34 +124,26 @@ def _batch(topics: tuple[str, ...], rows: Replicas, gone: int) -> Any:
     return pa.record_batch([topic, *columns, pa.array(present)], schema=SCHEMA)
 
 
-def _header(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
+def _header(
+    snapshot: Snapshot, previous: Snapshot | None, *, header_changes: bool
+) -> dict[str, Any]:
     since = previous.history[-1].at_ms if previous is not None and previous.history else -1
-    return {
+    fresh = [point for point in snapshot.history if point.at_ms > since]
+    header = {
         "full": previous is None,
         "version": snapshot.version,
         "taken_ms": snapshot.taken_ms,
         "sweep_ms": snapshot.sweep_ms,
         "cluster_id": snapshot.cluster_id,
         "controller": snapshot.controller,
-        "brokers": [broker_status_json(status) for status in snapshot.brokers.values()],
-        "throttles": throttles_json(snapshot.throttles),
-        "log_dirs": [log_dir_json(directory) for directory in snapshot.log_dirs],
-        "log_dir_paths": list(snapshot.log_dir_paths),
-        "problems": list(snapshot.problems),
-        "explained": explained_json(snapshot.explained.values()),
-        "history": [
-            [point.at_ms, point.remaining_bytes, point.moving_replicas]
-            for point in snapshot.history
-            if point.at_ms > since
-        ],
+        "history": [[point.at_ms, point.remaining_bytes, point.moving_replicas] for point in fresh],
         # Beside `history` and in its order, so that older readers find there what they expect.
-        "history_rates": [
-            history_rates_json(point) for point in snapshot.history if point.at_ms > since
-        ],
+        "history_rates": [history_rates_json(point) for point in fresh],
         "history_from_ms": snapshot.history[0].at_ms if snapshot.history else 0,
-        **_min_isr_json(snapshot, previous),
-        **_deletes_json(snapshot),
     }
+    if previous is None or not header_changes:
+        return header | _whole_parts(snapshot, previous)
+    return header | {"since": previous.version} | changed_parts_json(previous, snapshot)
 
 
 def history_rates_json(point: HistoryPoint) -> list[float | int | None]:
@@ -152,39 +152,29 @@ def history_rates_json(point: HistoryPoint) -> list[float | int | None]:
     return [rate, point.permitted_bytes_per_s, point.stuck_replicas]
 
 
-def _min_isr_json(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, list[int]]:
-    """Sent where it is news: it has an entry for every topic, and seldom changes."""
-    told = previous is not None and previous.min_isr == snapshot.min_isr
-    return {} if told else {"min_isr": list(snapshot.min_isr)}
-
-
-def _deletes_json(snapshot: Snapshot) -> dict[str, Any]:
-    """Sent where there is any: on most clusters no partition is about to be deleted."""
-    told = [[*partition, at_ms] for partition, at_ms in snapshot.deletes_ms.items()]
-    return {"deletes_ms": told} if told else {}
-
-
-def broker_status_json(status: BrokerStatus) -> dict[str, Any]:
-    """A broker as `GET /v1/brokers` lists it."""
-    return {
-        **broker_json(status.broker),
-        "answered_ms": status.answered_ms,
-        "stale": status.stale,
-        "problem": status.problem,
-    }
+def _whole_parts(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any]:
+    """Each part whole, but for what a reader that knows no `since` takes over or for granted."""
+    parts = parts_json(snapshot)
+    if previous is not None and previous.min_isr == snapshot.min_isr:
+        del parts["min_isr"]
+    if not parts["deletes_ms"]:
+        del parts["deletes_ms"]
+    return parts
 
 
 class FrameWriter:
     """Turns snapshots into the bytes of one Arrow IPC stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, header_changes: bool = False) -> None:
+        """`header_changes` as in `encode_frame`."""
+        self._header_changes = header_changes
         self._sink = _Chunks()
         self._writer = pa.ipc.new_stream(self._sink, SCHEMA)
         self._previous: Snapshot | None = None
 
     def write(self, snapshot: Snapshot) -> bytes:
         """The next bytes of the stream: the schema too, on the first call."""
-        frame = encode_frame(snapshot, self._previous)
+        frame = encode_frame(snapshot, self._previous, header_changes=self._header_changes)
         self._writer.write_batch(frame.batch, custom_metadata=frame.metadata)
         # The reader's rows keep the old sampled_ms where nothing else changed; what was sent is
         # what the next difference is taken against.

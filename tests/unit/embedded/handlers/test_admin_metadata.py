@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kshunt.backend.domain.cluster import partition_modes
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -85,7 +86,7 @@ def reference(cluster: AdminCluster, version: int, topics: Iterable[TopicImage])
         (topic.name, number): looked_at_ms(partition.deletion, interval_ms)
         for topic in topics
         for number, partition in topic.partitions.items()
-        if partition.deletion is not None and int(partition.mode) == seeds.MODE_READ_ONLY
+        if partition.deletion is not None and partition.mode is PartitionMode.READ_ONLY
     }
     body = bytes(answer.encode(version=version))
     return seeds.add_modes(body, version, modes, goes) if cluster.world.native else body
@@ -197,10 +198,10 @@ def test_the_mode_of_a_partition_whose_data_goes() -> None:
     cluster = busy_cluster()
     cluster.core.advance(cluster.core.now_ms)
     body = cluster.ask_bytes(METADATA, 12, topics=[(None, "shrinks")])
-    assert seeds.read_modes(body, 12) == {("shrinks", 2): seeds.MODE_READ_ONLY}
+    assert seeds.read_modes(body, 12) == {("shrinks", 2): partition_modes.PartitionMode.READ_ONLY}
     cluster.core.commit(delete_partitions(cluster.image, {"shrinks": 2}, 0, delay_ms=0))
     body = cluster.ask_bytes(METADATA, 12, topics=[(None, "shrinks")])
-    assert seeds.read_modes(body, 12) == {("shrinks", 2): seeds.MODE_NONE}
+    assert seeds.read_modes(body, 12) == {("shrinks", 2): partition_modes.PartitionMode.NONE}
     last = RESPONSE.decode(body, version=12).topics[0].partitions[2]
     assert (last.error_code, last.leader_id) == (5, -1)
 

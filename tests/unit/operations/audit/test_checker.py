@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.audit_checker import Asked, AuditedCluster, Shrunk, problems, shrink_problems
+from tests.support.audit_checker import (
+    AuditedCluster,
+    RequestedMove,
+    RequestedShrink,
+    problems,
+    shrink_problems,
+)
 
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
-MOVES = {("t", 0): Asked((1, 2), (3, 2)), ("t", 1): Asked((1, 2), (3, 2))}
+MOVES = {("t", 0): RequestedMove((1, 2), (3, 2)), ("t", 1): RequestedMove((1, 2), (3, 2))}
 THERE = AuditedCluster({("broker", "1", RATE): "70"}, {("t", 0): (3, 2), ("t", 1): (3, 2)})
 
 
@@ -86,7 +92,7 @@ def test_an_order_that_cannot_be_is_found() -> None:
     assert problems([*TRUE[:3], line("ended", DONE, "broker one is fine")], THERE, {})
 
 
-SHRUNK = {"op": Shrunk("t", 3, 2)}
+SHRUNK = {"op": RequestedShrink("t", 3, 2)}
 GONE = "verified; the source topic is being deleted: the point of no return"
 ANEW = "the topic was created anew; its records are copied back"
 SHRINK = [

@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kshunt.backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
-from kshunt.backend.api.schema.audit import as_json, audit_json, read_audit_json
+from kshunt.backend.api.schema.audit import AuditEntries, as_json
 from kshunt.backend.domain.audit.lines import (
     LISTED_MAX,
     OUTCOME_MAX,
-    REASON_MAX,
-    WHO_MAX,
     AuditEntry,
     AuditEvent,
     AuditRow,
@@ -40,14 +38,15 @@ from kshunt.backend.domain.audit.report import (
     utc_time,
     width_cells,
 )
+from kshunt.backend.domain.audit.requester_limits import REASON_MAX, WHO_MAX
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit
 from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
 from kshunt.backend.operations.journal.replay import JournalReplay
-from kshunt.backend.tools.shared import flags
 from tests.support.access.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
@@ -124,8 +123,8 @@ def stored(body: Mapping[str, Any], key: str = audit_key(NOW_MS, 0)) -> Entry:
 def test_what_was_written_is_read_in_order(written: list[AuditEntry]) -> None:
     expected = tuple(sorted(written, key=lambda entry: (entry.time_ms, entry.number)))
     assert read_audit(state_of(*written)) == expected
-    document = json.loads(json.dumps(audit_json(expected, "c")))
-    assert read_audit_json(document) == expected
+    document = json.loads(json.dumps(to_document(AuditEntries.of(expected, "c"))))
+    assert from_document(AuditEntries, document).rows() == expected
     assert json.loads(as_json(expected, "c")) == document
     assert document["cluster_id"] == "c"
 
@@ -186,8 +185,7 @@ def test_a_place_that_cannot_be_is_refused() -> None:
             _ = AuditEntry(time_ms, number, AuditEvent.STARTED).key
 
 
-def test_the_limits_are_those_of_the_api_and_of_the_tools() -> None:
-    assert (flags.WHO_MAX, flags.REASON_MAX) == (WHO_MAX, REASON_MAX)
+def test_the_limits_are_those_of_the_api() -> None:
     for model in (ReassignRequestModel, CancelRequestModel):
         fields = model.model_json_schema()["properties"]
         assert (fields["who"]["maxLength"], fields["reason"]["maxLength"]) == (WHO_MAX, REASON_MAX)
@@ -289,20 +287,20 @@ def test_unreadable_entries_stand_among_the_others_and_survive_json() -> None:
     alien = UnreadableAudit(ALIEN.key, None, ALIEN.why, ALIEN.detail)
     broken = UnreadableAudit(BROKEN.key, (NOW_MS, 1), BROKEN.why, BROKEN.detail)
     assert rows == (alien, line(0), broken, line(2))
-    assert read_audit_json(json.loads(as_json(rows, "c"))) == rows
+    assert from_document(AuditEntries, json.loads(as_json(rows, "c"))).rows() == rows
 
 
 def test_a_client_reads_the_lines_of_a_newer_backend() -> None:
-    document = audit_json([line(), *read_audit(state_of(a=BROKEN))], "c")
+    document = to_document(AuditEntries.of([line(), *read_audit(state_of(a=BROKEN))], "c"))
     document["entries"][0]["novelty"] = 1
     document["entries"][1]["unreadable"] = "haunted"
-    first, second = read_audit_json(document)
+    first, second = from_document(AuditEntries, document).rows()
     assert isinstance(first, UnreadableAudit)
     assert "novelty" in first.detail
     assert isinstance(second, UnreadableAudit)
     assert second.why is UnreadableReason.NEWER
     document["entries"][0]["key"] = "audit/?"
-    assert isinstance(read_audit_json(document)[0], UnreadableAudit)
+    assert isinstance(from_document(AuditEntries, document).rows()[0], UnreadableAudit)
 
 
 def test_filters_keep_what_may_belong() -> None:

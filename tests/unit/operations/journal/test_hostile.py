@@ -16,11 +16,10 @@ from typing import Any, Final
 import pytest
 
 from kshunt.backend.access.cluster_keys import ClusterKeys
-from kshunt.backend.api.schema.audit import audit_json
-from kshunt.backend.api.schema.operations import operation_json
-from kshunt.backend.api.schema.proposals import proposal_json
-from kshunt.backend.domain.operations.approval import Person
+from kshunt.backend.api.schema.audit import AuditEntries
+from kshunt.backend.domain.operations.approval import Person, ShownProposal
 from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.known_operations import (
     KnownOperations,
@@ -84,12 +83,12 @@ def served(state: JournalState) -> KnownOperations:
     for operation in known.operations.values():
         work, shrink = known.works.get(operation.id), known.shrinks.get(operation.id)
         actions_of(operation, work, shrink)
-        _bytes(operation_json(operation))
+        _bytes(to_document(operation))
         if shrink is not None:
-            _bytes(shrink_progress(operation, shrink, None).as_json())
+            _bytes(to_document(shrink_progress(operation, shrink, None)))
     for proposal in known.proposals.values():
-        _bytes(proposal_json(proposal, Person("eve", "eve"), 1_700_000_000_000))
-    _bytes(audit_json(read_audit(state), CLUSTER))
+        _bytes(to_document(ShownProposal.of(proposal, Person("eve", "eve"), 1_700_000_000_000)))
+    _bytes(to_document(AuditEntries.of(read_audit(state), CLUSTER)))
     for one in (*state.unreadable.values(), *state.aside.values(), *known.unreadable.values()):
         _bytes([one.key, one.detail])
     _bytes(list(state.remarks))

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from kshunt.backend.access.cluster_keys import Purpose
 from kshunt.backend.domain.audit.lines import audit_key
-from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.journal import records as codec
@@ -104,7 +103,7 @@ def test_an_entry_is_read_as_it_was_written(key: str, body: dict[str, Any]) -> N
 def test_a_body_in_pieces_is_the_text_that_one_call_writes(
     body: dict[str, Any], entry: Any, entries: int, depth: int
 ) -> None:
-    long: Any = [entry, (TopicPartition("a", 1), None)] * (entries // 2)
+    long: Any = [entry, (("a", 1), None)] * (entries // 2)
     for _ in range(depth):
         long = {"long": long, **body}
     for whole in ({"body": body, "long": long}, {**body, "of": {1: long}}):
@@ -420,7 +419,7 @@ def test_an_audit_entry_is_written_once() -> None:
 
 @given(st.integers(0, 12), st.integers(0, 5), st.integers(0, 5))
 def test_the_oldest_ended_operations_and_audit_entries_are_retired(
-    count: int, kept: int, audit_kept: int
+    count: int, operations_kept: int, audit_kept: int
 ) -> None:
     fold = JournalReplay(CLUSTER, KEYS)
     for n in range(count):
@@ -431,11 +430,14 @@ def test_the_oldest_ended_operations_and_audit_entries_are_retired(
     fold.take(b"operation/odd", b"?")
     state = fold.state()
     gone = retired(
-        state, lambda entry: bool(entry.body["ended"]), operations_kept=kept, audit_kept=audit_kept
+        state,
+        lambda entry: bool(entry.body["ended"]),
+        operations_kept=operations_kept,
+        audit_kept=audit_kept,
     )
     ended = [operation_key(str(n)) for n in range(count) if n % 3 > 0]
     audit = [audit_key(10**12 + n, n) for n in range(count)]
-    newest = ended[:kept] + (audit[-audit_kept:] if audit_kept else [])
+    newest = ended[:operations_kept] + (audit[-audit_kept:] if audit_kept else [])
     assert set(gone) == set(ended + audit) - set(newest)
     assert set(gone.values()) <= {None}
 

@@ -30,7 +30,7 @@ def embedded() -> Iterator[Where]:
 
 
 @asynccontextmanager
-async def kept(
+async def running_manager(
     where: Where, topic: str, name: str, terms: LeaseTimes, stuck_s: float = STUCK_S
 ) -> AsyncIterator[LeaseManager]:
     """A backend that wants to act."""
@@ -55,7 +55,7 @@ class StandBy:
         self.acted = threading.Event()
 
     async def run(self) -> None:
-        async with kept(self._where, self._topic, "two", self._terms) as lease_manager:
+        async with running_manager(self._where, self._topic, "two", self._terms) as lease_manager:
             while True:
                 if lease_manager.active is not None:
                     self.follows.set()
@@ -74,7 +74,7 @@ def hold_up(seconds: float, until: threading.Event | None = None) -> None:
 async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -> None:
     topic = embedded.topic()
     other = StandBy(embedded, topic, TERMS)
-    async with kept(embedded, topic, "one", TERMS) as one:
+    async with running_manager(embedded, topic, "one", TERMS) as one:
         await wait_until_async(lambda: one.duty is LeaseState.ACT, DEADLINE_S, "it acts")
         async with apart(other.run, "other"):
             await wait_until_async(other.follows.is_set, DEADLINE_S, "the other one follows")
@@ -90,7 +90,7 @@ async def test_a_loop_that_does_not_come_back_loses_its_lease(
 ) -> None:
     topic = embedded.topic()
     other = StandBy(embedded, topic, QUICK)
-    async with kept(embedded, topic, "one", QUICK, stuck_s=1.0) as one:
+    async with running_manager(embedded, topic, "one", QUICK, stuck_s=1.0) as one:
         await wait_until_async(lambda: one.duty is LeaseState.ACT, DEADLINE_S, "it acts")
         async with apart(other.run, "other"):
             await wait_until_async(other.follows.is_set, DEADLINE_S, "the other one follows")

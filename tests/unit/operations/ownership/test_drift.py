@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.owners import DriftKind
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
 from kshunt.backend.operations.ownership.drift import (
-    DriftKind,
     ListDrift,
     RateDrift,
     accept,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.owners import OrphanOrigin
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
@@ -18,7 +19,6 @@ from kshunt.backend.operations.ownership.ownership import (
     Shares,
 )
 from kshunt.backend.operations.throttles.orphans import (
-    Origin,
     OrphanFacts,
     OrphanRate,
     OrphanReplicas,
@@ -58,7 +58,7 @@ MOVE_T0 = OngoingReassignment(T0, (2, 3, 1), adding=(3,), removing=(1,))
 
 def test_what_kafkas_own_tool_leaves_behind_is_told_and_removed() -> None:
     found = orphans(ENDED)
-    assert {orphan.origin for orphan in found} == {Origin.ENDED_MOVE}
+    assert {orphan.origin for orphan in found} == {OrphanOrigin.ENDED_MOVE}
     assert [str(o.replicas) for o in found if isinstance(o, OrphanReplicas)] == ["0:1,0:2", "0:3"]
     writes = removal(found, ENDED).writes
     assert writes.lists == {LEADERS: ReplicaSet(), FOLLOWERS: ReplicaSet()}
@@ -80,12 +80,12 @@ def test_what_a_move_needs_by_the_time_of_removal_is_kept_and_said() -> None:
 
 def test_a_cancelled_move_is_told_from_one_that_has_arrived() -> None:
     found = orphans(situation({}, "1:1,1:2", "1:3"))
-    assert {orphan.origin for orphan in found} == {Origin.CANCELLED_MOVE}
+    assert {orphan.origin for orphan in found} == {OrphanOrigin.CANCELLED_MOVE}
 
 
 def test_a_rate_on_a_broker_that_no_list_names() -> None:
     (found,) = orphans(situation({(7, RateKey.LEADER): own(9)}, "", ""))
-    assert found == OrphanRate(7, RateKey.LEADER, 9, Origin.UNLISTED_RATE)
+    assert found == OrphanRate(7, RateKey.LEADER, 9, OrphanOrigin.UNLISTED_RATE)
 
 
 def test_an_inherited_rate_is_not_ours_to_remove() -> None:
@@ -95,11 +95,11 @@ def test_an_inherited_rate_is_not_ours_to_remove() -> None:
 
 def test_all_and_what_fits_no_pattern_is_of_unknown_origin() -> None:
     found = orphans(situation(both(1, 9), "*", ""))
-    assert {orphan.origin for orphan in found} == {Origin.UNKNOWN}
+    assert {orphan.origin for orphan in found} == {OrphanOrigin.UNKNOWN}
     (found_pair,) = orphans(situation({}, "0:1", ""))
-    assert found_pair.origin is Origin.UNKNOWN
+    assert found_pair.origin is OrphanOrigin.UNKNOWN
     (gone,) = orphans(situation({}, "9:1", ""))
-    assert gone.origin is Origin.NO_SUCH_PARTITION
+    assert gone.origin is OrphanOrigin.NO_SUCH_PARTITION
 
 
 def test_all_is_kept_while_a_partition_of_the_topic_moves() -> None:
@@ -127,7 +127,7 @@ def test_what_a_running_operation_of_ours_holds_is_no_orphan_and_what_it_left_is
     assert not step.writes
     left = replace(ENDED, ownership=step.after.confirm(ENDED.present))
     ours = [orphan for orphan in orphans(left) if orphan.operations == ("kept",)]
-    assert {orphan.origin for orphan in ours} == {Origin.LEFT_BY_US}
+    assert {orphan.origin for orphan in ours} == {OrphanOrigin.LEFT_BY_US}
     assert len(ours) == 5
     removed = removal(ours, left).writes
     assert removed.lists == {LEADERS: ReplicaSet()}

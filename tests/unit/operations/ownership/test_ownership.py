@@ -198,7 +198,7 @@ def test_a_damaged_document_is_refused_as_a_whole_and_its_field_named(
 def test_a_newer_format_an_unknown_field_and_a_foreign_key_are_refused() -> None:
     for key, change, words in (
         ("throttle/broker/1", {"format": 2}, "format is 2; this kshunt knows 1"),
-        ("throttle/broker/1", {"more": 2}, "more is unknown"),
+        ("throttle/broker/1", {"more": 2}, "unknown field more"),
         ("throttle/broker/1", {"broker": 2}, "broker is 2, which the key does not name"),
     ):
         with pytest.raises(UnreadableOwnership, match=words):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.audit.lines import WHO_MAX, AuditEvent
+from kshunt.backend.domain.audit.lines import AuditEvent
+from kshunt.backend.domain.audit.requester_limits import WHO_MAX
 from kshunt.backend.domain.operations.approval import (
     NAME_MAX,
     TRANSITIONS,
@@ -47,7 +48,7 @@ async def test_one_proposes_and_another_approves() -> None:
     assert operation is not None
     assert operation.who == "ada, approved by bob"
     assert operation.reason == "disks died; approved: seen"
-    assert operation.details["proposal"] == proposed.id
+    assert operation.details.proposal == proposed.id
     ((_, _, requester),) = here.effects.done
     assert requester.names == ("ada", "bob")
     assert [one.state for one in here.told] == [State.WAITING, State.APPROVED, State.DONE]

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.api.schema.operations import operation_json, read_operation
-from kshunt.backend.api.schema.proposals import proposal_json, read_proposal
-from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
+from kshunt.backend.domain.operations.approval import (
+    Person,
+    ProposalState,
+    ProposedChange,
+    ShownProposal,
+)
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note, Team
 from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.operations.core.known_operations import has_unfinished, known_operations
 from kshunt.backend.operations.journal.entries import (
     Entry,
@@ -174,16 +178,20 @@ async def test_entries_of_before_there_were_claims_are_read() -> None:
     other = Side(here.book, here.clock, Effects())
     assert other.registry.get("op1") == OPERATION
     assert other.registry.team("op1") == Team()
-    document = operation_json(OPERATION)
+    document = to_document(OPERATION)
     del document["claim"], document["notes"]
-    assert read_operation(document) == OPERATION
+    assert from_document(Operation, document) == OPERATION
+
+
+def json_and_back(shown: ShownProposal) -> ShownProposal:
+    return from_document(ShownProposal, json.loads(json.dumps(to_document(shown))))
 
 
 def test_what_is_shown_of_a_proposal_depends_on_who_looks() -> None:
     ada, bob = PROPOSAL.proposer, Person("bob", "token-2")
     for person, actions in ((ada, ("withdraw",)), (bob, ("approve", "reject"))):
-        shown = read_proposal(json.loads(json.dumps(proposal_json(PROPOSAL, person, 2_000))))
+        shown = json_and_back(ShownProposal.of(PROPOSAL, person, 2_000))
         assert (shown.actions, shown.who, shown.waiting) == (actions, "ada", True)
-    late = read_proposal(proposal_json(PROPOSAL, bob, 901_000))
+    late = json_and_back(ShownProposal.of(PROPOSAL, bob, 901_000))
     assert (late.actions, late.state) == ((), "expired")
-    assert "token-1" not in json.dumps(proposal_json(PROPOSAL, bob, 2_000))
+    assert "token-1" not in json.dumps(to_document(ShownProposal.of(PROPOSAL, bob, 2_000)))

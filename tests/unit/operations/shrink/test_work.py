@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import (
-    PHASES,
     CutOver,
     ShrinkPhase,
     ShrinkProgress,
@@ -22,6 +21,7 @@ from kshunt.backend.domain.shrink.phases import (
     phases_of,
 )
 from kshunt.backend.domain.shrink.sealing import LIMIT
+from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_json
 from kshunt.backend.operations.core.known_operations import known_operations
 from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, operation_key
 from kshunt.backend.operations.shrink import topic_settings
@@ -35,6 +35,7 @@ from kshunt.backend.operations.state.shrink_work import (
     document,
     read_shrink,
 )
+from tests.support.shrink.phase_table import PHASES
 from tests.support.written_tables import phases_table
 
 offsets = st.dictionaries(st.integers(0, 20), st.integers(0, 2**60), max_size=4)
@@ -103,7 +104,7 @@ def test_every_course_travels_as_json(work: ShrinkWork, state: OperationState) -
     if work.phase not in phases_of(work.request.cut_over):
         work = replace(work, phase=ShrinkPhase.COPY)
     progress = shrink_progress(replace(operation(), state=state), work, None)
-    assert ShrinkProgress.from_json(json.loads(json.dumps(progress.as_json()))) == progress
+    assert read_exactly(ShrinkProgress, json.loads(to_json(progress))) == progress
 
 
 @pytest.mark.parametrize("name", [one.name for one in fields(ShrinkWork)])

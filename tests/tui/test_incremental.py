@@ -67,42 +67,46 @@ def changed(snapshot: Snapshot, seed: int, share: float) -> Snapshot:
 def test_a_kept_order_is_the_order_of_all_rows(
     order: Order, changes: list[tuple[int, float]], text: str
 ) -> None:
-    kept, snapshot, terms = IncrementalOrder(), LARGE, parse_filter(text)
+    incremental, snapshot, terms = IncrementalOrder(), LARGE, parse_filter(text)
     for seed, share in [(0, 0.0), *changes]:
         snapshot = changed(snapshot, seed, share)
         facts = Facts(snapshot)
         rows = matching_rows(facts, terms, False)
         shown = rows if terms else None
-        assert np.array_equal(kept.sorted(facts, shown, order), sorted_rows(facts, rows, order))
+        assert np.array_equal(
+            incremental.sorted(facts, shown, order), sorted_rows(facts, rows, order)
+        )
 
 
 @pytest.mark.parametrize("key", SORTABLE)
 @pytest.mark.parametrize("column", CHANGING)
 def test_an_order_follows_every_column_that_decides_it(key: str, column: str) -> None:
-    kept, order = IncrementalOrder(), Order(key, True)
-    kept.sorted(Facts(LARGE), None, order)
+    incremental, order = IncrementalOrder(), Order(key, True)
+    incremental.sorted(Facts(LARGE), None, order)
     values = getattr(LARGE.replicas, column).copy()
     values[::97] = np.array(1).astype(values.dtype)
     facts = Facts(replace(LARGE, replicas=replace(LARGE.replicas, **{column: values})))
     everything = np.arange(ROWS)
-    assert np.array_equal(kept.sorted(facts, None, order), sorted_rows(facts, everything, order))
+    assert np.array_equal(
+        incremental.sorted(facts, None, order), sorted_rows(facts, everything, order)
+    )
 
 
 def test_an_order_in_which_nothing_moved_is_the_same_object() -> None:
-    kept, order = IncrementalOrder(), Order("lag_bytes", True)
-    before = kept.sorted(Facts(LARGE), None, order)
+    incremental, order = IncrementalOrder(), Order("lag_bytes", True)
+    before = incremental.sorted(Facts(LARGE), None, order)
     sizes = LARGE.replicas.size_bytes + 1
     grown = replace(LARGE, replicas=replace(LARGE.replicas, size_bytes=sizes))
-    assert kept.sorted(Facts(grown), None, order) is before
+    assert incremental.sorted(Facts(grown), None, order) is before
 
 
 def test_other_replicas_are_sorted_anew() -> None:
-    kept, order = IncrementalOrder(), Order("lag_bytes", True)
-    kept.sorted(Facts(LARGE), None, order)
+    incremental, order = IncrementalOrder(), Order("lag_bytes", True)
+    incremental.sorted(Facts(LARGE), None, order)
     fewer = Replicas(**{name: getattr(LARGE.replicas, name)[:-7] for name in DTYPES})
     facts = Facts(replace(LARGE, replicas=fewer))
     rows = np.arange(len(fewer))
-    assert np.array_equal(kept.sorted(facts, None, order), sorted_rows(facts, rows, order))
+    assert np.array_equal(incremental.sorted(facts, None, order), sorted_rows(facts, rows, order))
 
 
 def job(snapshot: Snapshot, text: str = "") -> Job:
@@ -112,19 +116,19 @@ def job(snapshot: Snapshot, text: str = "") -> Job:
 
 
 def test_a_table_is_kept_while_it_says_the_same() -> None:
-    kept, later = (
+    incremental, later = (
         IncrementalTable(),
         replace(LARGE, version=LARGE.version + 1, taken_ms=LARGE.taken_ms + 9),
     )
-    table = kept.table(Facts(LARGE), job(LARGE))
-    assert kept.table(Facts(later), job(later)) is table
-    assert kept.table(Facts(later), job(later, "broker:7")) is not table
+    table = incremental.table(Facts(LARGE), job(LARGE))
+    assert incremental.table(Facts(later), job(later)) is table
+    assert incremental.table(Facts(later), job(later, "broker:7")) is not table
 
 
 def test_a_table_is_made_anew_where_its_details_say_something_else() -> None:
     cluster = incident()
-    kept, snapshot = IncrementalTable(), cluster.step()
-    table = kept.table(Facts(snapshot), job(snapshot))
+    incremental, snapshot = IncrementalTable(), cluster.step()
+    table = incremental.table(Facts(snapshot), job(snapshot))
     silent = dict(snapshot.brokers)
     silent[5] = replace(silent[5], stale=True)
     for other in (
@@ -132,7 +136,7 @@ def test_a_table_is_made_anew_where_its_details_say_something_else() -> None:
         replace(snapshot, log_dir_paths=("/elsewhere",)),
         replace(snapshot, replicas=replace(snapshot.replicas)),
     ):
-        again = kept.table(Facts(other), job(other))
+        again = incremental.table(Facts(other), job(other))
         assert again is not table
         assert again.facts.snapshot is other
         table = again
@@ -141,7 +145,7 @@ def test_a_table_is_made_anew_where_its_details_say_something_else() -> None:
 def test_the_age_of_a_silent_broker_goes_on() -> None:
     snapshot = incident().step()
     silent = {id: replace(one, stale=id == 5) for id, one in snapshot.brokers.items()}
-    kept, before = IncrementalTable(), replace(snapshot, brokers=silent)
+    incremental, before = IncrementalTable(), replace(snapshot, brokers=silent)
     later = replace(before, taken_ms=before.taken_ms + 1_000)
-    table = kept.table(Facts(before), job(before))
-    assert kept.table(Facts(later), job(later)) is not table
+    table = incremental.table(Facts(before), job(before))
+    assert incremental.table(Facts(later), job(later)) is not table

@@ -33,9 +33,9 @@ def begin(cluster: ScriptedCluster, name: TopicPartition) -> None:
     cluster.move(name, [adding, *replicas[1:]])
 
 
-def total(cluster: ScriptedCluster, batch: FinishedMoves) -> Total:
+def total(cluster: ScriptedCluster, finished: FinishedMoves) -> Total:
     operations = tuple(cluster.operations.values())
-    return total_of(Facts(cluster.snapshot()), operations, batch)
+    return total_of(Facts(cluster.snapshot()), operations, finished)
 
 
 def finish(cluster: ScriptedCluster, name: TopicPartition) -> None:
@@ -52,8 +52,8 @@ steps = st.lists(
 
 @given(steps)
 def test_the_share_never_goes_back_while_moves_end(changes: list[tuple[str, int]]) -> None:
-    cluster, batch = moves(), FinishedMoves()
-    share = total(cluster, batch).share
+    cluster, finished = moves(), FinishedMoves()
+    share = total(cluster, finished).share
     assert share > 0
     for what, number in changes:
         name = TopicPartition("t", number)
@@ -67,7 +67,7 @@ def test_the_share_never_goes_back_while_moves_end(changes: list[tuple[str, int]
         elif cluster.partitions[name].copied:
             finish(cluster, name)
         cluster.now_ms += 1_000
-        found = total(cluster, batch)
+        found = total(cluster, finished)
         if not any(state.copied for state in cluster.partitions.values()):
             assert found == Total()
             return
@@ -76,42 +76,42 @@ def test_the_share_never_goes_back_while_moves_end(changes: list[tuple[str, int]
 
 
 def test_what_has_ended_counts_with_all_it_holds() -> None:
-    cluster, batch = moves(), FinishedMoves()
-    whole = total(cluster, batch).whole_bytes
+    cluster, finished = moves(), FinishedMoves()
+    whole = total(cluster, finished).whole_bytes
     finish(cluster, TopicPartition("t", 2))
-    assert total(cluster, batch).whole_bytes == whole
+    assert total(cluster, finished).whole_bytes == whole
     # Without it, what was done would leave the total.
     assert total(cluster, FinishedMoves()).whole_bytes < whole
 
 
 def test_a_batch_ends_when_nothing_moves_and_the_next_begins_at_nothing() -> None:
-    cluster, batch = moves(), FinishedMoves()
-    total(cluster, batch)
+    cluster, finished = moves(), FinishedMoves()
+    total(cluster, finished)
     for number in range(PARTITIONS):
         finish(cluster, TopicPartition("t", number))
-    assert total(cluster, batch) == Total()
+    assert total(cluster, finished) == Total()
     begin(cluster, TopicPartition("t", 0))
-    assert total(cluster, batch).done_bytes == 0
+    assert total(cluster, finished).done_bytes == 0
 
 
 def test_an_operation_that_ends_does_not_take_what_it_copied_with_it() -> None:
-    cluster, batch = incident(), FinishedMoves()
+    cluster, finished = incident(), FinishedMoves()
     operation = running_move(cluster)
     cluster.step(30)
     first = operation.partitions[0]
     finish(cluster, first)
-    share = total(cluster, batch).share
-    others = total_of(Facts(cluster.snapshot()), (), batch)
+    share = total(cluster, finished).share
+    others = total_of(Facts(cluster.snapshot()), (), finished)
     assert others.share == pytest.approx(share)
 
 
 def test_a_look_at_the_past_forgets_what_ended_after_it() -> None:
-    cluster, batch = moves(), FinishedMoves()
+    cluster, finished = moves(), FinishedMoves()
     then = Facts(cluster.snapshot())
-    at_first = total_of(then, (), batch)
+    at_first = total_of(then, (), finished)
     cluster.now_ms += 1_000
     finish(cluster, TopicPartition("t", 2))
-    after = total(cluster, batch)
+    after = total(cluster, finished)
     assert after.share > at_first.share
-    assert total_of(then, (), batch) == at_first
-    assert total(cluster, batch) == after
+    assert total_of(then, (), finished) == at_first
+    assert total(cluster, finished) == after

@@ -1,0 +1,45 @@
+"""Brokers as the API answers them, and as the header of a frame has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshunt.backend.domain.cluster.metadata import Broker
+from kshunt.backend.domain.replicas.snapshot import BrokerStatus
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerAnswer:
+    """A broker, and what the backend knows of it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    answered_ms: int | None
+    """When it last answered, milliseconds since the epoch; null if it has not yet."""
+    stale: bool
+    """True while its newest rows are older than they should be."""
+    problem: str = ""
+    """Why it did not answer."""
+
+    @classmethod
+    def of(cls, status: BrokerStatus) -> BrokerAnswer:
+        """As the API says it."""
+        one = status.broker
+        seen = status.answered_ms, status.stale, status.problem
+        return cls(one.id, one.host, one.port, one.rack, *seen)
+
+    def status(self) -> BrokerStatus:
+        """The value that this says."""
+        broker = Broker(self.id, self.host, self.port, self.rack)
+        return BrokerStatus(broker, self.answered_ms, self.stale, self.problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """The brokers."""
+
+    version: int
+    """Of the snapshot; it grows."""
+    brokers: tuple[BrokerAnswer, ...]
