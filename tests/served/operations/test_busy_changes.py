@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledRate,
@@ -37,7 +38,8 @@ DRAINED: Final = {"drain": 7, "rack-loss": 9}
 
 
 def accepted(send: Callable[[], T]) -> T:
-    """What was answered. Brokers that crash hold up the journal, and then it is sent again.
+    """What was answered to a preview and its change; both anew where brokers that crash hold up
+    the journal, for the change may have been made.
 
     Raises:
         BackendError: the preview is out of date.
@@ -74,11 +76,14 @@ def test_rates_are_changed_while_partitions_finish(busy: tuple[str, BackendClien
     scenario, client = busy
     broker = DRAINED[scenario]
     before = len(client.reassignments())
-    for number in range(CHANGES):
+
+    def change(number: int) -> ChangeAnswer:
         rates = {broker: ThrottledRate(RATE + number, RATE + number)}
         preview = client.preview_throttle(rates).fingerprint
-        answer = accepted(partial(client.alter_throttled_rates, rates, preview=preview))
-        assert not answer.failures, answer
+        return client.alter_throttled_rates(rates, preview=preview)
+
+    for number in range(CHANGES):
+        assert not accepted(partial(change, number)).failures
     assert client.throttles().rates[broker].rate.leader_bytes_per_s == RATE + CHANGES - 1
     if scenario == "drain":
         assert len(client.reassignments()) < before, "partitions finished meanwhile"
@@ -87,19 +92,25 @@ def test_rates_are_changed_while_partitions_finish(busy: tuple[str, BackendClien
 def test_lists_are_edited_while_partitions_finish(busy: tuple[str, BackendClient]) -> None:
     scenario, client = busy
     topic = LISTED[scenario]
-    for number in range(CHANGES):
+
+    def change(number: int) -> ChangeAnswer:
         present = client.throttles().replicas.get(topic, ThrottledReplicas())
         pairs = present.leaders.pairs ^ {(number % 5, DRAINED[scenario])}
         lists = {topic: ThrottledReplicas(ReplicaSet(pairs), present.followers)}
         preview = client.preview_throttle(replicas=lists).fingerprint
-        answer = accepted(partial(client.alter_throttled_replicas, lists, preview=preview))
-        assert not answer.failures, answer
+        return client.alter_throttled_replicas(lists, preview=preview)
+
+    for number in range(CHANGES):
+        assert not accepted(partial(change, number)).failures
 
 
 def test_leaders_are_elected_while_partitions_finish(busy: tuple[str, BackendClient]) -> None:
     _, client = busy
-    for _ in range(CHANGES):
+
+    def elect() -> bool:
         preview = client.preview_elect(None)
-        fingerprint = preview.fingerprint
-        answer = accepted(partial(client.elect_preferred_leaders, None, preview=fingerprint))
-        assert answer.operation_id or not preview.leaders_moving
+        answer = client.elect_preferred_leaders(None, preview=preview.fingerprint)
+        return bool(answer.operation_id) or not preview.leaders_moving
+
+    for _ in range(CHANGES):
+        assert accepted(elect)
