@@ -218,7 +218,7 @@ def _run_server(options: argparse.Namespace) -> int:
         pipeline = _pipeline(options, clock)
         unproven = journal_options.unproven_of(options)
         parts = _in_zookeeper(settings, admin, clock, keys, unproven)
-        reached = replace(settings, bootstrap_servers=admin.bootstrap_servers)
+        reached = replace(settings, bootstrap_servers=admin.cluster.bootstrap_servers)
         jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
         backend = Backend(
             settings,

@@ -57,7 +57,7 @@ async def test_groups_are_found_by_what_they_committed_and_by_their_members(
 ) -> None:
     topic = await topic_with(admin, "groups", THREE_BY_TWO)
     other = await topic_with(admin, "groups", [[1]])
-    servers, work = admin.bootstrap_servers, asyncio.to_thread
+    servers, work = admin.cluster.bootstrap_servers, asyncio.to_thread
     await work(write, servers, topic, dict.fromkeys(SIX, 10))
     one, two, three, elsewhere = (f"{topic}-{n}" for n in ("a", "b", "c", "elsewhere"))
     await work(commit, servers, one, topic, {n: n for n in SIX})
@@ -82,7 +82,7 @@ async def test_offsets_say_where_logs_begin_and_end_and_what_is_not_committed(
     admin: Reached,
 ) -> None:
     topic = await topic_with(admin, "offsets", [[1], [2], [3]])
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     await asyncio.to_thread(write, servers, topic, {0: 10})
     async with on_thread(transaction(servers, f"{topic}-tx", topic, 1)):
         read = await admin.records.offsets(topic, timeout_s=TIMEOUT_S)
@@ -102,7 +102,7 @@ async def test_producers_are_told_by_kafka_and_said_to_be_unknown_elsewhere(
     admin: Reached, cluster: ContractCluster
 ) -> None:
     topic = await topic_with(admin, "producers", [[1], [2]])
-    servers, name = admin.bootstrap_servers, f"{topic}-tx"
+    servers, name = admin.cluster.bootstrap_servers, f"{topic}-tx"
     idempotent = {"enable.idempotence": True}
     await asyncio.to_thread(write, servers, topic, {0: 3}, settings=idempotent)
     async with on_thread(transaction(servers, name, topic, 1)):
@@ -120,7 +120,7 @@ async def test_producers_are_told_by_kafka_and_said_to_be_unknown_elsewhere(
 
 async def test_the_last_records_tell_of_keys(admin: Reached) -> None:
     topic = await topic_with(admin, "sample", [[1], [2], [3]])
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         settings = {"compression.type": codec}
         await asyncio.to_thread(write, servers, topic, {0: 8}, settings=settings)
@@ -144,7 +144,7 @@ async def test_a_topic_that_is_not_there_has_nobody(admin: Reached) -> None:
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 async def test_groups_of_the_newer_protocol_are_described_too(admin: Reached) -> None:
     topic = await topic_with(admin, "kip848", [[1], [2], [3]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     newer = {"group.protocol": "consumer", "client.id": "newer"}
     async with on_thread(member(servers, group, topic, newer)):
         read = await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)
@@ -254,7 +254,7 @@ async def test_a_topic_with_readers_and_writers_is_seen_whole(
     admin: Reached, cluster: ContractCluster
 ) -> None:
     topic = await topic_with(admin, "whole", THREE_BY_TWO)
-    servers, work = admin.bootstrap_servers, asyncio.to_thread
+    servers, work = admin.cluster.bootstrap_servers, asyncio.to_thread
     await work(write, servers, topic, dict.fromkeys(SIX, 10))
     groups = {"a": dict.fromkeys(SIX, 10), "b": dict.fromkeys(SIX, 4), "c": {0: 2, 5: 3}}
     for name, offsets in groups.items():
@@ -293,7 +293,7 @@ async def test_a_topic_with_readers_and_writers_is_seen_whole(
 async def test_a_producer_that_wakes_up_is_seen_to_write(admin: Reached) -> None:
     topic = await topic_with(admin, "wakes", [[1], [2]])
     checking = asyncio.create_task(checks_of(admin, watch_s=2.0).check(topic, 1))
-    producer = Producer({"log_level": 0, "bootstrap.servers": admin.bootstrap_servers})
+    producer = Producer({"log_level": 0, "bootstrap.servers": admin.cluster.bootstrap_servers})
     while not checking.done():
         producer.produce(topic, b"v", partition=1)
         await asyncio.to_thread(producer.flush, TIMEOUT_S)
@@ -322,7 +322,7 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_else_asked(admin: Rea
 async def test_internal_and_compacted_topics_are_refused(
     admin: Reached, cluster: ContractCluster
 ) -> None:
-    topic, servers = fresh_name("compacted"), admin.bootstrap_servers
+    topic, servers = fresh_name("compacted"), admin.cluster.bootstrap_servers
     compact = {"cleanup.policy": "compact"}
     await asyncio.to_thread(create_topic, servers, topic, [[1], [2]], compact)
     await asyncio.to_thread(write, servers, topic, {0: 3})
@@ -362,7 +362,7 @@ async def test_a_running_reassignment_is_refused(admin: Reached, cluster: Contra
 
 
 async def test_limits_that_would_harm_a_copy_are_seen(admin: Reached) -> None:
-    topic, servers = fresh_name("limits"), admin.bootstrap_servers
+    topic, servers = fresh_name("limits"), admin.cluster.bootstrap_servers
     await asyncio.to_thread(create_topic, servers, topic, [[1], [2]])
     await asyncio.to_thread(produce, servers, topic, 20, 20_000, 1)
     limits = {

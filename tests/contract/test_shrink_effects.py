@@ -147,7 +147,7 @@ async def test_overrides_are_set_and_taken_off_and_each_broker_says_so(admin: Re
 
 async def test_offsets_are_committed_for_groups_without_members_only(admin: Reached) -> None:
     topic = await topic_with(admin, "committed", [[1], [2], [3]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     await asyncio.to_thread(commit, servers, group, topic, {0: 1, 1: 1})
     result = await admin.groups.alter_offsets(group, topic, {1: 5, 2: 7}, timeout_s=TIMEOUT_S)
     assert result.ok
@@ -166,7 +166,7 @@ async def test_groups_are_deleted_each_for_itself(admin: Reached) -> None:
     topic = await topic_with(admin, "groups-deleted", [[1]])
     one, two = f"{topic}-one", f"{topic}-two"
     for group in (one, two):
-        await asyncio.to_thread(commit, admin.bootstrap_servers, group, topic, {0: 0})
+        await asyncio.to_thread(commit, admin.cluster.bootstrap_servers, group, topic, {0: 0})
     found = await admin.groups.delete([one, "nosuch", two], timeout_s=TIMEOUT_S)
     assert list(found) == [one, "nosuch", two]
     assert (found[one].ok, found[two].ok) == (True, True)
@@ -178,7 +178,7 @@ async def test_groups_are_deleted_each_for_itself(admin: Reached) -> None:
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 async def test_offsets_of_a_group_of_the_newer_protocol_are_committed(admin: Reached) -> None:
     topic = await topic_with(admin, "kip848-committed", [[1], [2]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     newer = {"group.protocol": "consumer"}
     async with on_thread(member(servers, group, topic, newer)):
         refused = await admin.groups.alter_offsets(group, topic, {0: 3}, timeout_s=TIMEOUT_S)
@@ -198,7 +198,9 @@ async def test_offsets_of_a_topic_go_with_it_and_are_committed_for_the_new_one(
     name, group = fresh_name("again"), fresh_name("again-g")
     for turn in range(3):
         await create(admin, name)
-        await asyncio.to_thread(write, admin.bootstrap_servers, name, dict.fromkeys(range(3), 9))
+        await asyncio.to_thread(
+            write, admin.cluster.bootstrap_servers, name, dict.fromkeys(range(3), 9)
+        )
         positions = {0: turn, 1: 9, 2: turn}
         result = await admin.groups.alter_offsets(group, name, positions, timeout_s=TIMEOUT_S)
         assert result.ok
@@ -217,7 +219,7 @@ async def test_without_an_authorizer_nobody_can_be_kept_from_writing(admin: Reac
         with pytest.raises(NotSupported) as refused:
             await call(topic, timeout_s=TIMEOUT_S)
         assert refused.value.message
-    await asyncio.to_thread(write, admin.bootstrap_servers, topic, {0: 1})
+    await asyncio.to_thread(write, admin.cluster.bootstrap_servers, topic, {0: 1})
 
 
 # Lost answers and faults
@@ -312,7 +314,7 @@ async def test_where_nobody_answers_nothing_is_sent_and_it_is_raised() -> None:
 
 async def test_a_backend_that_does_not_act_changes_nothing() -> None:
     async with embedded() as admin:
-        await asyncio.to_thread(commit, admin.bootstrap_servers, "g", "t", {0: 0})
+        await asyncio.to_thread(commit, admin.cluster.bootstrap_servers, "g", "t", {0: 0})
 
         def refuse() -> None:
             raise NotActive("Another backend acts.")

@@ -72,7 +72,7 @@ async def topic_with(
 ) -> str:
     """A new topic with these replicas a partition, and records in partition 0."""
     name = fresh_name(what)
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     await asyncio.to_thread(create_topic, servers, name, replicas)
     if records:
         await asyncio.to_thread(produce, servers, name, records, size_bytes, 0)

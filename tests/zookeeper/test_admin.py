@@ -319,7 +319,7 @@ async def test_half_a_reassignment_is_said_to_be_one_and_nothing_is_begun(
             await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
         assert (await admin.throttles.describe([], [topic], timeout_s=TIMEOUT_S)).replicas == {}
     finally:
-        await mended(client, admin.bootstrap_servers)
+        await mended(client, admin.cluster.bootstrap_servers)
     assert await admin.reassignments.ongoing(timeout_s=TIMEOUT_S) == {}
 
 

@@ -49,9 +49,9 @@ class KafkaAdmin:
         """Asked right before anything is sent that changes the cluster; what it raises stops it."""
         self.placing: BackendPlacer | None = None
         """Says where replicas go, where neither the request nor a cluster with KIP-660 does."""
-        self.cluster = BrokerCalls(settings, clock, lambda: self.guard())
+        self.cluster = BrokerCalls(settings, clock, self._ask_guard)
         self._writer = ConfigWriter(
-            settings.bootstrap_servers, self.cluster.config, lambda: self.guard()
+            settings.bootstrap_servers, self.cluster.config, self._ask_guard
         )
         self.throttle_configs = KafkaThrottleConfigs(self.cluster, self._writer, clock)
         """What throttles are made of."""
@@ -70,11 +70,6 @@ class KafkaAdmin:
         self.elections = KafkaElections(self.cluster)
         self.alterations = KafkaAlterations(self.cluster, self.reassignments, lambda: self.placing)
         self.partition_deletions = KafkaPartitionDeletions(self.cluster, self.reassignments)
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """`host:port,host:port`, as it was given."""
-        return self.cluster.bootstrap_servers
 
     async def connect(self, *, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         """Find the cluster's brokers by the bootstrap servers.
@@ -99,3 +94,6 @@ class KafkaAdmin:
         """See `ClusterAdmin.close`."""
         await self._writer.close()
         await self.cluster.close()
+
+    def _ask_guard(self) -> None:
+        self.guard()

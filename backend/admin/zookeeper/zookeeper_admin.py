@@ -120,11 +120,6 @@ class ZooKeeperAdmin:
         """Not offered: see `NOT_OFFERED`."""
         raise refused(Verb.SHRINK)
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """`host:port,host:port`, of the brokers that ZooKeeper named."""
-        return self.cluster.bootstrap_servers
-
     async def connect(self, *, timeout_s: float = 5.0) -> None:
         """Look whether the cluster is there; brokers need not answer."""
         await self.cluster.describe(NO_TOPICS, timeout_s=timeout_s)

@@ -64,7 +64,7 @@ async def limited(admin: Reached, topic: str, limit: int) -> None:
 
     async def obeyed() -> bool:
         found = [
-            await asyncio.to_thread(sent, admin.bootstrap_servers, topic, number, LARGE)
+            await asyncio.to_thread(sent, admin.cluster.bootstrap_servers, topic, number, LARGE)
             for number in range(len(leaders))
         ]
         return set(found) == {wanted}
@@ -123,7 +123,7 @@ def count(servers: str, topic: str, group: str) -> int:
 
 
 async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: Reached) -> None:
-    topic, servers = await topic_with(admin, "sealed", REPLICAS), admin.bootstrap_servers
+    topic, servers = await topic_with(admin, "sealed", REPLICAS), admin.cluster.bootstrap_servers
     await asyncio.to_thread(write, servers, topic, dict.fromkeys(range(3), 50))
     await limited(admin, topic, SEALED_BYTES)
     before = {number: end for number, (end, _) in (await ends(admin, topic)).items()}
@@ -155,7 +155,10 @@ async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: Re
 
 
 async def test_transactions_that_are_open_can_end_in_a_sealed_topic(admin: Reached) -> None:
-    topic, servers = await topic_with(admin, "sealed-open", REPLICAS), admin.bootstrap_servers
+    topic, servers = (
+        await topic_with(admin, "sealed-open", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     first = await asyncio.to_thread(begun, servers, f"{topic}-1", topic, 0)
     second = await asyncio.to_thread(begun, servers, f"{topic}-2", topic, 1)
     await limited(admin, topic, SEALED_BYTES)
@@ -175,7 +178,10 @@ async def test_transactions_that_are_open_can_end_in_a_sealed_topic(admin: Reach
 async def test_the_smallest_records_still_get_into_a_sealed_topic_and_show(
     admin: Reached,
 ) -> None:
-    topic, servers = await topic_with(admin, "sealed-tiny", REPLICAS), admin.bootstrap_servers
+    topic, servers = (
+        await topic_with(admin, "sealed-tiny", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     await limited(admin, topic, SEALED_BYTES)
     before = (await ends(admin, topic))[0][0]
     assert await asyncio.to_thread(sent, servers, topic, 0, b"v" * TINY_BYTES) == 0
@@ -185,7 +191,10 @@ async def test_the_smallest_records_still_get_into_a_sealed_topic_and_show(
 
 async def test_below_the_size_of_a_marker_a_transaction_never_ends(admin: Reached) -> None:
     """Why the seal is not tighter."""
-    topic, servers = await topic_with(admin, "sealed-hard", REPLICAS), admin.bootstrap_servers
+    topic, servers = (
+        await topic_with(admin, "sealed-hard", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     name = f"{topic}-stuck"
     stuck = await asyncio.to_thread(begun, servers, name, topic, 0)
     await limited(admin, topic, SEALED_BYTES - 1)
