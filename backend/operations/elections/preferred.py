@@ -33,8 +33,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
-from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
+from kshunt.backend.admin.port.replicas import ReplicaLag
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
@@ -193,7 +194,7 @@ class Elections:
         time_s = self._timeout_s if timeout_s is None else timeout_s
         wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
         topics = None if wanted is None or validate_only else _topics(wanted)
-        cluster = await self._admin.describe(topics, timeout_s=time_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
         there = await offload(size, _prospects, cluster.assignment, wanted)
         outcomes = there.outcomes
@@ -258,7 +259,7 @@ class Elections:
         deadline_s = self._clock.monotonic_s() + timeout_s
         failed = ""
         try:
-            outcomes = dict(await self._admin.elect_preferred_leaders(batch, timeout_s=timeout_s))
+            outcomes = dict(await self._admin.elections.elect_preferred(batch, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             failed = str(lost)
             outcomes = dict.fromkeys(batch, _timed_out(failed))
@@ -285,7 +286,7 @@ class Elections:
             late = self._clock.monotonic_s() >= deadline_s
             left_s = max(deadline_s - self._clock.monotonic_s(), READ_S_MIN)
             try:
-                cluster = await self._admin.describe(_topics(waiting), timeout_s=left_s)
+                cluster = await self._admin.cluster.describe(_topics(waiting), timeout_s=left_s)
             except KshuntError as error:
                 behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
             else:
@@ -311,7 +312,9 @@ class Elections:
         if not refused:
             return
         try:
-            cluster = cluster or await self._admin.describe(_topics(refused), timeout_s=timeout_s)
+            cluster = cluster or await self._admin.cluster.describe(
+                _topics(refused), timeout_s=timeout_s
+            )
         except KshuntError:
             # The cluster's own words stand.
             return
@@ -336,7 +339,7 @@ class Elections:
         if not partitions:
             return {}
         try:
-            found = await self._admin.replica_status(partitions, timeout_s=timeout_s)
+            found = await self._admin.replicas.status(partitions, timeout_s=timeout_s)
         except KshuntError:
             # A lag that nobody tells is unknown.
             return {}
@@ -349,7 +352,7 @@ class Elections:
         found = {}
         for broker in brokers:
             try:
-                columns = await self._admin.log_dirs(broker, timeout_s=timeout_s)
+                columns = await self._admin.logs.dirs(broker, timeout_s=timeout_s)
             except KshuntError:
                 continue
             found[broker] = tuple(one.path for one in columns.dirs if one.error)

@@ -27,8 +27,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
-from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
 from kshunt.backend.domain.cluster.columns import PartitionColumns, partition_keys
@@ -206,7 +206,7 @@ class UncleanElections:
         self, wanted: Sequence[TopicPartition], last_seen: Ends, timeout_s: float
     ) -> _Look:
         topics = sorted({partition.topic for partition in wanted})
-        cluster = await self._admin.describe(topics, timeout_s=timeout_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=timeout_s)
         found = partition_states(cluster.assignment)
         states = {p: found[p] for p in wanted if p in found}
         verdicts = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
@@ -251,7 +251,7 @@ class UncleanElections:
             np.array([partition.partition for partition in asked], np.int32),
         )
         try:
-            answer = await self._admin.log_end_offsets(broker, columns, timeout_s=timeout_s)
+            answer = await self._admin.logs.end_offsets(broker, columns, timeout_s=timeout_s)
         except KshuntError:
             # What nobody says is unknown.
             return {}
@@ -263,7 +263,7 @@ class UncleanElections:
     ) -> dict[TopicPartition, ItemResult]:
         deadline_s = self._clock.monotonic_s() + timeout_s
         try:
-            outcomes = dict(await self._admin.elect_unclean_leaders(wanted, timeout_s=timeout_s))
+            outcomes = dict(await self._admin.elections.elect_unclean(wanted, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             outcomes = dict.fromkeys(wanted, _timed_out(f"the election was not answered: {lost}"))
         waiting = {
@@ -293,7 +293,7 @@ class UncleanElections:
             late = self._clock.monotonic_s() >= deadline_s
             left_s = max(deadline_s - self._clock.monotonic_s(), READ_S_MIN)
             try:
-                cluster = await self._admin.describe(topics, timeout_s=left_s)
+                cluster = await self._admin.cluster.describe(topics, timeout_s=left_s)
             except KshuntError:
                 # Asked again until the time is up.
                 states: Mapping[TopicPartition, PartitionState] = {}

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
@@ -168,7 +168,7 @@ class Cancellations:
     ) -> dict[TopicPartition, ItemResult]:
         """What became of partitions that do not move to their old target any more."""
         topics = sorted({partition.topic for partition in partitions})
-        state = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
+        state = await self._admin.cluster.describe(topics, timeout_s=self._context.timeout_s)
         states = await offload(len(state.assignment), partition_states, state.assignment)
         found: dict[TopicPartition, ItemResult] = {}
         for partition in partitions:
@@ -215,7 +215,7 @@ class Cancellations:
         """What the cluster says; a request that it refuses is refused for each partition."""
         self._registry.require()
         try:
-            return await self._admin.cancel_reassignments(asked, timeout_s=timeout_s)
+            return await self._admin.reassignments.alter(dict.fromkeys(asked), timeout_s=timeout_s)
         except KshuntError as error:
             if fate_of(error) is Fate.REFUSED:
                 return dict.fromkeys(asked, item_of(error))
@@ -418,7 +418,9 @@ async def return_again(
     """
     context.registry.require()
     try:
-        found = await context.admin.cancel_reassignments(back, timeout_s=work.timeout_s)
+        found = await context.admin.reassignments.alter(
+            dict.fromkeys(back), timeout_s=work.timeout_s
+        )
     except KshuntError as error:
         if fate_of(error) is not Fate.REFUSED:
             raise

@@ -140,7 +140,7 @@ class ThrottleRemoval:
         if work.failed:
             return Ending(State.FAILED, work.failed, True)
         timeout_s = self._context.timeout_s
-        cluster = await self._admin.describe(work.topics, timeout_s=timeout_s)
+        cluster = await self._admin.cluster.describe(work.topics, timeout_s=timeout_s)
         for topic, error in cluster.topic_errors.items():
             if error != _UNKNOWN_TOPIC:
                 raise ClusterError(f"Topic {topic} could not be described: {error}.")

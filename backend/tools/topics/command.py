@@ -12,16 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.stdlib import StdlibClient
 from kshunt.backend.api.client.topics import TopicsClient
-from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     DeletePartitions,
-    ShrinkAnswer,
     ShrinkSupport,
     shrink_warnings,
 )
@@ -56,69 +54,17 @@ from kshunt.backend.tools.topics.options import (
     parse_options,
 )
 
+if TYPE_CHECKING:
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.tools.local.topics import LocalTopics
+
 INCREASED: Final = KEYED.replace("decreased", "increased")
 """Kafka's own warning, from when its tool spoke to ZooKeeper."""
 NAMED_MAX: Final = 10_000
 """So many topics may be named in one question."""
 
-
-class Topics(Protocol):
-    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
-    them."""
-
-    def topics(self) -> tuple[TopicSummary, ...]:
-        """Every topic."""
-        ...
-
-    def describe_topics(
-        self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
-    ) -> TopicsDescribed:
-        """Topics with their partitions."""
-        ...
-
-    def shrink_support(self) -> ShrinkSupport:
-        """Whether the cluster deletes partitions."""
-        ...
-
-    def alter_topics(
-        self,
-        topics: Mapping[str, AlteredTopic],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
-    ) -> ChangeAnswer:
-        """Add partitions."""
-        ...
-
-    def delete_partitions(
-        self,
-        topics: Mapping[str, DeletePartitions],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
-    ) -> ShrinkAnswer:
-        """Delete partitions."""
-        ...
-
-    def shrink(
-        self,
-        request: ShrinkRequest,
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
-        """Copy a topic into one with fewer partitions."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
-        ...
+Topics: TypeAlias = "BackendClient | _QuickTopics | LocalTopics"
+"""Who answers the tool: a backend, or this process."""
 
 
 def main(argv: Sequence[str]) -> int:
