@@ -26,6 +26,7 @@ from kshunt.backend.domain.reassignment.answers import (
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 
 IN_SYNC: Final = "In sync"
 UNKNOWN_TOPIC: Final = "Unknown topic"
@@ -129,7 +130,8 @@ def with_causes(
 def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
     if why is None:
         return row
-    return replace(row, cause=why.cause.key, reason=why.reason, action=why.action)
+    text = stuck_text(why)
+    return replace(row, cause=why.cause.key, reason=text.reason, action=text.action)
 
 
 def format_progress(rows: Iterable[ProgressRow]) -> str:

@@ -37,7 +37,7 @@ from kshunt.backend.domain.reassignment.progress import (
     verify_rows,
     with_causes,
 )
-from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck, StuckEvidence
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.tools.reassign.reports import progress_report, verify_report
 
@@ -319,15 +319,17 @@ def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() 
         ProgressRow("my_topic", 0, 0, "In sync", 0, in_sync=True),
         ProgressRow("my_topic", 0, 1, "Behind: 10456 messages behind", 10456, in_sync=False),
     )
-    why = Stuck(MY_0, 1, Cause.THROTTLE_TOO_LOW, "It has 1000 B/s.", "Raise it to 25000 B/s.")
+    evidence = StuckEvidence(registered=False, answers=False)
+    why = Stuck(MY_0, 1, Cause.BROKER_DOWN, evidence=evidence)
     told = with_causes(rows, {(MY_0, 1): why})
     assert from_document(ProgressRows, progress_report(told).document).rows == told
     report = progress_report(told)
     assert report.code == 2
-    assert report.document["rows"][1]["cause"] == "throttle_too_low"
+    assert report.document["rows"][1]["cause"] == "broker_down"
     assert report.text == (
         f"{format_progress(rows)}\n"
-        "  Stuck (throttle_too_low): It has 1000 B/s. Raise it to 25000 B/s."
+        "  Stuck (broker_down): Broker 1 is down: not registered: it is down or fenced. "
+        "Start broker 1, or cancel the move and choose another one."
     )
 
 
