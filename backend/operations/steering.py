@@ -21,13 +21,19 @@ from kshunt.backend.domain.operations.operation import (
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
+from kshunt.backend.domain.throttles.configs import (
+    Move,
+    brokers_of,
+    exact_rate,
+    throttled_replicas_of,
+)
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.audit.operation_steps import throttles_changed
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.throttle_writes import shares_held
 from kshunt.backend.operations.moves.pause_throttles import pause_writes
 from kshunt.backend.operations.moves.undo_plans import undo_plan
+from kshunt.backend.operations.ownership.setting_words import setting_name
 from kshunt.backend.operations.reassignment.pausing import Pausing, follower_share, moving
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments, ReassignRequest
@@ -298,12 +304,12 @@ class Steering:
             adopted = shares_held(step.after, operation.id)
             answers = tuple(
                 [
-                    Result(f"broker {broker} {key}", 0, "NONE", f"{rate} B/s comes off at the end")
-                    for (broker, key), rate in sorted(adopted.rates.items())
+                    Result(setting_name(*i), 0, "NONE", f"{exact_rate(rate)} comes off at the end")
+                    for i, rate in sorted(adopted.rates.items())
                 ]
                 + [
-                    Result(f"topic {topic} {key}", 0, "NONE", f"{len(pairs)} replicas come off")
-                    for (topic, key), pairs in sorted(adopted.lists.items())
+                    Result(setting_name(*j), 0, "NONE", f"{len(pairs)} replicas come off")
+                    for j, pairs in sorted(adopted.lists.items())
                 ]
             )
             if not validate_only:

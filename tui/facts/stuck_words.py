@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
 from kshunt.backend.domain.replicas.stuck_sentences import Wording, stuck_text
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.tui.actions import key_of as _key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
-from kshunt.tui.facts.drift_words import SETTINGS
 from kshunt.tui.facts.pending_rates import rate_up_text
 from kshunt.tui.text.formatting import bytes_text, names_text
 
@@ -84,7 +84,7 @@ def typed_rate(bytes_per_s: int) -> str:
     return rate_up_text(bytes_per_s).replace(" ", "")
 
 
-WORDING: Final = Wording(typed_rate, bytes_text, lambda key: SETTINGS.get(key, key))
+WORDING: Final = Wording(typed_rate, bytes_text, lambda key: SETTING_WORDS.get(key, key))
 """Short names of settings, and rates that are never less than they are."""
 
 

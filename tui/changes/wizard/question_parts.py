@@ -22,7 +22,6 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.data.files import save_plan
 from kshunt.tui.dialogs.dialog import Lines, fact_lines
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.terminal.downloads import Downloads
 from kshunt.tui.text.formatting import Glyphs, servers_text
@@ -72,7 +71,7 @@ class PreviewPart(Vertical):
             warned = preview.warnings if preview is not None else ()
             for note in rehearsal.notes:
                 if note not in warned:
-                    yield Lines(readable(note), classes="effect")
+                    yield Lines(note, classes="effect")
             target = intent.target
             yield from fact_lines(
                 [
@@ -274,7 +273,7 @@ class AnswerPart(Vertical):
             for line in () if outcome is None else outcome(self.answer):
                 yield Lines(line, classes="effect")
             for note in self.answer.notes:
-                yield Lines(readable(note), classes="effect")
+                yield Lines(note, classes="effect")
         yield Grid(id="results", glyphs=self._glyphs)
         if self.answer.rollback_plan is not None:
             words = f"w writes the plan that leads back to {self._rollback_name}"

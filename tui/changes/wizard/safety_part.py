@@ -12,7 +12,6 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
 from kshunt.tui.dialogs.dialog import Lines
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.formatting import Glyphs
@@ -93,7 +92,7 @@ class SafetyPart(Vertical):
         check = self._looked.check
         said = tuple(one.words for one in check.findings) if check is not None else ()
         notes = [
-            PaneLine("", readable(note), "", 4)
+            PaneLine("", note, "", 4)
             for note in self._looked.rehearsal.notes
             if not note.startswith(said)
         ]
