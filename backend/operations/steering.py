@@ -119,12 +119,14 @@ class Steering:
             Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
             for (partition, broker), why in sorted(foreseen.not_held.items())
         ]
-        notes = foreseen.notes
+        notes: tuple[str, ...] = ()
         if foreseen.not_held:
             every = len(foreseen.held) + len(foreseen.not_held)
             of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
-            notes = (f"{of} can be held, the others go on.", *notes)
-        return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)
+            notes = (f"{of} can be held, the others go on.",)
+        return ChangeAnswer(
+            validate_only, operation_id, tuple(answers), notes, warnings=foreseen.notes
+        )
 
     async def resume(
         self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
@@ -259,7 +261,7 @@ class Steering:
                 words = (
                     f"broker {listed(sorted(brokers))} given up by {requester.who or 'an operator'}"
                 )
-                after = replace(operation, outcome=words)
+                after = operation.with_outcome(words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
                 await self._runner.lift(after, work)

@@ -129,13 +129,13 @@ def test_what_does_not_fit_is_said_before_it_begins(scene: Scene, tmp_path: Path
         anywhere = ReassignmentPlan({place: (4,)})
         there = ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)})
 
-        def notes(plan: ReassignmentPlan) -> str:
+        def warnings(plan: ReassignmentPlan) -> str:
             answer = scene.client.reassign(plan, validate_only=True, additional=True)
-            return " ".join(answer.notes)
+            return " ".join(answer.warnings)
 
-        wait_until(lambda: f"{disk} of broker 4 has" in notes(anywhere), END_S, "it is said")
-        assert "name log_dirs in the plan" in notes(anywhere)
-        assert f"Log directory {disk} of broker 4 would receive 60" in notes(there)
+        wait_until(lambda: f"{disk} of broker 4 has" in warnings(anywhere), END_S, "it is said")
+        assert "name log_dirs in the plan" in warnings(anywhere)
+        assert f"Log directory {disk} of broker 4 would receive 60" in warnings(there)
 
 
 def test_a_controller_that_is_gone(scene: Scene) -> None:

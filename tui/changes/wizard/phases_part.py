@@ -33,7 +33,8 @@ class PhasesPart(Vertical):
         """The phases; what the backend noted where there is room."""
         yield Lines(f"Started: operation {self._answer.operation_id}.", id="started")
         yield Pane(glyphs=self._glyphs, id="watched")
-        for note in self._answer.notes if self.app.size.height >= NOTES_FROM else ():
+        notes = (*self._answer.notes, *self._answer.warnings)
+        for note in notes if self.app.size.height >= NOTES_FROM else ():
             yield Lines(note, classes="effect")
 
     async def show_progress(self, app: Dashboard) -> None:

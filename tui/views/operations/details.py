@@ -126,7 +126,8 @@ def _said(operation: Operation) -> Iterable[PaneLine]:
 
 def _outcome(operation: Operation) -> Iterable[PaneLine]:
     if operation.outcome:
-        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
+        asks = "" if operation.outcome_is_progress else "warn"
+        tone = TONES.get(operation.state, "") if operation.state.ended else asks
         yield PaneLine("Outcome", operation.outcome, tone)
 
 
