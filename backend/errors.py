@@ -75,6 +75,8 @@ class KshuntError(Exception):
         """What to do next, or empty."""
         self.answered_code: int | None = None
         """Kafka's error code of the whole answer; None where no answer with a code came."""
+        self.broker: int | None = None
+        """The broker whose call failed; None where it was not one's, or its id is not known."""
 
     def __str__(self) -> str:
         return f"{self.message} {self.advice}".rstrip()
@@ -143,6 +145,11 @@ class BrokerUnreachable(ClusterError):
     retriable = True
     kafka_code = 7
     http_status = 503
+
+    def __init__(self, message: str, *, advice: str = "", waited_s: float | None = None) -> None:
+        super().__init__(message, advice=advice)
+        self.waited_s = waited_s
+        """For how long its answer was waited for; None where it failed for something else."""
 
 
 class NotAuthorized(ClusterError):

@@ -19,7 +19,6 @@ Algorithm
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -54,8 +53,6 @@ _STATES: Final[Mapping[OperationState, tuple[str, str]]] = {
     _State.SUPERSEDED: ("operation.failed", "was superseded by another move"),
     _State.FAILED: ("operation.failed", "has failed"),
 }
-_PROGRESS: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
-"""Outcomes that say how it goes, and ask nothing of anybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +209,7 @@ def needs(operation: Operation) -> str:
     if operation.kind is OperationKind.SHRINK:
         progress = operation.details.shrink
         return progress.words if progress is not None and progress.needs else ""
-    if not operation.outcome or _PROGRESS.match(operation.outcome):
-        return ""
-    return operation.outcome
+    return "" if operation.outcome_is_progress else operation.outcome
 
 
 def operation_facts(operation: Operation) -> dict[str, Any]:

@@ -21,13 +21,19 @@ from kshunt.backend.domain.operations.operation import (
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
+from kshunt.backend.domain.throttles.configs import (
+    Move,
+    brokers_of,
+    exact_rate,
+    throttled_replicas_of,
+)
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.audit.operation_steps import throttles_changed
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.throttle_writes import shares_held
 from kshunt.backend.operations.moves.pause_throttles import pause_writes
 from kshunt.backend.operations.moves.undo_plans import undo_plan
+from kshunt.backend.operations.ownership.setting_words import setting_name
 from kshunt.backend.operations.reassignment.pausing import Pausing, follower_share, moving
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments, ReassignRequest
@@ -113,12 +119,14 @@ class Steering:
             Result(f"{partition} on broker {broker}", 0, "NONE", f"goes on: {why}")
             for (partition, broker), why in sorted(foreseen.not_held.items())
         ]
-        notes = foreseen.notes
+        notes: tuple[str, ...] = ()
         if foreseen.not_held:
             every = len(foreseen.held) + len(foreseen.not_held)
             of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
-            notes = (f"{of} can be held, the others go on.", *notes)
-        return ChangeAnswer(validate_only, operation_id, tuple(answers), notes)
+            notes = (f"{of} can be held, the others go on.",)
+        return ChangeAnswer(
+            validate_only, operation_id, tuple(answers), notes, warnings=foreseen.notes
+        )
 
     async def resume(
         self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
@@ -255,7 +263,7 @@ class Steering:
                 words = (
                     f"broker {listed(sorted(brokers))} given up by {requester.who or 'an operator'}"
                 )
-                after = replace(operation, outcome=words)
+                after = operation.with_outcome(words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
                 await self._runner.lift(after, work)
@@ -300,12 +308,12 @@ class Steering:
             adopted = shares_held(step.after, operation.id)
             answers = tuple(
                 [
-                    Result(f"broker {broker} {key}", 0, "NONE", f"{rate} B/s comes off at the end")
-                    for (broker, key), rate in sorted(adopted.rates.items())
+                    Result(setting_name(*i), 0, "NONE", f"{exact_rate(rate)} comes off at the end")
+                    for i, rate in sorted(adopted.rates.items())
                 ]
                 + [
-                    Result(f"topic {topic} {key}", 0, "NONE", f"{len(pairs)} replicas come off")
-                    for (topic, key), pairs in sorted(adopted.lists.items())
+                    Result(setting_name(*j), 0, "NONE", f"{len(pairs)} replicas come off")
+                    for j, pairs in sorted(adopted.lists.items())
                 ]
             )
             if not validate_only:

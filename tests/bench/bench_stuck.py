@@ -26,7 +26,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
 from kshunt.backend.telemetry.stuck.diagnosis import diagnose
-from kshunt.backend.telemetry.stuck.messages import explain_stuck
+from kshunt.backend.telemetry.stuck.evidence import explain_stuck
 from kshunt.backend.telemetry.stuck.recent_advance import AdvanceWatch
 
 pytestmark = pytest.mark.bench

@@ -12,6 +12,7 @@ import pytest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from tests.support.operations.stuck_scene import IN_TIME_S, Scene, stuck_scene
 from tests.support.waiting import wait_until
 
@@ -36,7 +37,7 @@ def test_a_source_that_does_not_answer(scene: Scene) -> None:
     finally:
         scene.kafka.resume_broker(2)
     assert said is not None
-    assert "Broker 2, which leads source-0" in said.reason
+    assert "Broker 2, which leads source-0" in stuck_text(said).reason
     scene.ended(operation)
 
 
@@ -73,7 +74,7 @@ def test_a_way_that_is_too_slow(scene: Scene) -> None:
     finally:
         scene.way.slow(0)
     assert said is not None
-    assert "copies from leader 1" in said.reason
+    assert "copies from leader 1" in stuck_text(said).reason
     scene.hurry()
     scene.ended(operation)
 

@@ -15,6 +15,7 @@ from confluent_kafka.admin import ConfigResource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from tests.support.faults.small_disk import small_disk
 from tests.support.operations.stuck_scene import (
@@ -44,7 +45,7 @@ def test_a_broker_that_is_down(scene: Scene) -> None:
     scene.kafka.kill_broker(3)
     said = scene.until(Cause.BROKER_DOWN, "down", 3)
     assert said is not None
-    assert "Broker 3" in said.reason
+    assert "Broker 3" in stuck_text(said).reason
     scene.kafka.start_broker(3)
     scene.ended(operation)
 
@@ -56,8 +57,8 @@ def test_a_partition_without_a_leader(scene: Scene) -> None:
     scene.kafka.stop_broker(2)
     said = scene.until(Cause.NO_LEADER, "leaderless", 3)
     assert said is not None
-    assert "leaderless-0 has no leader" in said.reason
-    assert "broker 2" in said.action
+    assert "leaderless-0 has no leader" in stuck_text(said).reason
+    assert "broker 2" in stuck_text(said).action
     scene.kafka.start_broker(2)
     scene.ended(operation)
 
@@ -74,7 +75,7 @@ def test_a_throttle_that_no_move_needs(scene: Scene) -> None:
     with scene.written_to(topic, 200_000):
         said = scene.until(Cause.THROTTLE_ORPHAN, topic, 2)
     assert said is not None
-    assert f"{FOLLOWER_RATE} of broker 2" in said.reason
+    assert f"{FOLLOWER_RATE} of broker 2" in stuck_text(said).reason
     scene.configure(ConfigResource.Type.BROKER, "2", **dict.fromkeys(rate, ""))
     scene.configure(ConfigResource.Type.TOPIC, topic, **dict.fromkeys(lists, ""))
     wait_until(lambda: scene.shown(topic, 2) == {Cause.NONE}, END_S, "it caught up")
@@ -86,7 +87,7 @@ def test_a_move_that_waits_for_a_replica_that_stays(scene: Scene) -> None:
     operation = scene.move("waits", 2, 3)
     said = scene.until(Cause.REMAINING_OUT_OF_ISR, "waits", 3)
     assert said is not None
-    assert "the replica on broker 2" in said.reason
+    assert "the replica on broker 2" in stuck_text(said).reason
     scene.kafka.start_broker(2)
     scene.ended(operation)
 
@@ -105,7 +106,7 @@ def test_a_directory_that_failed(scene: Scene, tmp_path: Path) -> None:
         aside.rename(disk)
         scene.kafka.start_broker(4)
     assert said is not None
-    assert f"Log directory {disk} of broker 4 is offline" in said.reason
+    assert f"Log directory {disk} of broker 4 is offline" in stuck_text(said).reason
     scene.hurry()
     scene.ended(operation)
 
@@ -116,8 +117,8 @@ def test_a_directory_that_is_full(scene: Scene, tmp_path: Path) -> None:
         operation = _move_into(scene, "full", disk, megabytes=60, throttle=8_000_000)
         said = scene.until(Cause.DISK_FULL, "full", 4)
         assert said is not None
-        assert f"took log directory {disk} offline" in said.reason
-        assert "bytes free when it last answered, and it lacks" in said.reason
+        assert f"took log directory {disk} offline" in stuck_text(said).reason
+        assert "bytes free when it last answered, and it lacks" in stuck_text(said).reason
         scene.cancelled(operation)
 
 
@@ -128,13 +129,13 @@ def test_what_does_not_fit_is_said_before_it_begins(scene: Scene, tmp_path: Path
         anywhere = ReassignmentPlan({place: (4,)})
         there = ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)})
 
-        def notes(plan: ReassignmentPlan) -> str:
+        def warnings(plan: ReassignmentPlan) -> str:
             answer = scene.client.reassign(plan, validate_only=True, additional=True)
-            return " ".join(answer.notes)
+            return " ".join(answer.warnings)
 
-        wait_until(lambda: f"{disk} of broker 4 has" in notes(anywhere), END_S, "it is said")
-        assert "name log_dirs in the plan" in notes(anywhere)
-        assert f"Log directory {disk} of broker 4 would receive 60" in notes(there)
+        wait_until(lambda: f"{disk} of broker 4 has" in warnings(anywhere), END_S, "it is said")
+        assert "name log_dirs in the plan" in warnings(anywhere)
+        assert f"Log directory {disk} of broker 4 would receive 60" in warnings(there)
 
 
 def test_a_controller_that_is_gone(scene: Scene) -> None:

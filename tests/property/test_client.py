@@ -88,7 +88,8 @@ def usable(snapshot: Snapshot) -> None:
     assert all(status.broker.id == key for key, status in snapshot.brokers.items())
     assert np.isfinite(snapshot.version)
     assert np.isfinite(snapshot.taken_ms)
-    assert "".join((snapshot.cluster_id, *snapshot.problems, *snapshot.log_dir_paths)) is not None
+    said = [one.message for one in snapshot.failed_requests]
+    assert "".join((snapshot.cluster_id, *said, *snapshot.log_dir_paths)) is not None
 
 
 def read(data: bytes) -> int:
@@ -204,7 +205,7 @@ def test_changes_of_another_shape_are_used_or_refused(
 @pytest.mark.parametrize("key", sorted({path[0] for path in PLACES if path[0] in HEADER}))
 def test_a_header_without_one_of_its_parts_is_refused(key: str) -> None:
     header = {name: value for name, value in HEADER.items() if name != key}
-    optional = key in ("history_rates", "min_isr")
+    optional = key in ("history_rates", "min_isr", "failed_requests")
     assert read(framed(header)) == int(optional)
 
 

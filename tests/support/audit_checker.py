@@ -10,8 +10,8 @@ Constraints
     Settings that somebody edits after the last line about them cannot be known from the audit;
     whoever calls says which these are (`edited_since`).
 Algorithm
-    `replay` goes through the lines in their order. A line that read settings back ("broker 3 KEY:
-    VALUE") sets them; one that announces ("KEY: A → B") leaves a promise, which the next reading
+    `replay` goes through the lines in their order. A line that read settings back ("broker 3 leader
+    rate: VALUE") sets them; one that announces ("A → B") leaves a promise, which the next reading
     of the setting keeps or breaks, and a broken one must be said in the outcome. `problems`
     compares the last reading with the cluster, and each end with where the partitions are.
 """
@@ -22,6 +22,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 Json = Mapping[str, Any]
@@ -29,12 +30,21 @@ Setting = tuple[str, str, str]
 """`broker` or `topic`, its name, and Kafka's key."""
 Partition = tuple[str, int]
 
-_SETTING: Final = re.compile(r"(broker|topic) (\S+) ([a-z.]+): (.*)", re.DOTALL)
+_SETTING: Final = re.compile(r"(broker|topic) (\S+) ([a-z ]+): (.*)", re.DOTALL)
 _DRIFTED_RATE: Final = re.compile(
-    r"([a-z.]+) of broker (\d+) was (?:changed|deleted): (.+) instead of .+"
+    r"([a-z ]+) of broker (\d+) was (?:changed|deleted): (.+) instead of .+"
 )
+_KEYS: Final[Mapping[str, str]] = {
+    "leader rate": "leader.replication.throttled.rate",
+    "follower rate": "follower.replication.throttled.rate",
+    "log directory rate": "replica.alter.log.dirs.io.max.bytes.per.second",
+    "leader list": "leader.replication.throttled.replicas",
+    "follower list": "follower.replication.throttled.replicas",
+}
+"""Kafka's keys, by what the audit calls them."""
 _COUNT: Final = re.compile(r"(\d+) of (\d+) where the plan wants them")
-_RATE: Final = re.compile(r"(\d+) B/s")
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?) ([kMG]?)B/s")
+_UNITS: Final[Mapping[str, int]] = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 _KEY: Final = re.compile(rb"audit/(\d{13}-\d{4,9})")
 UNREAD: Final = "?"
 _ENDS: Final = ("ended", "refused")
@@ -132,13 +142,13 @@ def _take(
     """What a line says of one setting."""
     if event == "drift_found":
         if (match := _DRIFTED_RATE.fullmatch(words)) is not None:
-            told.settings["broker", match[2], match[1]] = _value(match[3])
+            told.settings["broker", match[2], _KEYS[match[1]]] = _value(match[3])
         return
     match = _SETTING.fullmatch(words)
-    if match is None:
+    if match is None or match[3] not in _KEYS:
         told.untrue.append(f"nobody can read '{words}'")
         return
-    setting = (match[1], match[2], match[3])
+    setting = (match[1], match[2], _KEYS[match[3]])
     if " → " in match[4]:
         if event == "lifted":
             promised[setting] = _value(match[4].rpartition(" → ")[2])
@@ -149,7 +159,7 @@ def _take(
         return
     told.settings[setting] = value
     broken = setting in promised and promised[setting] not in (value, UNREAD)
-    if event in _ENDS and broken and " ".join(setting) not in outcome:
+    if event in _ENDS and broken and " ".join(match.groups()[:3]) not in outcome:
         told.untrue.append(
             f"{setting} was to become {promised[setting]}, is {value}: not said in '{outcome}'"
         )
@@ -163,7 +173,7 @@ def _value(words: str) -> str | None:
         return UNREAD
     words = words.removesuffix(" stays, somebody else set it")
     rate = _RATE.fullmatch(words)
-    return rate[1] if rate is not None else words
+    return words if rate is None else str(int(Decimal(rate[1]) * _UNITS[rate[2]]))
 
 
 def _state(outcome: str) -> str:

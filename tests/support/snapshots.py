@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
@@ -16,7 +17,7 @@ from kshunt.backend.domain.replicas.snapshot import (
     Replicas,
     Snapshot,
 )
-from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck, StuckEvidence
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     BrokerThrottle,
@@ -28,14 +29,14 @@ from kshunt.backend.domain.throttles.configs import (
 
 TOPICS = ("a", "b.c", "cfg[red]x[/red]", "日本")
 BROKERS = (0, 1, 7, 2**31 - 1)
+DOWN = FailedRequest("Broker 7 (h:9092) is down: connection refused.", 7)
 EXPLAINED = tuple(
     Stuck(
         TopicPartition("a", number),
         7,
         Cause.THROTTLE_TOO_LOW,
-        "too low",
-        "raise it",
         (RateNeed(7, FOLLOWER_RATE, 1_000, 2_000, 3_000),),
+        StuckEvidence(),
     )
     for number in range(3)
 )
@@ -78,7 +79,7 @@ def snapshot_of(replicas: Replicas, version: int = 1, topics: tuple[str, ...] = 
         controller=1,
         topics=topics,
         replicas=replicas,
-        brokers={7: BrokerStatus(Broker(7, "h", 9092, "r"), 5, stale=True, problem="down")},
+        brokers={7: BrokerStatus(Broker(7, "h", 9092, "r"), 5, True, DOWN)},
         throttles=Throttles(
             {7: BrokerThrottle(7, ThrottledRate(1_000, None), None, "DYNAMIC_BROKER_CONFIG")},
             {"a": ThrottledReplicas(ReplicaSet.parse("0:7"), ReplicaSet.parse("*"))},
@@ -87,7 +88,7 @@ def snapshot_of(replicas: Replicas, version: int = 1, topics: tuple[str, ...] = 
         log_dirs=(LogDir(7, "/d", 10, -1, None),),
         log_dir_paths=("/d",),
         history=tuple(HistoryPoint(at, at * 2, 1) for at in range(version)),
-        problems=("broker 9 does not answer",),
+        failed_requests=(FailedRequest("Broker 9 (h:9092) did not answer within 4 s.", 9, 4.0),),
         deletes_ms={TopicPartition("a", 1): 60_000 + version},
         explained={(one.partition, one.broker): one for one in EXPLAINED},
     )

@@ -33,7 +33,7 @@ from tests.support.tui.tables import facts_of, keys, partitions, row_words
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 MINUTE_MS = 60_000
 LATER, NOW = TopicPartition("orders", 4), TopicPartition("orders", 5)
-WAITS = Stuck.plain(NOW, 3, Cause.DELETION_WAITS)
+WAITS = Stuck(NOW, 3, Cause.DELETION_WAITS)
 
 
 def shrinking() -> ScriptedCluster:

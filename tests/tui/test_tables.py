@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
-from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.replicas.snapshot import Replicas, ReplicaStatus, Snapshot
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput
@@ -360,8 +360,8 @@ def test_failures_come_first_in_kafkas_names() -> None:
     assert headline(answer(results)) == ("2 of 3 done, 1 failed", "bad")
     assert headline(answer(results[:2], validate_only=True)) == ("all 2 would succeed", "good")
     assert headline(answer(results[:1])) == ("done", "good")
-    waiting = [replace(result, message=WAITS_FOR_TURN) for result in results[:2]]
-    assert headline(answer(waiting)) == ("all 2 accepted", "good")
+    waiting = replace(answer(results[:2]), waiting=2)
+    assert headline(waiting) == ("all 2 accepted", "good")
     assert headline(answer([])) == ("there is nothing to do", "warn")
 
 

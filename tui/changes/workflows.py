@@ -375,6 +375,6 @@ def _present(facts: Facts, topic: str) -> Present:
     places = facts.rows_of(topic, 0)
     rows = facts.rows
     factor = sum(1 for place in places if not rows.adding[place])
-    up = [status for status in facts.snapshot.brokers.values() if status.broker.host]
+    up = [status for status in facts.snapshot.brokers.values() if status.registered]
     moving = facts.summary.moving_partitions > 0
     return Present(topic, facts.partitions_in(topic), factor, len(up), moving)

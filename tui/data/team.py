@@ -15,7 +15,6 @@ from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Prese
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions.view_names import TITLES
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.feed.polled_facts import PRESENCE
 from kshunt.tui.text.formatting import duration_text, printable
 
@@ -80,7 +79,7 @@ def looks_at(one: ConnectedSession) -> str:
     title = TITLES[one.screen].full if one.screen in TITLES else one.screen
     if not title:
         return "does not say what it looks at"
-    return f"{title}: {readable(one.selected)}" if one.selected else title
+    return f"{title}: {one.selected}" if one.selected else title
 
 
 def selected_words(key: object) -> str:
@@ -132,7 +131,7 @@ def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
         return head, f"{by}; dies in {left_text(proposal, now_ms)}; you may {able} it"
     came = proposal.outcome or proposal.settled_reason
     who = f" by {proposal.settled_by}" if proposal.settled_by else ""
-    return head, f"{by}; {proposal.state}{who}" + (f": {readable(came)}" if came else "")
+    return head, f"{by}; {proposal.state}{who}" + (f": {came}" if came else "")
 
 
 def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:

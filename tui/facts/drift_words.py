@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,
     OrphanOrigin,
@@ -14,15 +14,6 @@ from kshunt.backend.domain.throttles.owners import (
     ShownOrphan,
 )
 from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, rate_text
-
-SETTINGS: Final = {
-    "leader.replication.throttled.rate": "leader rate",
-    "follower.replication.throttled.rate": "follower rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "log directory rate",
-    "leader.replication.throttled.replicas": "leader list",
-    "follower.replication.throttled.replicas": "follower list",
-}
-"""Kafka's config names as the columns call them."""
 
 ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
     OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was told to leave it",
@@ -36,20 +27,11 @@ ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
 }
 """Where an orphan is likely to be from."""
 
-_RATE: Final = re.compile(r"\b(\d+) B/s")
-
-
-def readable(text: str) -> str:
-    """A backend's sentence with rates as they are written here, and short names of settings."""
-    for name, words in SETTINGS.items():
-        text = text.replace(name, words)
-    return _RATE.sub(lambda found: rate_text(int(found[1])), text)
-
 
 def setting_words(one: ShownDrift | ShownOrphan) -> str:
     """`follower rate of broker 2`."""
     whose = f"topic {one.topic}" if one.broker is None else f"broker {one.broker}"
-    return f"{SETTINGS.get(one.setting, one.setting)} of {whose}"
+    return f"{SETTING_WORDS.get(one.setting, one.setting)} of {whose}"
 
 
 def value_words(value: SettingValue | None) -> str:

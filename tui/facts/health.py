@@ -98,5 +98,5 @@ def _min_isr(facts: Facts) -> NDArray[np.int32]:
 def _missing(facts: Facts) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Brokers that are not registered, and brokers that do not answer."""
     stale = {id: one for id, one in sorted(facts.snapshot.brokers.items()) if one.stale}
-    down = tuple(id for id, one in stale.items() if not one.broker.host)
+    down = tuple(id for id, one in stale.items() if not one.registered)
     return down, tuple(id for id in stale if id not in down)

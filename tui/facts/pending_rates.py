@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.throttles.configs import (
+    LEADER_RATE,
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
     ThrottledRate,
@@ -52,7 +53,7 @@ class Foresight:
             rate = wanted.get(need.broker, present.get(need.broker))
             if rate is None:
                 continue
-            leads = need.key.startswith("leader")
+            leads = need.key == LEADER_RATE
             value = rate.leader_bytes_per_s if leads else rate.follower_bytes_per_s
             if value is not None and value < need.needs_bytes_per_s:
                 short.append((need.needs_bytes_per_s - value, need))
@@ -188,7 +189,7 @@ def _needed_text(seen: Foresight) -> str:
     short = seen.lowest
     if short is None:
         return "enough for all that is stuck; ETA not known yet"
-    side = "leader" if short.key.startswith("leader") else "follower"
+    side = "leader" if short.key == LEADER_RATE else "follower"
     needs = rate_up_text(short.needs_bytes_per_s)
     return f"too low, broker {short.broker} needs a {side} rate of {needs}"
 

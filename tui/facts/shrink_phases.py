@@ -128,10 +128,10 @@ def _roomy(lines: list[PaneLine], room: int) -> list[PaneLine]:
 
 
 def _waits(progress: ShrinkProgress) -> Iterable[PaneLine]:
-    words, now = needs_words(progress), phase_now(progress)
+    words = needs_words(progress)
     if words:
         yield PaneLine("Waits", words, "warn", 1 if len(words) <= ONE_LINE else 3)
-    elif progress.words and (now is None or now.words != progress.words):
+    elif progress.halted and progress.words:
         yield PaneLine("Does", progress.words)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import (
@@ -211,7 +212,8 @@ class Summary:
     """Partitions that are not led by their preferred replica."""
     stuck: Mapping[Cause, int] = field(default_factory=dict)
     """How many replicas each cause keeps from arriving."""
-    problems: tuple[str, ...] = ()
+    failed_requests: tuple[FailedRequest, ...] = ()
+    """What could not be read."""
     leaving: tuple[Leaving, ...] = ()
     """Partitions that are read-only or being deleted."""
 
@@ -254,7 +256,7 @@ def _summary(facts: Facts) -> Summary:
         leaderless_partitions=facts.counts.leaderless,
         misled_partitions=facts.counts.misled,
         stuck=_stuck(facts),
-        problems=facts.snapshot.problems,
+        failed_requests=facts.snapshot.failed_requests,
         leaving=facts.leaving,
     )
 

@@ -1,20 +1,20 @@
 """Why replicas are stuck, in the dashboard's words, and which keys lead to the remedy.
 
-The backend says what is so and what to do next; only the dashboard knows its own keys.
+The backend tells the cause and numbers. Only the dashboard knows its own keys.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
+from kshunt.backend.domain.replicas.stuck_sentences import Wording, stuck_text
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.tui.actions import key_of as _key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
-from kshunt.tui.facts.drift_words import SETTINGS
 from kshunt.tui.facts.pending_rates import rate_up_text
-from kshunt.tui.text.formatting import names_text
+from kshunt.tui.text.formatting import bytes_text, names_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -47,24 +47,12 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
     """Label and text for the details: the cause, what is so, what to do, what to press."""
     if stuck is None:
         return []
-    short = CAUSE_TEXTS[stuck.cause].short
+    text = stuck_text(stuck, WORDING)
     label = STUCK if stuck.cause.is_stuck else "Not nearer"
-    lines = [(label, short), ("Why", _plain(stuck.reason)), ("Do next", _plain(stuck.action))]
+    lines = [(label, text.short), ("Why", text.reason), ("Do next", text.action)]
     if stuck.cause in _PRESS:
         lines.append(("Press", _PRESS[stuck.cause](stuck, snapshot)))
-    return [(name, text) for name, text in lines if text]
-
-
-def _plain(text: str) -> str:
-    """A backend's sentence with short names of settings, and rates never less than they are."""
-    for name, words in SETTINGS.items():
-        text = text.replace(name, words)
-    text = _BARE_RATE.sub(r"\1 B/s", text)
-    return _RATE.sub(lambda found: typed_rate(int(found[1])), text)
-
-
-_BARE_RATE: Final = re.compile(r"\b(has \d+)\b(?! B/s)")
-_RATE: Final = re.compile(r"\b(\d+) B/s")
+    return [line for line in lines if line[1]]
 
 
 _BROKERS, _THROTTLES, _OPERATIONS = (f"view('{view}')" for view in (BROKERS, THROTTLES, OPERATIONS))
@@ -94,6 +82,10 @@ def _rows(stuck: Stuck, keys: str) -> str:
 def typed_rate(bytes_per_s: int) -> str:
     """A rate as it can be typed, in three figures, and never less than it was: `31.6MB/s`."""
     return rate_up_text(bytes_per_s).replace(" ", "")
+
+
+WORDING: Final = Wording(typed_rate, bytes_text, lambda key: SETTING_WORDS.get(key, key))
+"""Short names of settings, and rates that are never less than they are."""
 
 
 def _cancel(stuck: Stuck, snapshot: Snapshot) -> str:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from kshunt.tui.data.store import Store
+from kshunt.tui.facts.stuck_words import WORDING
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.polled_facts import DRIFT, OWNED
 from kshunt.tui.feed.scene import Scene
@@ -214,10 +216,8 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
         latest = summary.eta_latest_s if math.isfinite(summary.eta_latest_s) else summary.eta_s
         first, last = (at_ms + round(s * 1000) for s in (summary.eta_s, latest))
         steps.append(f"- The moves should be done between {_time(first)} and {_time(last)}.")
-    steps += [
-        f"- {_md(f'{stuck.reason} {stuck.action}')}"
-        for stuck in list(snapshot.explained.values())[:5]
-    ]
+    said = [stuck_text(one, WORDING) for one in list(snapshot.explained.values())[:5]]
+    steps += [f"- {_md(f'{text.reason} {text.action}')}" for text in said]
     for one in scene.operations:
         if one.state is OperationState.PAUSED:
             steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")

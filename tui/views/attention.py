@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +16,7 @@ from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.cluster.failed_requests import FailedRequest
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.service.backend_status import BackendStatus
     from kshunt.backend.domain.throttles.owners import ShownDrift
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 OUT_OF_SYNC: Final = "-insync -adding"
 """A filter: replicas that should be in sync and are not."""
-_BROKER: Final = re.compile(r"\b[Bb]roker (\d+)\b")
-_SILENT: Final = re.compile(r"Broker (\d+)\b.* did not answer within ")
 SILENT_EACH: Final = 3
 """More brokers than that are said to be silent in one sentence."""
 
@@ -40,7 +38,7 @@ def attention(store: Store) -> tuple[Item, ...]:
     found += _offline(store)
     if store.summary is not None:
         known = () if scene.snapshot is None else scene.snapshot.brokers
-        found += unread(store.summary.problems, known)
+        found += unread(store.summary.failed_requests, known)
         if store.summary.stuck:
             from kshunt.tui.facts.stuck_words import stuck_sentence
 
@@ -175,28 +173,28 @@ def _offline(store: Store) -> list[Item]:
     return found
 
 
-def unread(texts: Sequence[str], known: Collection[int]) -> list[Item]:
+def unread(failed: Sequence[FailedRequest], known: Collection[int]) -> list[Item]:
     """What could not be read, one each; of many brokers that are silent, one for all.
 
     `known` are the brokers that have a row.
     """
-    silent = sorted({int(found[1]) for text in texts if (found := _SILENT.match(text))})
+    late = {one.broker for one in failed if one.waited_s is not None}
+    silent = sorted(broker for broker in late if broker is not None)
     if len(silent) <= SILENT_EACH:
-        return [_problem(text, known) for text in texts]
+        return [_unread_item(one, known) for one in failed]
     brokers = names_text(silent)
     words = f"{len(silent):,} brokers did not answer in time: {brokers}."
-    others = [_problem(text, known) for text in texts if not _SILENT.match(text)]
+    rest = [one for one in failed if one.waited_s is None or one.broker is None]
+    others = [_unread_item(one, known) for one in rest]
     return [Item(words, "bad", ScreenTarget(BROKERS, silent[0]), "silent"), *others]
 
 
-def _problem(text: str, known: Collection[int]) -> Item:
-    """What could not be read; of a broker, where it names one."""
-    text = text[:1].upper() + text[1:]
-    named = _BROKER.search(text)
-    if named is None:
-        return Item(text, "warn")
-    broker = int(named[1])
-    return Item(text, "bad" if broker in known else "warn", ScreenTarget(BROKERS, broker))
+def _unread_item(one: FailedRequest, known: Collection[int]) -> Item:
+    """What could not be read; of a broker, where it was asked."""
+    if one.broker is None:
+        return Item(one.message, "warn")
+    tone = "bad" if one.broker in known else "warn"
+    return Item(one.message, tone, ScreenTarget(BROKERS, one.broker))
 
 
 def _orphans(store: Store) -> list[Item]:

@@ -239,7 +239,8 @@ class BrokerConnections:
     def _address_of(self, broker: BrokerName) -> Address:
         address = broker if isinstance(broker, tuple) else self._addresses.get(broker)
         if address is None:
-            raise BrokerDown(f"Broker {broker} is not among the cluster's live brokers.")
+            down = BrokerDown(f"Broker {broker} is not among the cluster's live brokers.")
+            raise _about(broker, down)
         return address
 
     @asynccontextmanager
@@ -254,13 +255,11 @@ class BrokerConnections:
                     await asyncio.to_thread(self._config.tokens.token)
                 yield
         except TimeoutError:
-            raise BrokerUnreachable(
-                f"{_name(broker, address)} did not answer within {timeout_s:g} s."
-            ) from None
+            words = f"{_name(broker, address)} did not answer within {timeout_s:g} s."
+            raise _about(broker, BrokerUnreachable(words, waited_s=timeout_s)) from None
         except (KafkaError, OSError) as error:
-            raise whole_call_error(
-                error, broker, address, self._config.security_protocol
-            ) from error
+            failed = whole_call_error(error, broker, address, self._config.security_protocol)
+            raise _about(broker, failed) from error
 
     async def _call_once(
         self, address: Address, lane: Lane, request: RawRequest, deadline: float
@@ -397,6 +396,12 @@ async def _resolve(address: Address) -> Sequence[_Target]:
     """What a name stands for. Not left to kafka-python, which would stop its I/O thread for it."""
     host, port = address
     return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+def _about(broker: BrokerName, error: KshuntError) -> KshuntError:
+    """The error, which says whose call failed."""
+    error.broker = broker if isinstance(broker, int) else None
+    return error
 
 
 def _name(broker: BrokerName, address: Address) -> str:

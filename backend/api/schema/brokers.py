@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus
 
@@ -21,19 +22,24 @@ class BrokerAnswer:
     stale: bool
     """True while its newest rows are older than they should be."""
     problem: str = ""
-    """Why it did not answer."""
+    """Why it does not answer, in words."""
+    failed: FailedRequest | None = None
+    """What it was asked last and did not answer; null where it answers, or is not registered."""
 
     @classmethod
     def of(cls, status: BrokerStatus) -> BrokerAnswer:
         """As the API says it."""
         one = status.broker
-        seen = status.answered_ms, status.stale, status.problem
+        seen = status.answered_ms, status.stale, status.problem, status.failed
         return cls(one.id, one.host, one.port, one.rack, *seen)
 
     def status(self) -> BrokerStatus:
         """The value that this says."""
-        broker = Broker(self.id, self.host, self.port, self.rack)
-        return BrokerStatus(broker, self.answered_ms, self.stale, self.problem)
+        broker, failed = Broker(self.id, self.host, self.port, self.rack), self.failed
+        if failed is None and self.problem and broker.host:
+            # An older backend says it in words alone.
+            failed = FailedRequest(self.problem, self.id)
+        return BrokerStatus(broker, self.answered_ms, self.stale, failed)
 
 
 @dataclass(frozen=True, slots=True)

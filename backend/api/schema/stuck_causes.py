@@ -1,4 +1,4 @@
-"""Why replicas are stuck, as JSON: in rows, in the header of a frame, in `--progress`."""
+"""Why replicas are stuck, as JSON in the header of a frame."""
 
 from __future__ import annotations
 
@@ -7,52 +7,38 @@ from typing import Any
 
 from kshunt.backend.api.schema.base import Json
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Replica, Stuck
-
-
-def why_json(stuck: Stuck | None) -> Json:
-    """What a row says of itself; null where the replica advances."""
-    if stuck is None:
-        return {"stuck": False, "cause": None, "reason": None, "action": None, "rates": []}
-    return {
-        "stuck": stuck.cause.is_stuck,
-        "cause": stuck.cause.key,
-        "reason": stuck.reason,
-        "action": stuck.action,
-        "rates": [_rate_json(rate) for rate in stuck.rates],
-    }
-
-
-def read_why(document: Mapping[str, Any], partition: TopicPartition, broker: int) -> Stuck | None:
-    """The opposite of `why_json`."""
-    if document["cause"] is None:
-        return None
-    return Stuck(
-        partition,
-        broker,
-        Cause[document["cause"].upper()],
-        document["reason"],
-        document["action"],
-        tuple(RateNeed(**rate) for rate in document["rates"]),
-    )
-
-
-def _rate_json(rate: RateNeed) -> Json:
-    return {
-        "broker": rate.broker,
-        "key": rate.key,
-        "has_bytes_per_s": rate.has_bytes_per_s,
-        "written_bytes_per_s": rate.written_bytes_per_s,
-        "needs_bytes_per_s": rate.needs_bytes_per_s,
-    }
+from kshunt.backend.domain.replicas.stuck_causes import (
+    Cause,
+    RateNeed,
+    Replica,
+    Stuck,
+    StuckEvidence,
+)
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
+from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 
 
 def explained_json(explained: Iterable[Stuck]) -> list[Json]:
-    """Replicas that share their words, with the words once: hundreds share one throttle."""
+    """Replicas of which the same is said, with that once: hundreds share one throttle.
+
+    `reason` and `action` say in words what `rates` and `evidence` hold.
+    """
     shared: dict[tuple[object, ...], Json] = {}
     for one in explained:
-        words = (one.cause, one.reason, one.action, one.rates)
-        entry = shared.setdefault(words, {**why_json(one), "replicas": []})
+        text = stuck_text(one)
+        key = (one.cause, text.reason, text.action, one.rates, one.evidence)
+        entry = shared.setdefault(
+            key,
+            {
+                "stuck": one.cause.is_stuck,
+                "cause": one.cause.key,
+                "reason": text.reason,
+                "action": text.action,
+                "rates": [to_document(rate) for rate in one.rates],
+                "evidence": None if one.evidence is None else to_document(one.evidence),
+                "replicas": [],
+            },
+        )
         entry["replicas"].append([one.partition.topic, one.partition.partition, one.broker])
     return list(shared.values())
 
@@ -61,9 +47,11 @@ def read_explained(entries: Iterable[Mapping[str, Any]]) -> dict[Replica, Stuck]
     """The opposite of `explained_json`, by replica."""
     found = {}
     for entry in entries:
+        cause = Cause[entry["cause"].upper()]
+        rates = from_document(tuple[RateNeed, ...], entry["rates"])
+        told = entry.get("evidence")
+        evidence = None if told is None else from_document(StuckEvidence, told)
         for topic, number, broker in entry["replicas"]:
             partition = TopicPartition(topic, number)
-            stuck = read_why(entry, partition, broker)
-            if stuck is not None:
-                found[partition, broker] = stuck
+            found[partition, broker] = Stuck(partition, broker, cause, rates, evidence)
     return found

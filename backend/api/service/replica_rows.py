@@ -20,6 +20,7 @@ from kshunt.backend.domain.replicas.snapshot import (
     stuck_rows,
 )
 from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,12 @@ def replica_row(snapshot: Snapshot, row: int) -> ReplicaRow:
 
 
 def _stuck(why: Stuck) -> dict[str, Any]:
+    text = stuck_text(why)
     return {
         "stuck": why.cause.is_stuck,
         "cause": why.cause.key,
-        "reason": why.reason,
-        "action": why.action,
+        "reason": text.reason,
+        "action": text.action,
         "rates": why.rates,
     }
 

@@ -277,6 +277,7 @@ class TwoPersonChange:
         Raises:
             Conflict: nothing of it would be done, or not all where it is all or nothing.
         """
+        change = _change(answer)
         items = list(_items(answer))
         refused = [f"{name}: {said}" for name, said, code in items if code]
         if refused and (self._kind.whole or len(refused) == len(items)):
@@ -285,7 +286,12 @@ class TwoPersonChange:
         more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
         text = json.dumps(items, separators=(",", ":"))
         fingerprint = blake2b(text.encode(), digest_size=8).hexdigest()
-        return ProposalEffect((*lines[:LINES_MAX], *more), answer.notes, fingerprint)
+        return ProposalEffect(
+            (*lines[:LINES_MAX], *more),
+            (*change.notes, *change.warnings),
+            fingerprint,
+            results=change.results,
+        )
 
     async def carry_out(self, requester: Requester) -> ProposalResult:
         """Do it, as the request that was recorded.
@@ -302,8 +308,11 @@ class TwoPersonChange:
         return ProposalResult(answer.operation_id or "", words, to_document(answer))
 
 
+def _change(answer: Answer) -> ChangeAnswer:
+    return answer.as_change() if isinstance(answer, ShrinkAnswer) else answer
+
+
 def _items(answer: Answer) -> Iterator[tuple[str, str, int]]:
     """Each item of an answer: its name, what is said of it, and its error code."""
-    change = answer.as_change() if isinstance(answer, ShrinkAnswer) else answer
-    for one in change.results:
+    for one in _change(answer).results:
         yield one.item, one.message or one.error_name, one.error_code

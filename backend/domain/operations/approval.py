@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+from kshunt.backend.domain.reassignment.answers import Result
 from kshunt.backend.domain.text.formatting import time_words
 from kshunt.backend.domain.untrusted.json_codec import TimeMs
 from kshunt.backend.errors import Conflict
@@ -237,8 +238,11 @@ class ProposalEffect:
     """What a proposal would do, by the cluster at one moment."""
 
     lines: tuple[str, ...] = ()
+    """Item by item in words, the first of them."""
     notes: tuple[str, ...] = ()
     fingerprint: str = ""
     """Sent with the approval, which is refused where the cluster has changed since."""
     changed: bool = False
     """Whether it would do something else than when it was proposed."""
+    results: tuple[Result, ...] = ()
+    """What would become of each item."""

@@ -130,6 +130,8 @@ class Operation:
     ended_ms: int | None = None
     outcome: str = ""
     """How it went, in words; set when it ends, and earlier where something needs attention."""
+    outcome_is_progress: bool = False
+    """Whether these words only say how far it is, and ask nothing of anybody."""
     details: OperationDetails = NO_DETAILS
     who: str = ""
     """Who asked for it, by their own words."""
@@ -144,17 +146,19 @@ class Operation:
     notes: tuple[Note, ...] = ()
     """What people remarked on it, oldest first, as the backend says."""
 
-    def to(self, state: OperationState, *, at_ms: int, outcome: str = "") -> Operation:
-        """This operation in another state.
+    def with_outcome(self, outcome: str, *, is_progress: bool = False) -> Operation:
+        """This operation with other words on how it goes; `is_progress`: they ask nothing."""
+        return replace(self, outcome=outcome, outcome_is_progress=is_progress)
+
+    def to(
+        self, state: OperationState, *, at_ms: int, outcome: str = "", is_progress: bool = False
+    ) -> Operation:
+        """This operation in another state; with the words that it had where `outcome` is empty.
 
         Raises:
             Conflict: the move is not in `TRANSITIONS`.
         """
         if state not in TRANSITIONS[self.state]:
             raise Conflict(f"Operation {self.id} is {self.state} and cannot become {state}.")
-        return replace(
-            self,
-            state=state,
-            outcome=outcome or self.outcome,
-            ended_ms=at_ms if state.ended else None,
-        )
+        told = self.with_outcome(outcome, is_progress=is_progress) if outcome else self
+        return replace(told, state=state, ended_ms=at_ms if state.ended else None)

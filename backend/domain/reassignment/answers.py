@@ -5,13 +5,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-
-WAITS_FOR_TURN: Final = "waits for its turn"
-"""Said of what was taken on and has not begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +43,10 @@ class ChangeAnswer:
     """What an operator should know besides: skipped brokers, throttles that stay, undone writes."""
     rollback_plan: Mapping[str, Any] | None = None
     """For a reassignment: Kafka's JSON of the plan that leads back."""
+    warnings: tuple[str, ...] = ()
+    """What speaks against it and does not forbid it; its preview has the same."""
+    waiting: int = 0
+    """Of the items, how many were taken on and have not begun."""
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -70,6 +71,8 @@ class ProgressRow:
     reason: str = ""
     action: str = ""
     """What to do next."""
+    matches: bool = True
+    """False where the cluster has no such replica, which waiting does not change."""
 
     @property
     def name(self) -> TopicPartition:
@@ -114,6 +117,8 @@ class LogDirRow:
     text: str
     """The state in Kafka's words."""
     done: bool
+    moving: bool = False
+    """Whether it is on its way to where the plan wants it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from kshunt.backend.domain.reassignment.answers import (
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 
 IN_SYNC: Final = "In sync"
 UNKNOWN_TOPIC: Final = "Unknown topic"
@@ -34,9 +35,6 @@ UNKNOWN_BROKER: Final = "Unknown broker"
 NOT_HOSTED: Final = "Broker does not host this partition"
 UNKNOWN_LAG: Final = "Unknown lag"
 """Begins the status of a replica that exists and of which nobody knows how far it is."""
-
-NOT_AS_PLANNED: Final = frozenset({UNKNOWN_TOPIC, UNKNOWN_PARTITION, UNKNOWN_BROKER, NOT_HOSTED})
-"""Statuses that waiting does not change: the plan and the cluster do not match."""
 
 _STILL_IN_PROGRESS: Final = "is still in progress."
 
@@ -64,7 +62,9 @@ def progress_rows(
             if status:
                 rows.append(
                     ProgressRow(
-                        partition.topic, partition.partition, broker, status, None, in_sync=False
+                        *(partition.topic, partition.partition, broker, status, None),
+                        in_sync=False,
+                        matches=False,
                     )
                 )
             else:
@@ -129,7 +129,8 @@ def with_causes(
 def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
     if why is None:
         return row
-    return replace(row, cause=why.cause.key, reason=why.reason, action=why.action)
+    text = stuck_text(why)
+    return replace(row, cause=why.cause.key, reason=text.reason, action=text.action)
 
 
 def format_progress(rows: Iterable[ProgressRow]) -> str:
@@ -249,7 +250,7 @@ def _log_dir_row(
     partition: TopicPartition, broker: int, target: str, dirs: ReplicaDirs | None, *, answers: bool
 ) -> LogDirRow:
     replica = f"{partition}-{broker}"
-    done = False
+    done = moving = False
     if not answers:
         text = f"Broker {broker} does not answer, so the log dir of {partition} on it is unknown."
     elif dirs is None:
@@ -258,6 +259,7 @@ def _log_dir_row(
             "There is likely an offline log directory on the broker."
         )
     elif dirs.future == target:
+        moving = True
         text = f"Reassignment of replica {replica} {_STILL_IN_PROGRESS}"
     elif dirs.future is not None:
         text = (
@@ -272,7 +274,7 @@ def _log_dir_row(
             f"Partition {partition} on broker {broker} is not being moved from log dir "
             f"{dirs.current} to {target}."
         )
-    return LogDirRow(partition.topic, partition.partition, broker, text, done)
+    return LogDirRow(partition.topic, partition.partition, broker, text, done, moving)
 
 
 def format_log_dirs(rows: Iterable[LogDirRow]) -> str:
@@ -284,4 +286,4 @@ def is_not_as_planned(answer: VerifyAnswer) -> bool:
     """True where something is not as the plan wants it, and nothing moves it there."""
     return any(
         row.state in (VerifyState.DIFFERS, VerifyState.MISSING) for row in answer.rows
-    ) or any(not row.done and not row.text.endswith(_STILL_IN_PROGRESS) for row in answer.log_dirs)
+    ) or any(not row.done and not row.moving for row in answer.log_dirs)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
@@ -104,8 +105,20 @@ class BrokerStatus:
     """When it last answered, or None if it has not yet."""
     stale: bool
     """True while its newest rows are older than they should be."""
-    problem: str = ""
-    """Why it did not answer, in words."""
+    failed: FailedRequest | None = None
+    """What it was asked last and did not answer; None where it answers."""
+
+    @property
+    def registered(self) -> bool:
+        """False where the cluster does not list it: it is down or fenced."""
+        return bool(self.broker.host)
+
+    @property
+    def problem(self) -> str:
+        """Why it does not answer, in words; empty where it does, or nobody knows."""
+        if not self.registered:
+            return "not registered: it is down or fenced"
+        return "" if self.failed is None else self.failed.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +156,10 @@ class Snapshot:
     history: tuple[HistoryPoint, ...] = ()
     sweep_ms: int = UNKNOWN
     """When the whole cluster was last swept."""
-    problems: tuple[str, ...] = ()
-    """What could not be read, one sentence each."""
+    failed_requests: tuple[FailedRequest, ...] = ()
+    """What could not be read."""
     explained: Mapping[Replica, Stuck] = field(default_factory=dict)
-    """Stuck replicas in words of their own, up to `Limits.replicas_explained`."""
+    """What is known of stuck replicas, up to `Limits.replicas_explained`."""
     min_isr: tuple[int, ...] = ()
     """The min.insync.replicas in force, in the order of `topics`; UNKNOWN for a topic of which it
     is not known, and empty where it is known of none."""
@@ -181,16 +194,16 @@ class Snapshot:
         return {self.partition_of(row): self.mode_of(row) for row in rows.tolist()}
 
     def why(self, row: int) -> Stuck | None:
-        """Why a row does not advance, and what to do; None where it does.
+        """Why a row does not advance; None where it does.
 
-        In words of its own where it is one of `explained`, else in those of its cause.
+        With what is known of it where it is one of `explained`, else the cause alone.
         """
         cause = Cause(int(self.replicas.cause[row]))
         if cause is Cause.NONE:
             return None
         partition, broker = self.partition_of(row), int(self.replicas.broker[row])
         found = self.explained.get((partition, broker))
-        return Stuck.plain(partition, broker, cause) if found is None else found
+        return Stuck(partition, broker, cause) if found is None else found
 
 
 DTYPES: Final[Mapping[str, Any]] = {

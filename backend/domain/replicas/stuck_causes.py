@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 Replica: TypeAlias = tuple[TopicPartition, int]
@@ -187,21 +188,56 @@ class RateNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedThrottle:
+    """A throttle under which a replica waits for its turn."""
+
+    broker: int
+    key: str
+    """Kafka's name of the rate."""
+    others: int
+    """How many replicas share it besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckEvidence:
+    """What a cause was found from. What the cause is not about has its default."""
+
+    registered: bool = True
+    """Whether the cluster lists the broker that is missed."""
+    answers: bool = True
+    """Whether that broker answers."""
+    failed: FailedRequest | None = None
+    """What that broker was asked last and did not answer."""
+    leader: int | None = None
+    controller: int | None = None
+    """None also where the cluster names none."""
+    in_sync: tuple[int, ...] = ()
+    """Brokers of the partition's ISR."""
+    could_lead: tuple[int, ...] = ()
+    """Brokers of which one has to come back so that the partition has a leader."""
+    offline_dirs: tuple[str, ...] = ()
+    """Paths of log directories that do not work."""
+    free_bytes: int | None = None
+    """In the log directory; of one that is offline, when its broker last answered."""
+    lag_bytes: int | None = None
+    fetched_bytes_per_s: int | None = None
+    """What the replica gets."""
+    written_bytes_per_s: int | None = None
+    """What is written to its partition."""
+    watched_s: int | None = None
+    shared: SharedThrottle | None = None
+    waits_for: tuple[Stuck, ...] = ()
+    """Replicas of the same partition that its move waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stuck:
-    """One replica that does not advance, for an operator."""
+    """One replica that does not advance. `stuck_sentences` says it in words."""
 
     partition: TopicPartition
     broker: int
     cause: Cause
-    reason: str
-    """What is so, in one sentence."""
-    action: str
-    """What to do next, in one sentence; empty where nothing is to be done."""
     rates: tuple[RateNeed, ...] = ()
     """The throttles that are too low; empty for other causes."""
-
-    @classmethod
-    def plain(cls, partition: TopicPartition, broker: int, cause: Cause) -> Stuck:
-        """In the words that hold of every replica with that cause."""
-        about = CAUSE_TEXTS[cause]
-        return cls(partition, broker, cause, about.reason, about.action)
+    evidence: StuckEvidence | None = None
+    """None where nothing is known but the cause."""

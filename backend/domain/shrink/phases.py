@@ -151,3 +151,5 @@ class ShrinkProgress:
     """How many records the copy was found to have; None before it was verified."""
     verified_ms: int | None = None
     """When source and copy were found equal, milliseconds since the epoch."""
+    halted: bool = False
+    """Whether somebody paused or cancelled it, so that `words` are not those of its phase."""

@@ -18,6 +18,15 @@ LOG_DIR_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
+SETTING_WORDS: Final[Mapping[str, str]] = {
+    LEADER_RATE: "leader rate",
+    FOLLOWER_RATE: "follower rate",
+    LOG_DIR_RATE: "log directory rate",
+    LEADER_REPLICAS: "leader list",
+    FOLLOWER_REPLICAS: "follower list",
+}
+"""Kafka's config names in two or three words, for sentences and columns."""
+
 RATE_MIN_BYTES_PER_S: Final = 1_000
 """KIP-179: a throttle "should be at least 1 KB/s"; below it nothing would ever finish."""
 
@@ -61,6 +70,21 @@ def parse_rate(text: str) -> int | None:
     number, unit = match.group(1), match.group(2).lower().removesuffix("b")
     rate_bytes_per_s = rate_or_none(round(Fraction(number) * _UNIT_BYTES[unit]))
     return None if rate_bytes_per_s is None else check_rate(rate_bytes_per_s)
+
+
+def exact_rate(rate_bytes_per_s: int | None) -> str:
+    """A rate with all its figures, as `parse_rate` reads it: `50 MB/s`, `26.2144 MB/s`.
+
+    `no rate` for None.
+    """
+    if rate_bytes_per_s is None:
+        return "no rate"
+    for figures, unit in ((9, "GB/s"), (6, "MB/s"), (3, "kB/s")):
+        whole, rest = divmod(rate_bytes_per_s, 10**figures)
+        if whole:
+            after = f"{rest:0{figures}d}".rstrip("0")
+            return f"{whole}{'.' if after else ''}{after} {unit}"
+    return f"{rate_bytes_per_s} B/s"
 
 
 def rate_or_none(rate_bytes_per_s: int | None) -> int | None:

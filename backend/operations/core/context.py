@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
@@ -67,15 +67,23 @@ class Context:
             if partition not in ours
         }
 
-    def to(self, operation: Operation, state: OperationState, outcome: str = "") -> Operation:
-        """The operation in a state, which may be its own.
+    def to(
+        self,
+        operation: Operation,
+        state: OperationState,
+        outcome: str = "",
+        *,
+        is_progress: bool = False,
+    ) -> Operation:
+        """The operation in a state, which may be its own; `is_progress` as in `with_outcome`.
 
         Raises:
             Conflict: the step is not legal.
         """
-        if operation.state is state:
-            return replace(operation, outcome=outcome or operation.outcome)
-        return operation.to(state, at_ms=self.clock.now_ms(), outcome=outcome)
+        if operation.state is not state:
+            now_ms = self.clock.now_ms()
+            return operation.to(state, at_ms=now_ms, outcome=outcome, is_progress=is_progress)
+        return operation.with_outcome(outcome, is_progress=is_progress) if outcome else operation
 
     async def view(self, topics: Collection[str] | None, *, throttles: bool = False) -> ClusterView:
         """The cluster at this moment, with the partitions of these topics.

@@ -219,12 +219,17 @@ class Registry:
         await self.put(after, throttles=throttles)
         return after
 
-    def set_outcome(self, operation_id: str, outcome: str) -> None:
-        """Say how an operation goes that has not ended; it is not written."""
+    def set_outcome(self, operation_id: str, outcome: str, *, is_progress: bool = False) -> None:
+        """Say how an operation goes that has not ended; it is not written.
+
+        `is_progress`: the words only say how far it is, and ask nothing of anybody.
+        """
         operation = self.get(operation_id)
-        if operation is None or operation.state.ended or operation.outcome == outcome:
+        if operation is None or operation.state.ended:
             return
-        self._take(replace(operation, outcome=outcome), None, None, self.ownership)
+        after = operation.with_outcome(outcome, is_progress=is_progress)
+        if after != operation:
+            self._take(after, None, None, self.ownership)
 
     async def put(
         self,

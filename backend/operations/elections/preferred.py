@@ -239,7 +239,7 @@ class Elections:
         for number, batch in enumerate(batches):
             if number:
                 words = f"{number} of {len(batches)} batches done"
-                self._registry.set_outcome(operation.id, words)
+                self._registry.set_outcome(operation.id, words, is_progress=True)
                 await self._clock.wait_s(pacing.pause_s)
             found, failed = await self._batch(batch, timeout_s, first=not number)
             outcomes |= found

@@ -22,7 +22,7 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.text.formatting import size_text
 from kshunt.backend.domain.throttles.configs import Move
 
-Chosen = Mapping[tuple[TopicPartition, int], str]
+ChosenDirs = Mapping[tuple[TopicPartition, int], str]
 """The log directories that a plan names, by partition and broker."""
 
 
@@ -45,7 +45,7 @@ def room_warnings(
     moves: Iterable[Move],
     size_bytes: Mapping[TopicPartition, int],
     log_dirs: Iterable[LogDir],
-    chosen: Chosen | None = None,
+    chosen: ChosenDirs | None = None,
 ) -> list[str]:
     """One sentence for each broker or directory that lacks room, or is offline.
 
@@ -67,7 +67,7 @@ def room_warnings(
 
 
 def _incoming(
-    moves: Iterable[Move], size_bytes: Mapping[TopicPartition, int], chosen: Chosen
+    moves: Iterable[Move], size_bytes: Mapping[TopicPartition, int], chosen: ChosenDirs
 ) -> dict[int, _Incoming]:
     found: dict[int, _Incoming] = defaultdict(_Incoming)
     for move in moves:

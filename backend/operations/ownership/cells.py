@@ -32,6 +32,7 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIR_RATE,
+    SETTING_WORDS,
     ReplicaSet,
 )
 from kshunt.backend.domain.throttles.owners import ShareState
@@ -47,12 +48,22 @@ class RateKey(enum.StrEnum):
     FOLLOWER = FOLLOWER_RATE
     LOG_DIRS = LOG_DIR_RATE
 
+    @property
+    def words(self) -> str:
+        """In an operator's words: `leader rate`."""
+        return SETTING_WORDS[self]
+
 
 class ListKey(enum.StrEnum):
     """A topic's lists of throttled replicas, by Kafka's config names."""
 
     LEADERS = LEADER_REPLICAS
     FOLLOWERS = FOLLOWER_REPLICAS
+
+    @property
+    def words(self) -> str:
+        """In an operator's words: `leader list`."""
+        return SETTING_WORDS[self]
 
 
 class Source(enum.StrEnum):

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kshunt.backend.domain.throttles.configs import ReplicaSet
+from kshunt.backend.domain.throttles.configs import ReplicaSet, exact_rate
 from kshunt.backend.domain.throttles.owners import DriftKind
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
@@ -52,9 +52,11 @@ class RateDrift:
     """Who has a share of it, sorted."""
 
     def __str__(self) -> str:
-        found = rate_words(self.found.value_bytes_per_s)
-        wanted = rate_words(self.wanted_bytes_per_s)
-        return f"{self.key} of broker {self.broker} was {self.kind}: {found} instead of {wanted}"
+        found = exact_rate(self.found.value_bytes_per_s)
+        wanted = exact_rate(self.wanted_bytes_per_s)
+        return (
+            f"{self.key.words} of broker {self.broker} was {self.kind}: {found} instead of {wanted}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,7 @@ class ListDrift:
 
     def __str__(self) -> str:
         what = "also lists" if self.kind is DriftKind.WIDENED else "lacks"
-        return f"{self.key} of topic {self.topic} was {self.kind}: it {what} {self.replicas}"
-
-
-def rate_words(value_bytes_per_s: int | None) -> str:
-    """`1000 B/s`, or that there is none."""
-    return "no rate" if value_bytes_per_s is None else f"{value_bytes_per_s} B/s"
+        return f"{self.key.words} of topic {self.topic} was {self.kind}: it {what} {self.replicas}"
 
 
 def drift(ownership: Ownership, present: FoundSettings) -> tuple[RateDrift | ListDrift, ...]:

@@ -83,9 +83,8 @@ class Pausing:
         operation = self._context.to(operation, State.RESUMING)
         written = await self.give_back(operation, work)
         if not written.problems:
-            await self._context.registry.put(
-                self._context.to(operation, State.RUNNING, "resumed"), replace(work, pause=None)
-            )
+            after = self._context.to(operation, State.RUNNING, "resumed", is_progress=True)
+            await self._context.registry.put(after, replace(work, pause=None))
 
     async def give_back(self, operation: Operation, work: ReassignmentWork) -> ThrottleWrites:
         """Make the operation's shares what they were before the pause.

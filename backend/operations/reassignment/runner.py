@@ -113,7 +113,7 @@ class ReassignmentRunner:
         if batch.start:
             await self.submit(operation, work, [move.partition for move in batch.start])
         elif batch.held:
-            self._registry.set_outcome(operation.id, str(batch))
+            self._registry.set_outcome(operation.id, str(batch), is_progress=True)
 
     async def submit(
         self, operation: Operation, work: ReassignmentWork, batch: Iterable[TopicPartition]

@@ -40,7 +40,7 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
     Requester,
 )
-from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.text.formatting import listed, many
@@ -51,7 +51,7 @@ from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.results import failures, result, results
 from kshunt.backend.operations.core.throttle_writes import ThrottleWrites
 from kshunt.backend.operations.moves.cluster_view import leader_sizes
-from kshunt.backend.operations.moves.disk_space import Chosen, room_warnings
+from kshunt.backend.operations.moves.disk_space import ChosenDirs, room_warnings
 from kshunt.backend.operations.moves.schedule import Caps, Order
 from kshunt.backend.operations.reassignment.cancelling import (
     Cancellations,
@@ -123,7 +123,9 @@ class Reassignments:
             )
             if request.validate_only:
                 room = await self._room(request, moves)
-                return await offload(size, _answer, request, checked, moves.values(), None, room)
+                return await offload(
+                    size, _answer, request, checked, moves.values(), None, (), room
+                )
             return await self._start(request, moves, checked.results, ongoing)
 
     async def _start(
@@ -146,8 +148,8 @@ class Reassignments:
                 len(moves), _answer, request, nothing, moves.values(), operation, ()
             )
         silent, written = await self._throttle(operation, work, ongoing)
-        notes = await self._room(request, moves)
-        notes += [
+        room = await self._room(request, moves)
+        notes = [
             f"Broker {broker} does not answer; its throttle is written when it does."
             for broker in silent
         ]
@@ -167,7 +169,7 @@ class Reassignments:
         if self._is_refused(operation):
             notes.append(_UNDONE)
         return await offload(
-            len(moves), _answer, request, outcome, moves.values(), operation, notes
+            len(moves), _answer, request, outcome, moves.values(), operation, notes, room
         )
 
     async def _room(
@@ -248,10 +250,9 @@ class Reassignments:
 
     async def _first_moves(self, operation: Operation, work: ReassignmentWork) -> ReassignOutcome:
         """Submit what may start at once; the others wait."""
-        waits = ItemResult(message=WAITS_FOR_TURN)
         if work.caps is not None:
             await self._runner.advance(operation, work, await self._context.ongoing())
-            return _nothing_done(dict.fromkeys(work.waiting, waits))
+            return _nothing_done(dict.fromkeys(work.waiting, _WAITS))
         try:
             outcome = await self._runner.submit(operation, work, work.waiting)
         except KshuntError as error:
@@ -310,6 +311,8 @@ def _asks_again(
     )
 
 
+_WAITS: Final = ItemResult(message="waits for its turn")
+"""Of what was taken on and has not begun."""
 _UNDONE: Final = "The cluster took no partition; the throttles were put back as they were."
 
 
@@ -341,7 +344,7 @@ def _moves_of(
 
 
 def _room_by(
-    snapshot: Snapshot, moves: Mapping[TopicPartition, Move], log_dirs: Chosen
+    snapshot: Snapshot, moves: Mapping[TopicPartition, Move], log_dirs: ChosenDirs
 ) -> list[str]:
     sizes = leader_sizes(snapshot, {partition.topic for partition in moves})
     return room_warnings(moves.values(), sizes, snapshot.log_dirs, log_dirs)
@@ -402,7 +405,9 @@ def _answer(
     moves: Iterable[Move],
     operation: Operation | None,
     notes: Iterable[str],
+    room: Iterable[str] = (),
 ) -> ChangeAnswer:
+    """`room` is what would not fit where it goes."""
     log_dirs: tuple[Result, ...] = tuple(
         result(f"{partition} on broker {broker}", item)
         for (partition, broker), item in sorted(outcome.log_dir_results.items())
@@ -415,5 +420,7 @@ def _answer(
         operation_id=None if operation is None else operation.id,
         results=(*results(outcome.results), *log_dirs),
         notes=tuple(said),
+        warnings=tuple(room),
+        waiting=sum(item is _WAITS for item in outcome.results.values()),
         rollback_plan=rollback_plan(moves),
     )

@@ -32,7 +32,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_min_isr
-from kshunt.backend.operations.moves.disk_space import room_warnings
+from kshunt.backend.operations.moves.disk_space import ChosenDirs, room_warnings
 from kshunt.backend.operations.moves.pause_throttles import NO_SHARE, pause_writes
 from kshunt.backend.operations.moves.schedule import Queue, judge
 from kshunt.backend.operations.moves.undo_plans import cancel_plan
@@ -56,6 +56,8 @@ class StartRequest:
 
     plan: Mapping[TopicPartition, tuple[int, ...]]
     throttle_bytes_per_s: int | None = None
+    log_dirs: ChosenDirs = field(default_factory=dict)
+    """Log directories that the plan names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ class _Found:
     brokers: set[int] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     copies: list[Move] = field(default_factory=list)
+    log_dirs: ChosenDirs = field(default_factory=dict)
+    """Where a plan wants them."""
     throttles_set: list[str] = field(default_factory=list)
     throttles_lifted: list[str] = field(default_factory=list)
     leaders_moving: set[TopicPartition] = field(default_factory=set)
@@ -201,7 +205,7 @@ def blast_radius(request: Request, view: ClusterView) -> BlastRadius:
         warnings=(
             *found.holds,
             *found.warnings,
-            *room_warnings(found.copies, view.size_bytes, view.log_dirs),
+            *room_warnings(found.copies, view.size_bytes, view.log_dirs, found.log_dirs),
         ),
         facts=found.facts,
     )
@@ -261,6 +265,7 @@ def _start(request: StartRequest, view: ClusterView) -> _Found:
         partitions={move.partition for move in moves},
         brokers=set(brokers_of(moves)),
         copies=moves,
+        log_dirs=request.log_dirs,
         leaders_moving={m.partition for m in moves if _leaves_leader(m.partition, m.target, view)},
         warnings=_start_warnings(request, moves, view),
         holds=_start_holds(request, moves, view),

@@ -72,7 +72,7 @@ class Previews:
 
     def start(self, plan: ReassignmentPlan, throttle_bytes_per_s: int | None) -> Request:
         """Of starting a plan."""
-        return StartRequest(plan.replicas, throttle_bytes_per_s)
+        return StartRequest(plan.replicas, throttle_bytes_per_s, plan.log_dirs)
 
     def elect(self, partitions: Collection[TopicPartition] | None) -> Request:
         """Of electing preferred leaders."""

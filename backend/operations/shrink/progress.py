@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.phases import (
     GroupShown,
@@ -14,6 +17,12 @@ from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.operations.shrink.step import ShrinkMemory
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
+_HALTED: Final[Mapping[OperationState, str]] = {
+    OperationState.PAUSING: "the job ends after its batch",
+    OperationState.PAUSED: "paused; what was copied is kept",
+    OperationState.CANCELLING: "the job is ended, then all of it is taken back",
+}
+"""What is said of one that somebody paused or cancelled."""
 _COPYING = frozenset({ShrinkPhase.COPY, ShrinkPhase.COPY_REST, ShrinkPhase.COPY_BACK})
 
 
@@ -28,7 +37,10 @@ def shrink_progress(
     if operation.state.ended:
         words, needs = operation.outcome, ""
     elif operation.state is not OperationState.RUNNING:
-        words, needs = _halted(operation, known), needs if needs == "operator" else ""
+        words, needs = (
+            _HALTED.get(operation.state, known.words),
+            needs if needs == "operator" else "",
+        )
     elif work.needs_name:
         words, needs = cut_over_summary(work), "confirm"
     return ShrinkProgress(
@@ -45,6 +57,7 @@ def shrink_progress(
         groups=_groups(work, known),
         records=None if work.verified is None else work.verified.records,
         verified_ms=None if work.verified is None else work.verified.at_ms,
+        halted=operation.state in _HALTED,
     )
 
 
@@ -61,15 +74,6 @@ def cut_over_summary(work: ShrinkWork) -> str:
 
 def _phases(work: ShrinkWork) -> tuple[ShrinkPhase, ...]:
     return phases_of(work.request.cut_over)
-
-
-def _halted(operation: Operation, live: ShrinkMemory) -> str:
-    words = {
-        OperationState.PAUSING: "the job ends after its batch",
-        OperationState.PAUSED: "paused; what was copied is kept",
-        OperationState.CANCELLING: "the job is ended, then all of it is taken back",
-    }
-    return words.get(operation.state, live.words)
 
 
 def _shown(

@@ -110,7 +110,8 @@ class Shrinks:
             words = words.replace(draft.id, "ID")
         result = Result(request.topic, 0, "NONE", words)
         operation_id = None if validate_only else draft.id
-        return ChangeAnswer(validate_only, operation_id, (result,), tuple(_notes(request, check)))
+        notes, warnings = tuple(_notes(request)), tuple(_warnings(check))
+        return ChangeAnswer(validate_only, operation_id, (result,), notes, warnings=warnings)
 
     async def confirm(
         self,
@@ -298,7 +299,14 @@ def _summary(request: ShrinkRequest) -> str:
     return f"{words} as {request.target}" if request.target else words
 
 
-def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
+def _warnings(check: ShrinkCheck) -> Iterator[str]:
+    """What its safety view warns of."""
+    for one in check.findings:
+        if one.severity is Severity.WARN:
+            yield f"{one.words} {one.advice}".strip()
+
+
+def _notes(request: ShrinkRequest) -> Iterator[str]:
     """What will be done, and what an operator should know."""
     if request.write_block:
         yield f"Everybody but super users is denied to write {request.topic} (ACL) meanwhile."
@@ -316,9 +324,6 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
             "A producer that still runs may write between the records that are copied back: "
             "stop all of them before you type the name."
         )
-    for one in check.findings:
-        if one.severity is Severity.WARN:
-            yield f"{one.words} {one.advice}".strip()
 
 
 def _then(request: ShrinkRequest, copy: str) -> Iterator[str]:

@@ -87,7 +87,7 @@ def operation_body(
         partitions=partitions,
         throttle_bytes_per_s=operation.throttle_bytes_per_s,
         auto_remove_throttle=operation.auto_remove_throttle,
-        outcome=operation.outcome,
+        outcome="" if operation.outcome_is_progress else operation.outcome,
         details=to_document(operation.details),
         who=operation.who,
         reason=operation.reason,

@@ -39,6 +39,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
     brokers_of,
+    exact_rate,
 )
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import BadInput
@@ -416,9 +417,6 @@ async def recorded(
 
 
 def rate_words(rate: ThrottledRate) -> str:
-    """`leader 1000 B/s, follower none`."""
-
-    def words(value: int | None) -> str:
-        return "none" if value is None else f"{value} B/s"
-
-    return f"leader {words(rate.leader_bytes_per_s)}, follower {words(rate.follower_bytes_per_s)}"
+    """`leader 50 MB/s, follower no rate`."""
+    leader, follower = rate.leader_bytes_per_s, rate.follower_bytes_per_s
+    return f"leader {exact_rate(leader)}, follower {exact_rate(follower)}"

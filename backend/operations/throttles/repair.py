@@ -14,6 +14,7 @@ from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS, exact_rate
 from kshunt.backend.domain.throttles.owners import (
     OwnedThrottle,
     SettingValue,
@@ -29,7 +30,6 @@ from kshunt.backend.operations.ownership.drift import (
     RateDrift,
     accept,
     drift,
-    rate_words,
     reapply,
 )
 from kshunt.backend.operations.ownership.listing import owned_throttles
@@ -303,13 +303,13 @@ def _holders(ownership: Ownership) -> set[str]:
 
 def _setting(one: OwnedThrottle) -> str:
     where = f"topic {one.topic}" if one.broker is None else f"broker {one.broker}"
-    return f"{where} {one.setting}"
+    return f"{where} {SETTING_WORDS[one.setting]}"
 
 
 def _value_words(value: SettingValue | None) -> str:
     if value is None or value.replicas == "":
         return "unset"
-    return rate_words(value.rate_bytes_per_s) if value.replicas is None else value.replicas
+    return exact_rate(value.rate_bytes_per_s) if value.replicas is None else value.replicas
 
 
 def _words(one: Drift | Orphan) -> str:
@@ -319,5 +319,6 @@ def _words(one: Drift | Orphan) -> str:
 def orphan_words(orphan: Orphan) -> str:
     """What it is, for an operator."""
     if isinstance(orphan, OrphanRate):
-        return f"{orphan.key} of broker {orphan.broker}: {orphan.rate_bytes_per_s} B/s"
-    return f"{orphan.key} of topic {orphan.topic}: {orphan.replicas}"
+        rate = exact_rate(orphan.rate_bytes_per_s)
+        return f"{orphan.key.words} of broker {orphan.broker}: {rate}"
+    return f"{orphan.key.words} of topic {orphan.topic}: {orphan.replicas}"

@@ -93,7 +93,7 @@ def _brokers(snapshot: Snapshot) -> dict[int, BrokerFacts]:
         broker: BrokerFacts(
             broker,
             status.broker.rack,
-            bool(status.broker.host) and not status.stale,
+            status.registered and not status.stale,
             tuple(each for each in snapshot.log_dirs if each.broker == broker),
         )
         for broker, status in snapshot.brokers.items()

@@ -18,6 +18,7 @@ import numpy as np
 
 from kshunt.backend.domain.cluster.assignment import ClusterState, merge, with_returned
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import (
     Broker,
     LogDir,
@@ -27,7 +28,7 @@ from kshunt.backend.domain.cluster.metadata import (
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, BrokerStatus, HistoryPoint
 from kshunt.backend.domain.replicas.stuck_causes import Replica
 from kshunt.backend.domain.throttles.configs import Throttles
-from kshunt.backend.errors import KshuntError
+from kshunt.backend.errors import BrokerUnreachable, KshuntError
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.request_timeouts import Key
 from kshunt.backend.telemetry.stuck.diagnosis import dir_moves_of
@@ -83,15 +84,15 @@ class ObservedState:
     paths: dict[str, int] = field(default_factory=dict)
     """Each directory's index in `Snapshot.log_dir_paths`."""
     answered_ms: dict[int, int] = field(default_factory=dict)
-    problems: dict[Key, str] = field(default_factory=dict)
-    """The last failure of each kind of request to each broker, until it succeeds."""
+    failures: dict[Key, FailedRequest] = field(default_factory=dict)
+    """The last one of each kind of request to each broker, until it succeeds."""
     sweep_ms: int = UNKNOWN
     history: tuple[HistoryPoint, ...] = ()
     min_isr: dict[str, int] = field(default_factory=dict)
 
     def merge(self, answer: Answer, now_s: float) -> AskSooner:
         """Take in one answer; what has to be asked again because of it."""
-        self.problems.pop(answer.key, None)
+        self.failures.pop(answer.key, None)
         match answer.key[0]:
             case "reassignments":
                 return self._merge_reassignments(answer.answer, now_s)
@@ -109,11 +110,17 @@ class ObservedState:
 
     def failed(self, key: Key, error: KshuntError) -> None:
         """A request came to nothing: what was told before stays, and is old."""
-        self.problems[key] = str(error)
+        waited_s = error.waited_s if isinstance(error, BrokerUnreachable) else None
+        broker = key[1] if key[1] >= 0 else error.broker
+        self.failures[key] = FailedRequest(str(error), broker, waited_s)
+
+    def failed_requests(self) -> tuple[FailedRequest, ...]:
+        """Everything that could not be read, each once."""
+        return tuple(sorted(set(self.failures.values()), key=lambda one: one.message))
 
     def silent(self) -> frozenset[int]:
         """Brokers whose offsets could not be asked."""
-        return frozenset(b for kind, b in self.problems if kind == "offsets" and b >= 0)
+        return frozenset(b for kind, b in self.failures if kind == "offsets" and b >= 0)
 
     def failed_dirs(self) -> list[tuple[int, int]]:
         """Log directories that are offline: the broker, and the index of the path."""
@@ -135,14 +142,13 @@ class ObservedState:
         hosting = {int(broker) for broker in np.unique(state.assignment.broker)}
         statuses = {}
         for broker in sorted(hosting | set(state.brokers)):
-            problem = "not registered: it is down or fenced" if broker not in state.brokers else ""
-            for kind in ("offsets", "log dirs"):
-                problem = problem or self.problems.get((kind, broker), "")
+            kinds = ("offsets", "log dirs")
+            failed = [one for kind in kinds if (one := self.failures.get((kind, broker)))]
             statuses[broker] = BrokerStatus(
                 broker=state.brokers.get(broker, Broker(broker, "", 0)),
                 answered_ms=self.answered_ms.get(broker),
                 stale=broker in silent or broker not in state.brokers,
-                problem=problem,
+                failed=failed[0] if failed else None,
             )
         return statuses
 
@@ -185,8 +191,8 @@ class ObservedState:
             self.observed = snapshot_columns.carry(self.index, self.observed, index)
         self.state, self.index = state, index
         # A broker that left cannot be asked, so its last failure would never be cleared.
-        for key in [k for k in self.problems if k[1] >= 0 and k[1] not in state.brokers]:
-            del self.problems[key]
+        for key in [k for k in self.failures if k[1] >= 0 and k[1] not in state.brokers]:
+            del self.failures[key]
         return again
 
     def _merge_throttles(self, answer: Answer) -> None:

@@ -51,7 +51,7 @@ from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeo
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
 from kshunt.backend.telemetry.stuck.diagnosis import NOTHING_OURS, OwnOperations, diagnose
-from kshunt.backend.telemetry.stuck.messages import explain_stuck
+from kshunt.backend.telemetry.stuck.evidence import explain_stuck
 from kshunt.backend.telemetry.stuck.recent_advance import AdvanceWatch
 
 log = logging.getLogger(__name__)
@@ -298,7 +298,7 @@ class Sampler:
             throttles=known.throttles,
             log_dirs=tuple(d for dirs in known.log_dirs.values() for d in dirs),
             log_dir_paths=tuple(known.paths),
-            problems=tuple(sorted(set(known.problems.values()))),
+            failed_requests=known.failed_requests(),
             min_isr=known.min_isr_of(state.assignment.topics),
             deletes_ms=snapshot_columns.deletion_times(state.assignment),
         )
@@ -307,7 +307,7 @@ class Sampler:
         return replace(snapshot, history=known.history)
 
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:
-        """Fill in the causes, in place, and add words; who is stuck has no ETA but never."""
+        """Fill in the causes, in place, and what is known; who is stuck has no ETA but never."""
         answering = {b for b, status in snapshot.brokers.items() if not status.stale}
         kept = self._known.dir_moves.items()
         moves = [one for broker, found in kept if broker in answering for one in found]

@@ -204,7 +204,7 @@ def is_down(status: BrokerStatus | None, taken_ms: int, began_ms: int) -> bool:
     if status is None:
         return True
     silent_ms = taken_ms - (began_ms if status.answered_ms is None else status.answered_ms)
-    return status.stale and (not status.broker.host or silent_ms > SILENT_MS)
+    return status.stale and (not status.registered or silent_ms > SILENT_MS)
 
 
 def _unused(key: str, broker: NDArray[np.int32]) -> ThrottleShare:

@@ -26,7 +26,6 @@ from kshunt.backend.domain.reassignment.answers import (
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.reassignment.progress import (
-    NOT_AS_PLANNED,
     format_log_dirs,
     format_progress,
     format_verify,
@@ -69,7 +68,7 @@ def list_report(moves: Iterable[OngoingReassignment]) -> Report:
 def progress_report(rows: Sequence[ProgressRow]) -> Report:
     """`--progress`."""
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
-    if any(row.status in NOT_AS_PLANNED for row in rows):
+    if not all(row.matches for row in rows):
         code = FAILED
     return Report(format_progress(rows), to_document(ProgressRows(tuple(rows))), code)
 
@@ -118,7 +117,7 @@ def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswe
         lines.append(
             f"Successfully started partition reassignment{_s(started)} for {','.join(started)}"
         )
-    problems = list(answer.notes)
+    problems = [*answer.warnings, *answer.notes]
     if refused:
         problems.append("\n".join(["Error reassigning partition(s):", *map(_failure, refused)]))
     moved, unmoved = _log_dir_lines(plan, outcomes)

@@ -151,7 +151,7 @@ def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> Report:
 def copied_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
     """`--alter` with fewer partitions, where the topic is copied for it."""
     lines = [f"{one.item}: {one.message}" for one in answer.results if one.ok]
-    lines += [f"  {note}" for note in answer.notes]
+    lines += [f"  {note}" for note in (*answer.notes, *answer.warnings)]
     if answer.validate_only:
         lines.append("Nothing was changed.")
     else:

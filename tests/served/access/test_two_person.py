@@ -99,6 +99,7 @@ def test_it_is_proposed_approved_and_carried_out(team: Shared, topic: str) -> No
 
     foreseen = team.bob.foresee_proposal(waiting.id)
     assert (foreseen.lines, foreseen.changed) == (waiting.foreseen, False)
+    assert f"{topic}-3" in {one.item for one in foreseen.results}
     done, answer = team.bob.approve_proposal(
         waiting.id, preview=foreseen.fingerprint, reason="seen the board"
     )

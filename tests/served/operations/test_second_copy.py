@@ -132,7 +132,7 @@ def test_prior_values_come_back_after_a_deletion_when_an_admin_says_so(
         }
         assert leader_rate(where, 1) == "2000"
         tried = client._post("/v1/throttles/prior", {"validate_only": True})
-        assert f"broker 1 {LEADER_RATE}" in str(tried)
+        assert "broker 1 leader rate" in str(tried)
         assert leader_rate(where, 1) == "2000"
         client._post("/v1/throttles/prior", {"who": "ada", "reason": "the journal is gone"})
         assert leader_rate(where, 1) == "70000000"

@@ -41,7 +41,7 @@ def states() -> list[Snapshot]:
         brokers={**first.brokers, 9: BrokerStatus(Broker(9, "i", 9092), None, stale=False)},
         log_dirs=(*first.log_dirs, LogDir(9, "/é", 20, 10)),
         log_dir_paths=("/d", "/é"),
-        problems=(),
+        failed_requests=(),
         deletes_ms={},
         min_isr=(1, 2, 1, 1),
     )
@@ -50,7 +50,7 @@ def states() -> list[Snapshot]:
         _next(second),
         throttles=narrower,
         log_dirs=(LogDir(7, "/d", 10, 5), second.log_dirs[1]),
-        explained=_words(tuple(first.explained.values())[1:], "still too low"),
+        explained=_held(tuple(first.explained.values())[1:]),
         deletes_ms={TopicPartition("b.c", 0): 1},
     )
     fourth = replace(_next(third), log_dirs=third.log_dirs[:1], explained={}, deletes_ms={})
@@ -68,6 +68,6 @@ def _next(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, version=snapshot.version + 1, taken_ms=later)
 
 
-def _words(stuck: Iterable[Stuck], reason: str) -> dict[tuple[TopicPartition, int], Stuck]:
-    told = [replace(one, reason=reason, cause=Cause.THROTTLE_FLOOR, rates=()) for one in stuck]
+def _held(stuck: Iterable[Stuck]) -> dict[tuple[TopicPartition, int], Stuck]:
+    told = [Stuck(one.partition, one.broker, Cause.THROTTLE_FLOOR) for one in stuck]
     return {(one.partition, one.broker): one for one in told}

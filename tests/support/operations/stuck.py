@@ -14,7 +14,8 @@ from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
 )
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot
-from kshunt.backend.domain.replicas.stuck_causes import Cause, RateNeed, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Cause, CauseText, RateNeed, Stuck
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -39,7 +40,7 @@ from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
 from kshunt.backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
-from kshunt.backend.telemetry.stuck.messages import explain
+from kshunt.backend.telemetry.stuck.evidence import explain
 
 SWEEP_TICKS = 10
 Causes = dict[tuple[str, int, int], Cause]
@@ -107,7 +108,6 @@ class Observer:
                 Broker(broker, "127.0.0.1" if broker in live else "", 9),
                 self._answered.get(broker),
                 stale=broker in silent or broker not in live,
-                problem="" if broker in live else "not registered: it is down or fenced",
             )
             for broker in image.brokers
         }
@@ -182,16 +182,21 @@ def stuck_of(diagnosis: Diagnosis) -> Causes:
     return {key: cause for key, cause in causes_of(diagnosis).items() if cause.is_stuck}
 
 
-def words_of(diagnosis: Diagnosis) -> dict[tuple[str, int, int], Stuck]:
-    """What an operator is told."""
+def explained_in(diagnosis: Diagnosis) -> dict[tuple[str, int, int], Stuck]:
+    """What is known of each row that has a cause."""
     found = (explain(diagnosis, row) for row in diagnosis.rows().tolist())
     return {(*one.partition, one.broker): one for one in found if one is not None}
+
+
+def words_of(diagnosis: Diagnosis) -> dict[tuple[str, int, int], CauseText]:
+    """What an operator is told of each."""
+    return {key: stuck_text(one) for key, one in explained_in(diagnosis).items()}
 
 
 def needs_of(diagnosis: Diagnosis) -> dict[tuple[int, str], RateNeed]:
     """The highest rate that any replica needs, by broker and key."""
     found: dict[tuple[int, str], RateNeed] = {}
-    for one in words_of(diagnosis).values():
+    for one in explained_in(diagnosis).values():
         for need in one.rates:
             known = found.get((need.broker, need.key))
             if known is None or known.needs_bytes_per_s < need.needs_bytes_per_s:

@@ -359,7 +359,7 @@ class ScriptedBackend:
         return ChangeAnswer(body["validate_only"], id, results or (self._result(id),))
 
     def _adopt(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
-        comes_off = Result("broker 1 leader", 0, "NONE", "25000000 B/s comes off at the end")
+        comes_off = Result("broker 1 leader rate", 0, "NONE", "25 MB/s comes off at the end")
         return [comes_off], OperationKind.ADOPT
 
     def _settle(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.operation import (
@@ -245,8 +246,8 @@ class ScriptedCluster:
             deletes_ms={
                 p: one.deletes_ms for p, one in self.partitions.items() if one.deletes_ms >= 0
             },
-            problems=tuple(
-                f"Broker {id} does not answer: {why}. Its rows are old."
+            failed_requests=tuple(
+                FailedRequest(f"Broker {id} does not answer: {why}. Its rows are old.", id)
                 for id, why in sorted(self.down.items())
             ),
         )
@@ -303,7 +304,8 @@ class ScriptedCluster:
     def _status(self, id: int) -> BrokerStatus:
         broker = Broker(id, f"kafka-{id}.example", 9092, self.racks[id])
         if id in self.down:
-            return BrokerStatus(broker, self.now_ms - 12_000, True, self.down[id])
+            failed = FailedRequest(self.down[id], id)
+            return BrokerStatus(broker, self.now_ms - 12_000, True, failed)
         return BrokerStatus(broker, self.now_ms, False)
 
     def _throttles(self) -> Throttles:

@@ -15,7 +15,8 @@ from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.untrusted.json_codec import to_document
-from kshunt.tui.changes.verbs.proposals import warnings_of
+from kshunt.tui.changes.verbs.proposals import rehearsed, warnings_of
+from kshunt.tui.changes.wizard.answer_table import headline
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.data.team import (
@@ -36,7 +37,10 @@ from tests.support.tui.cluster import START_MS, incident, running_move
 
 BOB: Final = ConnectedSession("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
 EVE: Final = ConnectedSession("eve-session", "eve", "", "", START_MS)
-GOING: Final = tuple(f"orders-{number}: goes at once, with what it holds" for number in (2, 3))
+GO: Final = tuple(
+    Result(f"orders-{number}", 0, "NONE", "goes at once, with what it holds") for number in (2, 3)
+)
+GOING: Final = tuple(f"{one.item}: {one.message}" for one in GO)
 PROPOSAL: Final = ShownProposal(
     id="1a2b3c4d",
     action="delete_partitions",
@@ -52,6 +56,7 @@ PROPOSAL: Final = ShownProposal(
 )
 FORESEEN: Final = {
     "lines": list(GOING),
+    "results": [asdict(one) for one in GO],
     "notes": ["What they hold is lost."],
     "fingerprint": "a-1",
     "changed": False,
@@ -467,6 +472,14 @@ def test_what_would_be_lost_is_a_warning() -> None:
     assert "LOST for good" in said[1]
     assert said[2] == one.lines[0]
     assert list(warnings_of(replace(PROPOSAL, action="shrink"), ProposalEffect(GOING))) == []
+
+
+def test_what_would_be_refused_is_a_failure_of_its_rehearsal() -> None:
+    refused = Result("orders-3", 3, "UNKNOWN_TOPIC_OR_PARTITION", "")
+    told = rehearsed(ProposalEffect(results=(GO[0], refused)))
+    assert headline(told) == ("1 of 2 would succeed, 1 would fail", "bad")
+    # An older backend says it in lines alone.
+    assert [one.item for one in rehearsed(ProposalEffect(GOING)).results] == list(GOING)
 
 
 def test_a_proposal_in_two_lines() -> None:

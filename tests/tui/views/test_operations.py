@@ -388,7 +388,7 @@ async def test_moves_of_others_are_taken_over_after_the_difference(tmp_path: Pat
         assert shown.lines()[-1].startswith(" t take over")
         await shown.press("t")
         await shown.dialog(ConfirmScreen)
-        assert "25.0 MB/s comes off at the end" in shown.frame()
+        assert "25 MB/s comes off at the end" in shown.frame()
         await agree(shown)
         assert sent(shown)[0][0] == "/v1/throttles/adopt"
 

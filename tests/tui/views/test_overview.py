@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
@@ -60,7 +61,7 @@ def broken() -> ScriptedCluster:
     """A broker is down, a replica is stuck."""
     cluster = moving()
     cluster.down = {4: "connection refused"}
-    cluster.stuck = {(STUCK, 3): Stuck.plain(STUCK, 3, Cause.THROTTLE_TOO_LOW)}
+    cluster.stuck = {(STUCK, 3): Stuck(STUCK, 3, Cause.THROTTLE_TOO_LOW)}
     return cluster
 
 
@@ -193,15 +194,15 @@ async def test_a_broker_that_does_not_answer_leads_to_its_row(tmp_path: Path) ->
 
 
 def test_many_silent_brokers_are_one_thing_to_look_at() -> None:
-    silent = [f"Broker {id} (10.0.0.{id}:9092) did not answer within 4 s." for id in range(1, 10)]
-    other = "Topic configurations could not be read."
+    silent = [FailedRequest(f"Broker {id} did not answer.", id, 4.0) for id in range(1, 10)]
+    other = FailedRequest("Topic configurations could not be read.")
     few = unread([*silent[:3], other], range(5))
-    assert [item.text for item in few] == [*silent[:3], other]
+    assert [item.text for item in few] == [one.message for one in (*silent[:3], other)]
     assert [item.tone for item in few] == ["bad", "bad", "bad", "warn"]
     many = unread([*silent, other], range(5))
     assert [item.text for item in many] == [
         "9 brokers did not answer in time: 1, 2, 3, 4, 5, 6 and 3 more.",
-        other,
+        other.message,
     ]
     # It stays the same line to the cursor, whoever answers again.
     assert many[0].key == unread(silent[1:], range(5))[0].key

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, RateNeed, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import (
+    CAUSE_TEXTS,
+    Cause,
+    RateNeed,
+    Stuck,
+    StuckEvidence,
+)
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, parse_rate
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.dialogs.row_details import RowDetailsScreen, details
@@ -29,18 +35,14 @@ TOO_LOW = Stuck(
     ORDERS,
     5,
     Cause.THROTTLE_TOO_LOW,
-    "The throttle is at or below the 30000000 B/s that are written to what shares it: "
-    f"{LEADER_RATE} of broker 2 needs at least 34000000 B/s and has 25000000; "
-    f"{FOLLOWER_RATE} of broker 5 needs at least 34000000 B/s and has 25000000.",
-    f"Raise {LEADER_RATE} of broker 2 to 34000000 B/s and {FOLLOWER_RATE} of broker 5 to "
-    "34000000 B/s.",
     (
         RateNeed(2, LEADER_RATE, 25_000_000, 30_000_000, 34_000_000),
         RateNeed(5, FOLLOWER_RATE, 25_000_000, 30_000_000, 34_000_000),
     ),
+    StuckEvidence(),
 )
-DOWN = Stuck.plain(TopicPartition("orders", 2), 3, Cause.BROKER_DOWN)
-WAITS = Stuck.plain(TopicPartition("payments.transactions.settled.v2", 3), 5, Cause.WAITING_TURN)
+DOWN = Stuck(TopicPartition("orders", 2), 3, Cause.BROKER_DOWN)
+WAITS = Stuck(TopicPartition("payments.transactions.settled.v2", 3), 5, Cause.WAITING_TURN)
 
 
 def stuck_cluster() -> ScriptedCluster:

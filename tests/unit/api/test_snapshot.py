@@ -84,7 +84,7 @@ def test_a_replica_is_explained_in_its_own_words_or_in_those_of_its_cause() -> N
     snapshot = snapshot_of(replicas_of(table))
     snapshot.replicas.cause[:2] = Cause.THROTTLE_TOO_LOW
     assert snapshot.why(0) == EXPLAINED[0]
-    assert snapshot.why(1) == Stuck.plain(TopicPartition("a", 9), 7, Cause.THROTTLE_TOO_LOW)
+    assert snapshot.why(1) == Stuck(TopicPartition("a", 9), 7, Cause.THROTTLE_TOO_LOW)
     assert snapshot.why(2) is None
 
 

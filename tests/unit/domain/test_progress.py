@@ -26,7 +26,10 @@ from kshunt.backend.domain.reassignment.answers import (
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.reassignment.progress import (
-    NOT_AS_PLANNED,
+    NOT_HOSTED,
+    UNKNOWN_BROKER,
+    UNKNOWN_PARTITION,
+    UNKNOWN_TOPIC,
     ReplicaDirs,
     format_log_dirs,
     format_progress,
@@ -37,7 +40,7 @@ from kshunt.backend.domain.reassignment.progress import (
     verify_rows,
     with_causes,
 )
-from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck, StuckEvidence
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.tools.reassign.reports import progress_report, verify_report
 
@@ -54,6 +57,7 @@ my_topic   1          0       Broker does not host this partition"""
 
 MY_0, MY_1, MY_42 = (TopicPartition("my_topic", number) for number in (0, 1, 42))
 ASDF_0 = TopicPartition("asdf", 0)
+UNMATCHED = (UNKNOWN_TOPIC, UNKNOWN_PARTITION, UNKNOWN_BROKER, NOT_HOSTED)
 
 
 def state(partition: TopicPartition, *replicas: int, isr: tuple[int, ...] = ()) -> PartitionState:
@@ -108,7 +112,7 @@ def test_columns_grow_for_longer_entries_and_the_rule_with_them() -> None:
             st.text("abc._-", min_size=1, max_size=40),
             st.integers(0),
             st.integers(0, 2**31 - 1),
-            st.sampled_from(sorted(NOT_AS_PLANNED)),
+            st.sampled_from(UNMATCHED),
             st.none(),
             st.just(False),
         )
@@ -201,8 +205,9 @@ def test_one_row_a_replica_and_no_lag_that_nobody_reported(
         assert row.lag_messages in (None, reported)
         assert not (row.in_sync and row.lag_messages is None)
         assert (row.lag_messages is None) == (
-            row.status in NOT_AS_PLANNED or row.status.startswith("Unknown lag: ")
+            not row.matches or row.status.startswith("Unknown lag: ")
         )
+        assert row.matches == (row.status not in UNMATCHED)
 
 
 # --verify
@@ -268,7 +273,8 @@ REPLICA_DIRS = [
 def test_log_directories_in_kafkas_words(dirs: ReplicaDirs | None, done: bool, text: str) -> None:
     plan = ReassignmentPlan({MY_0: (0, 1)}, {(MY_0, 1): "/b"})
     found = {} if dirs is None else {(MY_0, 1): dirs}
-    assert log_dir_rows(plan, found) == (LogDirRow("my_topic", 0, 1, text, done),)
+    moving = dirs is not None and dirs.future == "/b"
+    assert log_dir_rows(plan, found) == (LogDirRow("my_topic", 0, 1, text, done, moving),)
 
 
 def test_log_directories_of_a_silent_broker_are_unknown() -> None:
@@ -302,11 +308,14 @@ def test_log_directories_are_sorted_by_broker_as_in_kafkas_tool() -> None:
     ],
 )
 def test_gone_astray_is_what_waiting_does_not_mend(
-    states: list[VerifyState], dirs: list[tuple[object, bool, str]], astray: bool
+    states: list[VerifyState], dirs: list[tuple[ReplicaDirs | None, bool, str]], astray: bool
 ) -> None:
     answer = VerifyAnswer(
         tuple(VerifyRow("my_topic", 0, each, (1,), (2,)) for each in states),
-        tuple(LogDirRow("my_topic", 0, 1, text, done) for _, done, text in dirs),
+        tuple(
+            LogDirRow("my_topic", 0, 1, text, done, one is not None and one.future == "/b")
+            for one, done, text in dirs
+        ),
     )
     assert is_not_as_planned(answer) is astray
 
@@ -319,15 +328,17 @@ def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() 
         ProgressRow("my_topic", 0, 0, "In sync", 0, in_sync=True),
         ProgressRow("my_topic", 0, 1, "Behind: 10456 messages behind", 10456, in_sync=False),
     )
-    why = Stuck(MY_0, 1, Cause.THROTTLE_TOO_LOW, "It has 1000 B/s.", "Raise it to 25000 B/s.")
+    evidence = StuckEvidence(registered=False, answers=False)
+    why = Stuck(MY_0, 1, Cause.BROKER_DOWN, evidence=evidence)
     told = with_causes(rows, {(MY_0, 1): why})
     assert from_document(ProgressRows, progress_report(told).document).rows == told
     report = progress_report(told)
     assert report.code == 2
-    assert report.document["rows"][1]["cause"] == "throttle_too_low"
+    assert report.document["rows"][1]["cause"] == "broker_down"
     assert report.text == (
         f"{format_progress(rows)}\n"
-        "  Stuck (throttle_too_low): It has 1000 B/s. Raise it to 25000 B/s."
+        "  Stuck (broker_down): Broker 1 is down: not registered: it is down or fenced. "
+        "Start broker 1, or cancel the move and choose another one."
     )
 
 
@@ -346,7 +357,12 @@ def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() 
 )
 def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: int) -> None:
     rows = [
-        ProgressRow("my_topic", 0, 1, text, None, in_sync=text == "In sync") for text in statuses
+        ProgressRow(
+            *("my_topic", 0, 1, text, None),
+            in_sync=text == "In sync",
+            matches=text not in UNMATCHED,
+        )
+        for text in statuses
     ]
     report = progress_report(rows)
     assert report.code == code
@@ -363,6 +379,7 @@ def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: i
                 "cause": None,
                 "reason": "",
                 "action": "",
+                "matches": text not in UNMATCHED,
             }
             for text in statuses
         ]
@@ -376,7 +393,7 @@ def verify_answer(state: VerifyState, **more: Any) -> VerifyAnswer:
 HEADING = "Status of partition reassignment:\n"
 COMPLETED = f"{HEADING}Reassignment of partition my_topic-0 is completed.\n"
 MOVING_DIR = LogDirRow(
-    "my_topic", 0, 1, "Reassignment of replica r is still in progress.", done=False
+    "my_topic", 0, 1, "Reassignment of replica r is still in progress.", done=False, moving=True
 )
 LOST_DIR = LogDirRow("my_topic", 0, 1, "Partition my_topic-0 is lost.", done=False)
 

@@ -28,6 +28,7 @@ from tests.support.operations.stuck import (
     apply_needs,
     causes_of,
     configure,
+    explained_in,
     needs_of,
     stuck_of,
     words_of,
@@ -70,9 +71,11 @@ def test_a_broker_that_is_down() -> None:
     observer.run(2)
     cluster.core.lose_broker(4)
     observer.until(lambda found: found == {NEW: Cause.BROKER_DOWN}, IN_TIME_S)
-    told = words_of(observer.run(15))[NEW]
-    assert told.cause is Cause.BROKER_DOWN
-    assert told.reason == "Broker 4 is down: not registered: it is down or fenced."
+    diagnosis = observer.run(15)
+    assert explained_in(diagnosis)[NEW].cause is Cause.BROKER_DOWN
+    assert (
+        words_of(diagnosis)[NEW].reason == "Broker 4 is down: not registered: it is down or fenced."
+    )
     cluster.restart(4)
     observer.until(lambda found: not found, 15)
 
@@ -116,9 +119,9 @@ def test_a_leader_that_hangs() -> None:
 def test_a_throttle_at_the_floor() -> None:
     _, observer = moving(throttle=1_000)
     diagnosis = observer.until(lambda found: found == {NEW: Cause.THROTTLE_FLOOR}, 3)
-    told = words_of(diagnosis)[NEW]
-    assert {(one.broker, one.key) for one in told.rates} == {(1, LEADER_RATE), (4, FOLLOWER_RATE)}
-    assert told.action.startswith("Set ")
+    rates = explained_in(diagnosis)[NEW].rates
+    assert {(one.broker, one.key) for one in rates} == {(1, LEADER_RATE), (4, FOLLOWER_RATE)}
+    assert words_of(diagnosis)[NEW].action.startswith("Set ")
 
 
 def test_a_throttle_of_zero() -> None:
@@ -126,7 +129,7 @@ def test_a_throttle_of_zero() -> None:
     observer.run(2)
     configure(cluster.core, ResourceType.BROKER, "4", {FOLLOWER_RATE: "0"})
     diagnosis = observer.until(lambda found: found == {NEW: Cause.THROTTLE_FLOOR}, 3)
-    (need,) = words_of(diagnosis)[NEW].rates
+    (need,) = explained_in(diagnosis)[NEW].rates
     assert (need.broker, need.key, need.has_bytes_per_s) == (4, FOLLOWER_RATE, 0)
 
 
@@ -139,7 +142,7 @@ def test_a_throttle_below_what_is_written() -> None:
     assert needs[4, FOLLOWER_RATE].written_bytes_per_s == pytest.approx(3 * MB, rel=0.01)
     need = needs[1, LEADER_RATE].needs_bytes_per_s
     told = words_of(diagnosis)[NEW].reason
-    assert f"of broker 1 needs at least {need} B/s and has 2000000" in told
+    assert f"of broker 1 needs at least {need} B/s and has 2000000 B/s" in told
     apply_needs(cluster.core, needs.values())
     observer.until(lambda found: not found, 10)
     assert ends(cluster.core, 2 * HOUR_S)

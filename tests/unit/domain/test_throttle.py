@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import (
     NO_REPLICAS,
+    RATE_MAX_BYTES_PER_S,
+    RATE_MIN_BYTES_PER_S,
     BrokerThrottle,
     Move,
     ReplicaSet,
@@ -16,6 +18,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
     brokers_of,
+    exact_rate,
     parse_rate,
     throttled_replicas_of,
 )
@@ -42,6 +45,27 @@ replica_sets = st.builds(ReplicaSet, pairs)
 )
 def test_a_rate_is_what_an_operator_types(text: str, rate: int | None) -> None:
     assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (None, "no rate"),
+        (0, "0 B/s"),
+        (999, "999 B/s"),
+        (1_000, "1 kB/s"),
+        (25_000_000, "25 MB/s"),
+        (26_214_400, "26.2144 MB/s"),
+        (10**15, "1000000 GB/s"),
+    ],
+)
+def test_a_rate_is_written_with_all_its_figures(rate: int | None, words: str) -> None:
+    assert exact_rate(rate) == words
+
+
+@given(st.integers(RATE_MIN_BYTES_PER_S, RATE_MAX_BYTES_PER_S))
+def test_a_rate_in_full_is_read_as_it_was(rate: int) -> None:
+    assert parse_rate(exact_rate(rate)) == rate
 
 
 @pytest.mark.conforms("kip-179:throttle-minimum")

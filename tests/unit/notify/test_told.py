@@ -131,7 +131,7 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             await asyncio.to_thread(set_rate, servers, 3, 5_000)
             drift = (await told(receiver, "drift.appeared")).document
             assert drift["data"]["drift"][0]["broker"] == 3
-            assert "5000 B/s" in drift["text"]
+            assert "5 kB/s" in drift["text"]
             await asyncio.to_thread(set_rate, servers, 3, SLOW)
             await told(receiver, "drift.gone")
         await told(receiver, "backend.stopped")

@@ -30,7 +30,6 @@ from kshunt.backend.notify.changes import (
 )
 from kshunt.backend.notify.deletions import PendingDeletions, pending_deletions
 from kshunt.backend.notify.message import News
-from kshunt.backend.operations.moves.schedule import NextMoves
 from tests.support.recording.samples import plain, with_modes
 
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
@@ -141,9 +140,8 @@ def test_words_of_people_are_cut() -> None:
         (operation(State.RUNNING), ""),
         (operation(State.RUNNING, outcome="no step was taken: no broker answers"), "no step"),
         (operation(State.LIFTING, outcome="throttle not off yet: broker 3"), "throttle not off"),
-        (operation(State.RUNNING, outcome=str(NextMoves((), {}))), ""),
-        (operation(State.RUNNING, outcome="1,024 moves to start; 3 waiting: 3 for x"), ""),
-        (operation(State.STARTING, outcome="3 of 12 batches done"), ""),
+        (operation(State.RUNNING).with_outcome("3 waiting", is_progress=True), ""),
+        (operation(State.RUNNING, outcome="3 waiting"), "3 waiting"),
         (operation(State.DONE, outcome="all arrived"), ""),
         (operation(State.PAUSED, outcome="by ada"), ""),
         (

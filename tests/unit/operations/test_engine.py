@@ -127,6 +127,7 @@ def test_a_queue_keeps_its_caps_and_takes_the_largest_first(story: Story) -> Non
     story.world.effected = lambda effect: order.extend([effect.name] * (effect.kind == 0))
     caps = Caps(per_broker=1, in_cluster=1)
     answer = story.start(dict.fromkeys(sizes, (1, 4)), caps=caps)
+    assert answer.waiting == len(answer.results) == len(sizes)
     while not story.operation(answer).state.ended:
         story.tick(1)
         most = max(most, len(story.world.ongoing))
@@ -149,6 +150,7 @@ def test_nothing_starts_while_others_lack_replicas_in_sync(story: Story) -> None
     story.tick(5)
     assert not story.world.ongoing
     assert "other-0" in story.operation(answer).outcome
+    assert story.operation(answer).outcome_is_progress
     story.world.restart(5)
     story.until_over()
     assert story.replicas("a-0") == (1, 3)
@@ -169,6 +171,7 @@ def test_a_pause_keeps_what_was_copied(story: Story) -> None:
     assert copied <= held < story.world.cluster.end("a", 1)
     story.world.run(story.backend.steering.resume(one, validate_only=False))
     assert story.rates(3) == (str(RATE), str(RATE))
+    assert story.operation(answer).outcome_is_progress
     story.until_over()
     assert story.replicas("a-0") == (1, 3)
     assert story.throttles() == story.before

@@ -10,6 +10,7 @@ import pytest
 from kshunt.backend.domain.audit.lines import AuditEvent
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.throttles.configs import exact_rate
 from kshunt.backend.domain.throttles.owners import OrphanOrigin
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
@@ -187,14 +188,17 @@ def test_the_audit_says_what_was_read_back_by_broker(story: Story) -> None:
     story.world.set(BROKER, "3", RateKey.FOLLOWER, str(THEIRS))
     story.until_over()
     found = {str(words) for words in last(story, answer)["touched"]["throttles"]}
-    assert f"broker 3 {RateKey.FOLLOWER}: {THEIRS} B/s" in found
-    assert f"broker 1 {RateKey.LEADER}: 5000000 B/s" in found
-    assert f"broker 4 {RateKey.LEADER}: no rate" in found
-    assert f"topic a {ListKey.LEADERS}: no replicas" in found
+    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate(THEIRS)}" in found
+    assert f"broker 1 {RateKey.LEADER.words}: 5 MB/s" in found
+    assert f"broker 4 {RateKey.LEADER.words}: no rate" in found
+    assert f"topic a {ListKey.LEADERS.words}: no replicas" in found
     outcome = story.operation(answer).outcome
-    assert f"broker 3 {RateKey.FOLLOWER} is {THEIRS} B/s, set by somebody else" in outcome
+    assert (
+        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)}, set by somebody else"
+        in outcome
+    )
     told = " ".join(str(line["touched"]["throttles"]) for line in lines(story, answer.operation_id))
-    assert f"broker 3 {RateKey.FOLLOWER}: {RATE} B/s →" not in told
+    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate(RATE)} →" not in told
     assert story.rates(3)[1] == str(THEIRS)
 
 
@@ -210,7 +214,7 @@ def test_a_rate_that_comes_before_the_write_is_left_and_told(story: Story) -> No
     story.world.committed = edit
     story.until_over()
     assert story.rates(3)[1] == str(THEIRS)
-    words = f"broker 3 {RateKey.FOLLOWER} is {THEIRS} B/s instead of no rate"
+    words = f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)} instead of no rate"
     assert words in story.operation(answer).outcome
     assert words in last(story, answer)["outcome"]
 
@@ -219,10 +223,12 @@ def test_a_default_that_comes_back_is_named(story: Story) -> None:
     story.world.set(BROKER, "", RateKey.LEADER, "90000000")
     answer = story.start({"a-0": (3, 4)})
     first = lines(story, answer.operation_id)[0]["touched"]["throttles"]
-    words = "no rate of its own, by default 90000000 B/s"
-    assert f"broker 3 {RateKey.LEADER}: {words} → {RATE} B/s" in first
+    words = "no rate of its own, by default 90 MB/s"
+    assert f"broker 3 {RateKey.LEADER.words}: {words} → {exact_rate(RATE)}" in first
     story.until_over()
-    assert f"broker 3 {RateKey.LEADER}: {words}" in last(story, answer)["touched"]["throttles"]
+    assert (
+        f"broker 3 {RateKey.LEADER.words}: {words}" in last(story, answer)["touched"]["throttles"]
+    )
 
 
 def test_drift_is_in_the_audit_once(story: Story) -> None:
@@ -235,7 +241,7 @@ def test_drift_is_in_the_audit_once(story: Story) -> None:
     found = [x for x in lines(story, answer.operation_id) if x["event"] == AuditEvent.DRIFT_FOUND]
     assert len(found) == 1
     told = " ".join(found[0]["touched"]["throttles"])
-    assert f"{THEIRS} B/s instead of {RATE} B/s" in told
+    assert f"{exact_rate(THEIRS)} instead of {exact_rate(RATE)}" in told
     assert "lacks 0:2" in told
     heir = Backend(story.world, "two")
     story.backend = heir
@@ -265,11 +271,11 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     for _ in range(5):
         story.tick(3)
     assert story.operation(answer).state.ended
-    assert f"broker 4 {RateKey.FOLLOWER} could not be read" in story.operation(answer).outcome
+    assert f"broker 4 {RateKey.FOLLOWER.words} could not be read" in story.operation(answer).outcome
     story.world.restart(4)
     mending = story.backend.mending
     found = {orphan_words(one): one for one in story.world.run(mending.orphans())}
-    left = found[f"{RateKey.FOLLOWER} of broker 4: {RATE} B/s"]
+    left = found[f"{RateKey.FOLLOWER.words} of broker 4: {exact_rate(RATE)}"]
     assert (left.origin, left.operations) == (OrphanOrigin.LEFT_BY_US, (one,))
     ids = [change_id(orphan) for orphan in found.values()]
     story.world.run(mending.remove_orphans(ids, validate_only=False))
@@ -298,4 +304,7 @@ def test_a_rate_that_comes_while_the_lists_are_written_is_left(story: Story) -> 
     story.world.effected = edit
     story.until_over()
     assert story.rates(3)[1] == str(THEIRS)
-    assert f"broker 3 {RateKey.FOLLOWER} is {THEIRS} B/s" in story.operation(answer).outcome
+    assert (
+        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)}"
+        in story.operation(answer).outcome
+    )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.embedded.net.server import RequestContext
 from kshunt.backend.settings import SamplerSettings
 from kshunt.backend.telemetry.sampling.request_timeouts import MOST, RESTS, RequestTimeouts
@@ -15,13 +15,12 @@ from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.native import LIST_OFFSETS, administered
 
 PATIENCE_S = 0.15
-_SAID = re.compile(r"Broker (\d+) .* did not answer within ([0-9.]+) s\.")
 
 
-def waited_s(problems: tuple[str, ...]) -> dict[int, float]:
+def waited_s(snapshot: Snapshot) -> dict[int | None, float]:
     """How long each broker was waited for in vain the last time, seconds."""
-    found = [match for text in problems if (match := _SAID.match(text))]
-    return {int(match[1]): float(match[2]) for match in found}
+    failed = snapshot.failed_requests
+    return {one.broker: one.waited_s for one in failed if one.waited_s is not None}
 
 
 def test_a_time_out_doubles_until_it_is_enough_and_falls_back() -> None:
@@ -65,7 +64,7 @@ async def test_who_does_not_answer_in_time_is_given_longer_up_to_a_bound() -> No
         async with asyncio.timeout(60):
             while not seen or seen[-1] < PATIENCE_S * MOST:
                 snapshot = await sampler.tick()
-                silent = {} if snapshot is None else waited_s(snapshot.problems)
+                silent = {} if snapshot is None else waited_s(snapshot)
                 if 1 in silent and silent[1] not in seen:
                     seen.append(silent[1])
             assert seen[0] == PATIENCE_S

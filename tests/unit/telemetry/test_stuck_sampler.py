@@ -10,6 +10,7 @@ import numpy as np
 from kshunt.backend.domain.cluster.columns import PartitionColumns
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -85,7 +86,9 @@ async def test_a_throttle_below_what_is_written_and_the_rate_that_would_do() -> 
             (1, LEADER_RATE),
             (4, FOLLOWER_RATE),
         }
-        assert all(f"to {need.needs_bytes_per_s} B/s" in said.action for need in said.rates)
+        assert all(
+            f"to {need.needs_bytes_per_s} B/s" in stuck_text(said).action for need in said.rates
+        )
         apply_needs(seen.cluster.core, said.rates)
         await seen.until(lambda found: not found, 10)
         await seen.pass_quietly(10)
@@ -107,7 +110,9 @@ async def test_a_destination_that_crashes() -> None:
         await seen.cluster.stop_broker(4, crash=True)
         snapshot = await seen.until(lambda found: found == {NEW: Cause.BROKER_DOWN})
         said = snapshot.explained[TopicPartition("t", 0), 4]
-        assert said.action == "Start broker 4, or cancel the move and choose another one."
+        assert (
+            stuck_text(said).action == "Start broker 4, or cancel the move and choose another one."
+        )
 
 
 async def test_a_disk_that_fails() -> None:

@@ -73,6 +73,6 @@ def warnings_of(proposal: ShownProposal, foreseen: ProposalEffect) -> Iterator[s
 
 def rehearsed(foreseen: ProposalEffect) -> ChangeAnswer:
     """What a proposal would do, as every other change says it."""
-    parts = [line.partition(": ") for line in foreseen.lines]
-    results = tuple(Result(item, 0, "NONE", words) for item, _, words in parts)
+    # An older backend says it in lines alone.
+    results = foreseen.results or tuple(Result(one, 0, "NONE", "") for one in foreseen.lines)
     return ChangeAnswer(True, None, results, foreseen.notes)

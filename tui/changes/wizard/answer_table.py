@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
-from kshunt.tui.facts.drift_words import readable
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 
@@ -58,8 +57,7 @@ def headline(answer: ChangeAnswer) -> tuple[str, str]:
     if answer.validate_only:
         done, bad = "would succeed", "would fail"
     else:
-        waits = any(result.message == WAITS_FOR_TURN for result in answer.results)
-        done, bad = ("accepted" if waits else "done"), "failed"
+        done, bad = ("accepted" if answer.waiting else "done"), "failed"
     if total == 0:
         return "there is nothing to do", "warn"
     if failed:
@@ -68,9 +66,9 @@ def headline(answer: ChangeAnswer) -> tuple[str, str]:
 
 
 def _row(result: Result, validate_only: bool, change: str) -> AnswerRow:
-    item = readable(result.item)
+    item = result.item
     if result.ok:
-        words = readable(result.message) or ("would succeed" if validate_only else "done")
+        words = result.message or ("would succeed" if validate_only else "done")
         return AnswerRow(item, change, words, "good")
     if result.error_name == NOT_NEEDED:
         return AnswerRow(item, change, "led by its preferred replica already", "dim")

@@ -9,7 +9,6 @@ from textual.containers import Vertical
 
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.tui.dialogs.dialog import Lines
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.text.formatting import Glyphs
 from kshunt.tui.views.operations.progress_text import operation_lines
@@ -34,8 +33,9 @@ class PhasesPart(Vertical):
         """The phases; what the backend noted where there is room."""
         yield Lines(f"Started: operation {self._answer.operation_id}.", id="started")
         yield Pane(glyphs=self._glyphs, id="watched")
-        for note in self._answer.notes if self.app.size.height >= NOTES_FROM else ():
-            yield Lines(readable(note), classes="effect")
+        notes = (*self._answer.notes, *self._answer.warnings)
+        for note in notes if self.app.size.height >= NOTES_FROM else ():
+            yield Lines(note, classes="effect")
 
     async def show_progress(self, app: Dashboard) -> None:
         """Show how it stands."""

@@ -22,7 +22,6 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.data.files import save_plan
 from kshunt.tui.dialogs.dialog import Lines, fact_lines
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.terminal.downloads import Downloads
 from kshunt.tui.text.formatting import Glyphs, servers_text
@@ -63,16 +62,14 @@ class PreviewPart(Vertical):
             yield Lines(f"{self._changed} This is how it is now:", classes="-bad", id="changed")
         if preview is not None:
             yield Lines(preview.sentence, classes="blast")
-            yield from _warnings(preview.warnings)
+        yield from _warnings((preview or rehearsal).warnings)
         for number, line in enumerate(intent.lines):
             yield Lines(line, classes="effect" if number else "besides")
         with VerticalScroll(id="facts", can_focus=False):
             if intent.effect:
                 yield Lines(intent.effect, classes="effect")
-            warned = preview.warnings if preview is not None else ()
             for note in rehearsal.notes:
-                if note not in warned:
-                    yield Lines(readable(note), classes="effect")
+                yield Lines(note, classes="effect")
             target = intent.target
             yield from fact_lines(
                 [
@@ -273,8 +270,8 @@ class AnswerPart(Vertical):
             outcome = self._intent.outcome
             for line in () if outcome is None else outcome(self.answer):
                 yield Lines(line, classes="effect")
-            for note in self.answer.notes:
-                yield Lines(readable(note), classes="effect")
+            for note in (*self.answer.warnings, *self.answer.notes):
+                yield Lines(note, classes="effect")
         yield Grid(id="results", glyphs=self._glyphs)
         if self.answer.rollback_plan is not None:
             words = f"w writes the plan that leads back to {self._rollback_name}"
@@ -285,7 +282,8 @@ class AnswerPart(Vertical):
         """Show the items."""
         grid = self.query_one(Grid)
         low = self.app.size.height < LOW
-        if low and (self.answer.notes or self._intent.outcome):
+        said = self.answer.warnings or self.answer.notes
+        if low and (said or self._intent.outcome):
             self.query_one("#facts").styles.max_height = 9
         grid.styles.height = min(len(self.answer.results), 7 if low else 14) + 1
         grid.show_table(answer_table(self.answer, self._intent.changes))

@@ -12,7 +12,6 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
 from kshunt.tui.dialogs.dialog import Lines
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.formatting import Glyphs
@@ -89,14 +88,8 @@ class SafetyPart(Vertical):
         return [*lines, PaneLine("", error.advice, "dim", 4)] if error.advice else lines
 
     def _notes(self) -> list[PaneLine]:
-        """What the backend says it will do, without the findings that stand above."""
-        check = self._looked.check
-        said = tuple(one.words for one in check.findings) if check is not None else ()
-        notes = [
-            PaneLine("", readable(note), "", 4)
-            for note in self._looked.rehearsal.notes
-            if not note.startswith(said)
-        ]
+        """What the backend says it will do; what it warns of stands above, as findings."""
+        notes = [PaneLine("", note, "", 4) for note in self._looked.rehearsal.notes]
         return [notes[0]._replace(label="It says"), *notes[1:]] if notes else []
 
     def on_resize(self, event: events.Resize) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput
-from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, RowKey
 from kshunt.tui.text.formatting import duration_text
@@ -33,8 +32,7 @@ class AuditRow:
     @property
     def text(self) -> str:
         """What became of it, and why it was asked."""
-        parts = dict.fromkeys((self.line.outcome, self.line.reason, self.line.text))
-        return readable("; ".join(part for part in parts if part))
+        return "; ".join(filter(None, (self.line.outcome, self.line.reason))) or self.line.text
 
 
 Wanted = Callable[[AuditLine, int], bool]
@@ -108,11 +106,8 @@ def entry_facts(row: AuditRow) -> list[tuple[str, str]]:
         ("Operation", f"{line.operation or '-'} {line.kind}".rstrip()),
         ("Who", line.who or "-"),
         ("Why", line.reason or "-"),
-        (
-            "Outcome",
-            readable(line.outcome or (line.text if line.text != line.reason else "")) or "-",
-        ),
-        *(("Touched", readable(words)) for words in line.touched),
+        ("Outcome", line.outcome or ("" if line.reason else line.text) or "-"),
+        *(("Touched", words) for words in line.touched),
         ("Backend", line.backend or "-"),
     ]
 

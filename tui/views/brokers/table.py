@@ -93,7 +93,7 @@ def state_of(status: BrokerStatus, age_s: float) -> tuple[str, str]:
     """A broker's state in a word or two, and the reason where it is not up."""
     if not status.stale:
         return "up", status.problem
-    if not status.broker.host:
+    if not status.registered:
         return "down", status.problem
     if status.answered_ms is None:
         return "silent", status.problem or "it has not answered yet"

@@ -12,7 +12,7 @@ from kshunt.backend.domain.operations.operation import Operation, OperationKind,
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.tui.actions import ACTIONS, can, key_of
-from kshunt.tui.facts.drift_words import drift_words, readable
+from kshunt.tui.facts.drift_words import drift_words
 from kshunt.tui.facts.forecast import LIVE, full_text
 from kshunt.tui.facts.progress import held, moving_first, originals
 from kshunt.tui.facts.shrink_phases import phase_lines
@@ -126,8 +126,9 @@ def _said(operation: Operation) -> Iterable[PaneLine]:
 
 def _outcome(operation: Operation) -> Iterable[PaneLine]:
     if operation.outcome:
-        tone = TONES.get(operation.state, "") if operation.state.ended else "warn"
-        yield PaneLine("Outcome", readable(operation.outcome), tone)
+        asks = "" if operation.outcome_is_progress else "warn"
+        tone = TONES.get(operation.state, "") if operation.state.ended else asks
+        yield PaneLine("Outcome", operation.outcome, tone)
 
 
 def _facts(row: OperationRow) -> Iterable[PaneLine]:
@@ -217,7 +218,7 @@ def _ids(brokers: Iterable[int]) -> str:
 def _history(line: AuditLine) -> PaneLine:
     at = "unknown time" if line.time_ms is None else moment_text(line.time_ms)[11:19]
     who = f" by {line.who}" if line.who and line.event == "requested" else ""
-    text = f": {readable(line.text)}" if line.text else ""
+    text = f": {line.text}" if line.text else ""
     tone = "bad" if line.event in ("unreadable", "refused") else ""
     return PaneLine("", f"{at} {line.event.replace('_', ' ')}{who}{text}", tone)
 

@@ -88,8 +88,7 @@ def _advice(one: EffectRow, of: TableStatus, now_ms: int) -> PaneLine:
     else:
         what = f"{what} {rate_text(one.permitted_bytes_per_s)}" if what == KEEP else what
     age = f"({of.source}, {age_text(now_ms - one.end_ms)} old)"
-    reason = one.reason if not one.reason.startswith(one.advice) else one.reason.partition(": ")[2]
-    words = f"broker {one.broker} {one.direction}: {what}: {printable(reason)} {age}"
+    words = f"broker {one.broker} {one.direction}: {what}: {printable(one.reason)} {age}"
     return PaneLine("", words, "warn" if one.advice in (RAISE, LOWER) else "", 2)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share, ShareState
-from kshunt.tui.facts.drift_words import SETTINGS, value_words
+from kshunt.tui.facts.drift_words import value_words
 
 NOT_OURS: Final = "not ours"
 
@@ -42,7 +43,7 @@ def owned_lines(cells: Iterable[OwnedThrottle]) -> list[tuple[str, str]]:
         alike.setdefault((shares, cell.prior_value, cell.prior_source), []).append(cell)
     lines = []
     for same in alike.values():
-        what = " and ".join(SETTINGS.get(cell.setting, cell.setting) for cell in same)
+        what = " and ".join(SETTING_WORDS.get(cell.setting, cell.setting) for cell in same)
         owners = "; ".join(map(share_words, same[0].shares))
         lines.append(("Owner", f"{what}: {owners}"))
         before = f"{value_words(same[0].prior_value)}{_source(same[0])}"

@@ -59,12 +59,15 @@ _PARTS: Final[dict[str, Any]] = {
     ],
     "log_dir_paths": [_TEXT],
     "problems": [_TEXT],
-    "explained": [{"reason": _TEXT, "action": _TEXT, "replicas": [[(str, int)]]}],
+    "explained": [{"cause": _TEXT, "replicas": [[(str, int)]]}],
 }
 """In a header with `since`, only what changed of them."""
 _OPTIONAL: Final[dict[str, Any]] = {
     "history_rates": [[_NUMBER_OR_NONE]],
     "min_isr": [_INT],
+    "failed_requests": [
+        {"message": _TEXT, "broker": _INT_OR_NONE, "waited_s": _NUMBER_OR_NONE},
+    ],
     "deletes_ms": [[(str, int)]],
     "since": _INT,
     "gone": {},

@@ -26,6 +26,7 @@ from kshunt.backend.api.schema.base import Json
 from kshunt.backend.api.schema.brokers import BrokerAnswer
 from kshunt.backend.api.schema.stuck_causes import explained_json, read_explained
 from kshunt.backend.api.schema.throttles import read_throttles, throttles_json
+from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot
 from kshunt.backend.domain.throttles.configs import Throttles
@@ -34,7 +35,7 @@ from kshunt.backend.domain.untrusted.json_codec import from_document, to_documen
 K = TypeVar("K")
 V = TypeVar("V")
 
-_LISTS: Final = ("log_dir_paths", "problems", "min_isr")
+_LISTS: Final = ("log_dir_paths", "failed_requests", "min_isr")
 """Parts without keys."""
 
 
@@ -47,7 +48,8 @@ def parts_json(snapshot: Snapshot) -> Json:
         "explained": explained_json(snapshot.explained.values()),
         "deletes_ms": [[*partition, at_ms] for partition, at_ms in snapshot.deletes_ms.items()],
         "log_dir_paths": list(snapshot.log_dir_paths),
-        "problems": list(snapshot.problems),
+        "failed_requests": [to_document(one) for one in snapshot.failed_requests],
+        "problems": [one.message for one in snapshot.failed_requests],
         "min_isr": list(snapshot.min_isr),
     }
 
@@ -69,6 +71,8 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
     news |= {name for name in _LISTS if getattr(before, name) != getattr(after, name)}
     if news & {"rates", "replicas"} or old.unknown_brokers != new.unknown_brokers:
         news.add("throttles")
+    if "failed_requests" in news:
+        news.add("problems")
     told = replace(
         after,
         brokers=changed["brokers"],
@@ -85,6 +89,10 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
 
 def read_parts(header: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a snapshot that a header tells of, by name."""
+    if "problems" in header and "failed_requests" not in header:
+        # An older backend says it in words alone.
+        failed = [{"message": words} for words in header["problems"]]
+        header = {**header, "failed_requests": failed}
     return {name: read(header[name]) for name, read in _READ.items() if name in header}
 
 
@@ -123,7 +131,9 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "log_dirs": lambda documents: from_document(tuple[LogDir, ...], documents),
     "explained": read_explained,
     "deletes_ms": lambda told: {TopicPartition(topic, n): at_ms for topic, n, at_ms in told},
-    **dict.fromkeys(_LISTS, tuple),
+    "failed_requests": lambda told: from_document(tuple[FailedRequest, ...], told),
+    "log_dir_paths": tuple,
+    "min_isr": tuple,
 }
 """How each part is read; the names are those of fields of a snapshot."""
 

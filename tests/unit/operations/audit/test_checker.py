@@ -14,10 +14,11 @@ from tests.support.audit_checker import (
     shrink_problems,
 )
 
-RATE = "leader.replication.throttled.rate"
-LIST = "leader.replication.throttled.replicas"
+KEY = "leader.replication.throttled.rate"
+RATE = "leader rate"
+LIST = "leader list"
 MOVES = {("t", 0): RequestedMove((1, 2), (3, 2)), ("t", 1): RequestedMove((1, 2), (3, 2))}
-THERE = AuditedCluster({("broker", "1", RATE): "70"}, {("t", 0): (3, 2), ("t", 1): (3, 2)})
+THERE = AuditedCluster({("broker", "1", KEY): "70"}, {("t", 0): (3, 2), ("t", 1): (3, 2)})
 
 
 def line(event: str, outcome: str = "", *throttles: str, id: str = "op") -> dict[str, Any]:
@@ -53,7 +54,7 @@ def test_a_drift_line_is_what_stands_since() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({}, "the cluster has None"), ({("broker", "1", RATE): "77"}, "the cluster has 77")],
+    [({}, "the cluster has None"), ({("broker", "1", KEY): "77"}, "the cluster has 77")],
 )
 def test_a_setting_that_is_another_one_is_found(settings: Any, words: str) -> None:
     (found,) = problems(TRUE, AuditedCluster(settings, THERE.replicas), {"op": MOVES})
@@ -77,7 +78,7 @@ def test_an_end_that_is_not_so_is_found(outcome: str, at: Any) -> None:
 
 def test_a_promise_that_was_not_kept_must_be_said() -> None:
     read = f"broker 1 {RATE}: 77 B/s"
-    cluster = AuditedCluster({("broker", "1", RATE): "77"}, THERE.replicas)
+    cluster = AuditedCluster({("broker", "1", KEY): "77"}, THERE.replicas)
     silent = [*TRUE[:-1], line("ended", DONE, read)]
     (found,) = problems(silent, cluster, {"op": MOVES})
     assert "was to become 70, is 77" in found

@@ -87,6 +87,15 @@ def test_what_was_requested_has_a_field_of_its_own_now() -> None:
     assert details == OperationDetails(requested={"shrink": "to 3", "1": "x"})
 
 
+def test_how_far_an_operation_is_is_not_written() -> None:
+    """Who takes it over finds that out, and would take the words for a call for help."""
+    one = RECORDED[0]
+    far = replace(one, operation=one.operation.with_outcome("1 of 2", is_progress=True))
+    assert written_by(far)["outcome"] == ""
+    asks = replace(one, operation=one.operation.with_outcome("no step was taken"))
+    assert written_by(asks)["outcome"] == "no step was taken"
+
+
 @pytest.mark.parametrize(
     "details",
     [

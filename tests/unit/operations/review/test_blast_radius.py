@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.domain.text.formatting import size_text
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from kshunt.backend.errors import Conflict
@@ -74,6 +75,15 @@ def test_a_start_says_what_it_copies_sets_and_waits_for() -> None:
         "is 2.",
         "1 partition of other plans on the move.",
         "Broker 4 would receive 300 MB and has 100 MB free.",
+    )
+
+
+def test_a_start_is_warned_of_the_directories_that_its_plan_names() -> None:
+    dirs = (LogDir(4, "/a", 10**12, 200 * MB), LogDir(4, "/b", 10**12, 250 * MB))
+    view = replace(cluster(ongoing=[]), log_dirs=dirs)
+    request = StartRequest({tp("a-0"): (4, 5)}, MB, {(tp("a-0"), 4): "/b"})
+    assert blast_radius(request, view).warnings == (
+        "Log directory /b of broker 4 would receive 300 MB and has 250 MB free.",
     )
 
 

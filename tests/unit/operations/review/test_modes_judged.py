@@ -20,6 +20,7 @@ from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest
 from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows
 from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.errors import PlanError
 from kshunt.backend.operations.elections.preferred import foreseen
@@ -254,8 +255,8 @@ async def test_the_deletion_waits_for_the_broker_and_nothing_is_offline(stopped:
     (why,) = causes.values()
     assert why is not None
     assert why.cause is Cause.DELETION_WAITS
-    assert "deletion of t-1 waits for broker 3" in why.reason
-    assert why.action.startswith("Start broker 3")
+    assert "deletion of t-1 waits for broker 3" in stuck_text(why).reason
+    assert stuck_text(why).action.startswith("Start broker 3")
     assert not (seen.replicas.eta_s == float("inf")).any()
 
 

@@ -1,0 +1,17 @@
+"""Requests that came to nothing while a snapshot was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """A request of the sampler that came to nothing."""
+
+    message: str
+    """Why: a sentence of whoever failed, to be shown as it is."""
+    broker: int | None = None
+    """Who was asked; None where it was the whole cluster, or is not known."""
+    waited_s: float | None = None
+    """For how long an answer was waited for; None where it failed for something else."""

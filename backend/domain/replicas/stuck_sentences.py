@@ -1,0 +1,264 @@
+"""Why a replica does not advance, and what to do next, in sentences: words for whoever reads them.
+
+Sentences are made where they are read: in the dashboard, for answers of the API, by tools. Each
+says in a wording of its own how rates, sizes and settings are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from kshunt.backend.domain.replicas.stuck_causes import (
+    CAUSE_TEXTS,
+    Cause,
+    CauseText,
+    Stuck,
+    StuckEvidence,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How values are written in sentences."""
+
+    rate: Callable[[int], str]
+    """Of bytes a second."""
+    size: Callable[[int], str]
+    """Of bytes."""
+    setting: Callable[[str], str]
+    """Of Kafka's name of a setting."""
+
+
+WHOLE_BYTES: Final = Wording("{} B/s".format, "{} bytes".format, str)
+"""As Kafka's configurations have them, so that they can be typed there."""
+
+Sentences: TypeAlias = tuple[str, str]
+"""What is so, and what to do; the latter is empty where nothing is to be done."""
+
+
+def stuck_text(stuck: Stuck, wording: Wording = WHOLE_BYTES) -> CauseText:
+    """A cause in words: those of this replica, or where nothing is known those of its cause."""
+    about = CAUSE_TEXTS[stuck.cause]
+    if stuck.evidence is None or stuck.cause not in _SENTENCES:
+        return about
+    told = _Told(stuck, stuck.evidence, wording)
+    return CauseText(about.short, *_SENTENCES[stuck.cause](told))
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One replica, as sentences need it."""
+
+    stuck: Stuck
+    evidence: StuckEvidence
+    wording: Wording
+
+    @property
+    def broker(self) -> int:
+        return self.stuck.broker
+
+    @property
+    def name(self) -> str:
+        return str(self.stuck.partition)
+
+    @property
+    def missed(self) -> str:
+        """Why the broker is missed that it needs, with a full stop."""
+        if not self.evidence.registered:
+            return "not registered: it is down or fenced."
+        failed = self.evidence.failed
+        return "it does not answer." if failed is None else failed.message
+
+    @property
+    def needs(self) -> str:
+        rate, setting = self.wording.rate, self.wording.setting
+        return "; ".join(
+            f"{setting(one.key)} of broker {one.broker} needs at least "
+            f"{rate(one.needs_bytes_per_s)} and has {rate(one.has_bytes_per_s)}"
+            for one in self.stuck.rates
+        )
+
+    @property
+    def raised(self) -> str:
+        rate, setting = self.wording.rate, self.wording.setting
+        return " and ".join(
+            f"{setting(one.key)} of broker {one.broker} to {rate(one.needs_bytes_per_s)}"
+            for one in self.stuck.rates
+        )
+
+
+def _broker_down(told: _Told) -> Sentences:
+    broker = told.broker
+    if told.evidence.registered:
+        return (
+            f"Broker {broker} is registered and does not answer: {told.missed}",
+            f"Look at broker {broker} and at the network between it and this backend.",
+        )
+    return (
+        f"Broker {broker} is down: {told.missed}",
+        f"Start broker {broker}, or cancel the move and choose another one.",
+    )
+
+
+def _log_dir_offline(told: _Told) -> Sentences:
+    failed, broker = told.evidence.offline_dirs, told.broker
+    where = f"Log directory {', '.join(failed)}" if failed else "A log directory"
+    return (
+        f"{where} of broker {broker} is offline, and the replica lies there.",
+        f"Free space if the disk is full, or repair it. Then restart broker {broker}, or cancel "
+        "the move.",
+    )
+
+
+def _no_leader(told: _Told) -> Sentences:
+    last = ", ".join(map(str, told.evidence.in_sync)) or "none"
+    names = " or ".join(f"broker {broker}" for broker in told.evidence.could_lead)
+    return (
+        f"{told.name} has no leader; in its ISR: {last}.",
+        f"Bring back {names}. An unclean election is the last resort and loses records.",
+    )
+
+
+def _controller(told: _Told) -> Sentences:
+    controller = told.evidence.controller
+    who = "no controller is named" if controller is None else f"controller {controller} is silent"
+    return (
+        f"Everything is copied, and the ISR or the move of {told.name} stays as it was; {who}.",
+        "Look at the controller's log, and whether the controllers have a majority.",
+    )
+
+
+def _source_unreachable(told: _Told) -> Sentences:
+    leader = told.evidence.leader
+    return (
+        f"Broker {leader}, which leads {told.name}, cannot be reached: {told.missed}",
+        f"Bring broker {leader} back; if it is fenced, another replica of the ISR takes over.",
+    )
+
+
+def _throttle_floor(told: _Told) -> Sentences:
+    return f"The throttle of its move is at the floor: {told.needs}.", f"Set {told.raised}."
+
+
+def _throttle_too_low(told: _Told) -> Sentences:
+    written = max((one.written_bytes_per_s for one in told.stuck.rates), default=0)
+    return (
+        f"The throttle is at or below the {told.wording.rate(written)} that are written to what "
+        f"shares it: {told.needs}.",
+        f"Raise {told.raised}.",
+    )
+
+
+def _throttle_orphan(told: _Told) -> Sentences:
+    wording, topic = told.wording, told.stuck.partition.topic
+    needs = told.stuck.rates
+    keys = " and ".join(f"{wording.setting(one.key)} of broker {one.broker}" for one in needs)
+    rates = " and ".join(wording.rate(one.has_bytes_per_s) for one in needs)
+    return (
+        f"A throttle holds it that no move needs: {keys} at {rates}, with {told.name} in the "
+        f"throttled replicas of {topic}.",
+        f"Take {keys} off, and the throttled replicas of {topic}, unless they are meant.",
+    )
+
+
+def _remaining_out_of_isr(told: _Told) -> Sentences:
+    found = [stuck_text(one, told.wording) for one in told.evidence.waits_for]
+    said = " ".join(one.reason for one in found)
+    brokers = ", ".join(str(one.broker) for one in told.evidence.waits_for)
+    advice = next((one.action for one in found if one.action), "")
+    return (
+        f"It is in sync, and the move ends only when the replica on broker {brokers}, which "
+        f"stays, is in the ISR too. {said}",
+        f"{advice} Or move that replica elsewhere in the same reassignment.".strip(),
+    )
+
+
+def _disk_full(told: _Told) -> Sentences:
+    evidence, broker, size = told.evidence, told.broker, told.wording.size
+    free = size(evidence.free_bytes or 0)
+    lacks = "" if evidence.lag_bytes is None else f", and it lacks {size(evidence.lag_bytes)}"
+    if evidence.offline_dirs:
+        return (
+            f"Broker {broker} took log directory {', '.join(evidence.offline_dirs)} offline. It "
+            f"had {free} free when it last answered{lacks}.",
+            f"Free space there and restart broker {broker}, or cancel the move.",
+        )
+    return (
+        f"The log directory on broker {broker} has {free} free{lacks}.",
+        f"Free space on broker {broker}, or move the replica to another directory.",
+    )
+
+
+def _log_dir_move(told: _Told) -> Sentences:
+    return (
+        f"Its copy in another directory of broker {told.broker} does not come to an end: "
+        f"{told.needs}.",
+        f"Raise {told.raised}.",
+    )
+
+
+def _waiting_turn(told: _Told) -> Sentences:
+    shared = told.evidence.shared
+    if shared is None:
+        return CAUSE_TEXTS[Cause.WAITING_TURN].reason, ""
+    return (
+        f"It shares {told.wording.setting(shared.key)} of broker {shared.broker} with "
+        f"{shared.others} others that are served first; the throttle is enough for all of them in "
+        "the end.",
+        "",
+    )
+
+
+def _copy_too_slow(told: _Told) -> Sentences:
+    evidence, broker, rate = told.evidence, told.broker, told.wording.rate
+    fetched, written = evidence.fetched_bytes_per_s, evidence.written_bytes_per_s
+    carried = "at an unknown rate" if fetched is None else f"at {rate(fetched)}"
+    needed = "an unknown rate" if written is None else rate(written)
+    return (
+        f"No throttle explains it: broker {broker} copies from leader {evidence.leader} {carried}, "
+        f"and {needed} are written.",
+        f"Look at the network between brokers {evidence.leader} and {broker}, at their disks, and "
+        f"for ReplicaFetcherThread errors in the log of broker {broker}.",
+    )
+
+
+def _too_short(told: _Told) -> Sentences:
+    return (
+        f"It has not come nearer in the {told.evidence.watched_s} s for which it was watched.",
+        "",
+    )
+
+
+def _deletion_waits(told: _Told) -> Sentences:
+    broker = told.broker
+    if told.evidence.answers:
+        return (
+            f"The deletion of {told.name} waits for broker {broker}: its log directory is offline.",
+            f"Mend the disk and restart broker {broker}.",
+        )
+    return (
+        f"The deletion of {told.name} waits for broker {broker}: {told.missed}",
+        f"Start broker {broker}. If it is gone for good, unregister it.",
+    )
+
+
+_SENTENCES: Final[Mapping[Cause, Callable[[_Told], Sentences]]] = {
+    Cause.BROKER_DOWN: _broker_down,
+    Cause.LOG_DIR_OFFLINE: _log_dir_offline,
+    Cause.NO_LEADER: _no_leader,
+    Cause.CONTROLLER: _controller,
+    Cause.SOURCE_UNREACHABLE: _source_unreachable,
+    Cause.THROTTLE_FLOOR: _throttle_floor,
+    Cause.THROTTLE_TOO_LOW: _throttle_too_low,
+    Cause.THROTTLE_ORPHAN: _throttle_orphan,
+    Cause.REMAINING_OUT_OF_ISR: _remaining_out_of_isr,
+    Cause.DISK_FULL: _disk_full,
+    Cause.LOG_DIR_MOVE: _log_dir_move,
+    Cause.WAITING_TURN: _waiting_turn,
+    Cause.COPY_TOO_SLOW: _copy_too_slow,
+    Cause.TOO_SHORT: _too_short,
+    Cause.DELETION_WAITS: _deletion_waits,
+}
+"""Of `PAUSED` there is no more to say than of its cause."""
