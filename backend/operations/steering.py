@@ -11,14 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.lifecycle import step_between
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of

@@ -25,7 +25,8 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import requester_of, timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
-from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.domain.operations.change import Requester
+from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.offload import offload
 

@@ -12,7 +12,7 @@ from kshunt.backend.api.models.reassignments import CapsModel
 from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput

@@ -42,7 +42,7 @@ from kshunt.backend.domain.operations.approval import (
     ShownProposal,
     requester_and_approver,
 )
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer
 from kshunt.backend.domain.text.formatting import listed, many

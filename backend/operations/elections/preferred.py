@@ -56,6 +56,7 @@ from kshunt.backend.domain.cluster.metadata import (
     is_being_deleted,
 )
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode, leaving_words
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     LeaderCount,
@@ -64,12 +65,10 @@ from kshunt.backend.domain.operations.election import (
 )
 from kshunt.backend.domain.operations.operation import (
     NO_DETAILS,
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many

@@ -45,6 +45,7 @@ from kshunt.backend.domain.cluster.metadata import (
     is_being_deleted,
 )
 from kshunt.backend.domain.cluster.partition_modes import leaving_words
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.election import (
     LastSeenEnd,
     UncleanAnswer,
@@ -53,7 +54,7 @@ from kshunt.backend.domain.operations.election import (
     names,
     unclean_loss,
 )
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError

@@ -27,13 +27,12 @@ from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many

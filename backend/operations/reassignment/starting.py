@@ -32,13 +32,12 @@ from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
     original_replicas,
 )
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan

@@ -39,7 +39,7 @@ from kshunt.backend.domain.operations.approval import (
     check_verb,
     requester_and_approver,
 )
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
 from kshunt.backend.operations.core.registry import Registry

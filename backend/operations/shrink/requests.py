@@ -8,13 +8,8 @@ from typing import Final
 
 from kshunt.backend.admin.port.capabilities import Verb, require
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY

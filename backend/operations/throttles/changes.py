@@ -24,13 +24,8 @@ from typing import Final
 from kshunt.backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
 from kshunt.backend.admin.port.cluster_admin import ItemResult
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import (

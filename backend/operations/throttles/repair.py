@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.owners import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.topics.alteration import AlteredTopic

@@ -8,7 +8,8 @@ from typing import Final
 
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
-from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.domain.operations.change import Requester
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.errors import Conflict, JournalUnavailable, NotActive
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.registry import Registry

@@ -24,7 +24,7 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.readiness import answers
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE

@@ -12,7 +12,8 @@ import pytest
 from kshunt.backend.api.models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.domain.operations.approval import Person, ProposalState
-from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.domain.operations.change import Requester
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
