@@ -126,20 +126,16 @@ class AuditOptions:
 
 
 class AuditReader(Protocol):
-    """Whoever reads the audit; `kshunt.backend.api.client.backend_client.BackendClient` does."""
+    """Whoever reads the audit, as `AuditClient` does."""
 
-    def audit(
+    def rows(
         self, *, since_ms: int | None, until_ms: int | None, operation_id: str
     ) -> tuple[str, tuple[AuditRow, ...]]:
         """The cluster's id, and the lines, newest last."""
         ...
 
-    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+    def verify(self) -> tuple[int, tuple[str, ...]]:
         """How many lines are proven, and what was found wrong, a sentence each."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
         ...
 
 
@@ -161,8 +157,8 @@ def _main(argv: Sequence[str]) -> int:
         check_target(options.output, force=options.force, advice=FORCE)
     with _open(options) as reader:
         if options.verify:
-            return _verified(*reader.verify_audit())
-        cluster_id, rows = reader.audit(
+            return _verified(*reader.verify())
+        cluster_id, rows = reader.rows(
             since_ms=options.since_ms,
             until_ms=options.until_ms,
             operation_id=options.operation_id,
@@ -299,16 +295,16 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_reader(options)) as reader:
-        yield reader
-
-
-def _reader(options: AuditOptions) -> AuditReader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
-    if not address:
-        from kshunt.backend.tools.local.audit import LocalAudit
+    if address:
+        from kshunt.backend.api.client.backend_client import BackendClient
 
-        return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
-    from kshunt.backend.api.client.backend_client import BackendClient
+        with BackendClient(address) as client:
+            yield client.audit
+        return
+    from kshunt.backend.tools.local.audit import LocalAudit
+    from kshunt.backend.tools.local.cluster import LocalCluster
 
-    return BackendClient(address)
+    settings = Settings(options.bootstrap_servers, options.command_config)
+    with closing(LocalCluster(settings)) as cluster:
+        yield LocalAudit(cluster)

@@ -1,4 +1,4 @@
-"""Who stands behind a change."""
+"""How a change is asked for, whatever it changes; and who stands behind it."""
 
 from __future__ import annotations
 
@@ -24,3 +24,27 @@ class Requester:
 
 
 UNKNOWN_REQUESTER = Requester()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What every request for a change says beside what shall be changed."""
+
+    validate_only: bool = False
+    """True: it is checked, and nothing is changed."""
+    cluster_id: str | None = None
+    """Of the cluster that is meant; a backend of another one refuses."""
+    preview: str = ""
+    """The fingerprint of the preview that was agreed to; empty where there was none."""
+    who: str = ""
+    reason: str = ""
+    """For the audit, both."""
+
+    @property
+    def requester(self) -> Requester:
+        """Who asked for it, and why."""
+        return Requester(self.who, self.reason)
+
+
+ANONYMOUS_CHANGE = Change()
+"""In earnest, of whichever cluster answers, and by nobody who is named."""

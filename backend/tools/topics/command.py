@@ -12,11 +12,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from kshunt.backend.api.client.shrinks import ShrinksClient
-from kshunt.backend.api.client.stdlib import StdlibClient
-from kshunt.backend.api.client.topics import TopicsClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
@@ -63,62 +61,48 @@ NAMED_MAX: Final = 10_000
 
 
 class Topics(Protocol):
-    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
-    them."""
+    """Questions of the tool, as `TopicsClient` answers them."""
 
-    def topics(self) -> tuple[TopicSummary, ...]:
+    def list(self) -> tuple[TopicSummary, ...]:
         """Every topic."""
         ...
 
-    def describe_topics(
+    def describe(
         self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
     ) -> TopicsDescribed:
         """Topics with their partitions."""
         ...
 
-    def shrink_support(self) -> ShrinkSupport:
-        """Whether the cluster deletes partitions."""
-        ...
-
-    def alter_topics(
-        self,
-        topics: Mapping[str, AlteredTopic],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
+    def alter(
+        self, topics: Mapping[str, AlteredTopic], change: Change, *, timeout_ms: int
     ) -> ChangeAnswer:
         """Add partitions."""
         ...
 
+
+class Shrinks(Protocol):
+    """The others, as `ShrinksClient` answers them."""
+
+    def support(self) -> ShrinkSupport:
+        """Whether the cluster deletes partitions."""
+        ...
+
     def delete_partitions(
-        self,
-        topics: Mapping[str, DeletePartitions],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
+        self, topics: Mapping[str, DeletePartitions], change: Change, *, timeout_ms: int
     ) -> ShrinkAnswer:
         """Delete partitions."""
         ...
 
-    def shrink(
-        self,
-        request: ShrinkRequest,
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
+    def start(self, request: ShrinkRequest, change: Change) -> ChangeAnswer:
         """Copy a topic into one with fewer partitions."""
         ...
 
-    def close(self) -> None:
-        """Release the connections."""
-        ...
+
+class Cluster(NamedTuple):
+    """Where the tool asks."""
+
+    topics: Topics
+    shrinks: Shrinks
 
 
 def main(argv: Sequence[str]) -> int:
@@ -136,8 +120,8 @@ def _main(argv: Sequence[str]) -> int:
     if options.zookeeper:
         refuse_zookeeper()
     check_client_config(options.command_config)
-    with _open(options) as topics:
-        report = _ACTIONS[options.action](options, topics)
+    with _open(options) as cluster:
+        report = _ACTIONS[options.action](options, cluster)
     if not (report.text or options.json or options.action is Action.LIST):
         # Kafka's tool prints an empty list as an empty line, and no topics as nothing.
         return report.code
@@ -147,16 +131,16 @@ def _main(argv: Sequence[str]) -> int:
 # One function an action
 
 
-def _list(options: TopicOptions, topics: Topics) -> Report:
-    return reports.list_report(_named(options, topics))
+def _list(options: TopicOptions, cluster: Cluster) -> Report:
+    return reports.list_report(_named(options, cluster))
 
 
-def _describe(options: TopicOptions, topics: Topics) -> Report:
-    names = [topic.topic for topic in _named(options, topics)]
+def _describe(options: TopicOptions, cluster: Cluster) -> Report:
+    names = [topic.topic for topic in _named(options, cluster)]
     if options.topic and not names:
         return _missing(options)
     whole = not (options.topic or options.exclude_internal) or len(names) > NAMED_MAX
-    found = topics.describe_topics(
+    found = cluster.topics.describe(
         None if whole else names,
         configs=not options.reports,
         min_isr=options.under_min_isr or options.at_min_isr,
@@ -166,13 +150,13 @@ def _describe(options: TopicOptions, topics: Topics) -> Report:
     return reports.describe_report(options, TopicsDescribed(wanted, found.live))
 
 
-def _alter(options: TopicOptions, topics: Topics) -> Report:
-    found = topics.describe_topics([options.topic], configs=False).topics
+def _alter(options: TopicOptions, cluster: Cluster) -> Report:
+    found = cluster.topics.describe([options.topic], configs=False).topics
     if not found:
         return _missing(options)
     topic, wanted = found[0], options.partitions
     if wanted > topic.open_count:
-        return _added(options, topic, topics)
+        return _added(options, topic, cluster)
     if options.assignment is not None:
         raise BadInput(_goes_with("replica-assignment", "more", topic, wanted))
     if wanted == topic.open_count:
@@ -182,22 +166,22 @@ def _alter(options: TopicOptions, topics: Topics) -> Report:
             )
         if options.delay_ms is not None:
             raise BadInput(_goes_with("delete-partitions-delay", "fewer", topic, wanted))
-    return _deleted(options, topic, topics)
+    return _deleted(options, topic, cluster)
 
 
-_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Topics], Report]]] = {
+_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Cluster], Report]]] = {
     Action.LIST: _list,
     Action.DESCRIBE: _describe,
     Action.ALTER: _alter,
 }
 
 
-def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
+def _named(options: TopicOptions, cluster: Cluster) -> list[TopicSummary]:
     """The topics that are meant, by name."""
     pattern = re.compile(options.topic)
     return [
         topic
-        for topic in topics.topics()
+        for topic in cluster.topics.list()
         if not (options.exclude_internal and topic.internal)
         and (not options.topic or pattern.fullmatch(topic.topic))
     ]
@@ -226,7 +210,7 @@ def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> st
     )
 
 
-def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
     present = topic.open_count
     if options.delay_ms is not None:
         message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
@@ -248,43 +232,40 @@ def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Re
             advice="Name the brokers of all partitions, those that are there included.",
         )
     _warn(options, (INCREASED,))
-    answer = topics.alter_topics(
+    answer = cluster.topics.alter(
         {topic.name: AlteredTopic(options.partitions, assignments=dict(given))},
-        validate_only=options.validate_only,
+        _change(options),
         timeout_ms=options.timeout_ms,
-        who=options.who,
-        reason=options.reason,
     )
     return reports.added_report(options, answer)
 
 
-def _deleted(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
-    support = topics.shrink_support()
+def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
+    support = cluster.shrinks.support()
     if options.partitions < topic.open_count:
         _warn(options, shrink_warnings(support, changing=topic.changing))
     if support is ShrinkSupport.UNSUPPORTED:
-        return _copied(options, topic, topics)
+        return _copied(options, topic, cluster)
     _check_support(support)
     wanted = DeletePartitions(options.partitions, options.delay_ms or 0)
-    answer = topics.delete_partitions(
+    answer = cluster.shrinks.delete_partitions(
         {topic.name: wanted},
-        validate_only=options.validate_only,
+        _change(options),
         timeout_ms=options.timeout_ms,
-        who=options.who,
-        reason=options.reason,
     )
     return reports.deleted_report(options, answer)
 
 
-def _copied(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
-    answer = topics.shrink(
-        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0),
-        validate_only=options.validate_only,
-        who=options.who,
-        reason=options.reason,
+    answer = cluster.shrinks.start(
+        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0), _change(options)
     )
     return reports.copied_report(options, answer)
+
+
+def _change(options: TopicOptions) -> Change:
+    return Change(options.validate_only, who=options.who, reason=options.reason)
 
 
 def _check_support(support: ShrinkSupport) -> None:
@@ -311,12 +292,8 @@ def _warn(options: TopicOptions, warnings: Sequence[str] | Iterator[str]) -> Non
 # The way to a cluster
 
 
-class _QuickTopics(TopicsClient, ShrinksClient, StdlibClient):
-    """The topics of one backend, asked for with the standard library alone."""
-
-
 @contextmanager
-def _open(options: TopicOptions) -> Iterator[Topics]:
+def _open(options: TopicOptions) -> Iterator[Cluster]:
     """The backend that the options name, the private one, or this process where it only reads.
 
     A change goes into the audit, which a backend keeps: one is started where none runs.
@@ -325,24 +302,22 @@ def _open(options: TopicOptions) -> Iterator[Topics]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_topics(options)) as topics:
-        yield topics
+    if address := _address(options):
+        from kshunt.backend.api.client.shrinks import ShrinksClient
+        from kshunt.backend.api.client.topics import TopicsClient
+        from kshunt.backend.tools.shared.senders import quick_sender
 
+        patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
+        with quick_sender(address, timeout_s=patience_s) as sender:
+            yield Cluster(TopicsClient(sender), ShrinksClient(sender))
+        return
+    from kshunt.backend.tools.local.cluster import LocalCluster
+    from kshunt.backend.tools.local.topics import LocalShrinks, LocalTopics
 
-def _topics(options: TopicOptions) -> Topics:
-    address = _address(options)
-    if not address:
-        from kshunt.backend.tools.local.topics import LocalTopics
-
-        placer = PlacerSettings.of(os.environ)
-        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
-        return LocalTopics(settings)
-    patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
-    if address.startswith("https:"):
-        from kshunt.backend.api.client.backend_client import BackendClient
-
-        return BackendClient(address, timeout_s=patience_s)
-    return _QuickTopics(address, timeout_s=patience_s)
+    placer = PlacerSettings.of(os.environ)
+    settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+    with closing(LocalCluster(settings)) as cluster:
+        yield Cluster(LocalTopics(cluster), LocalShrinks(cluster))
 
 
 def _address(options: TopicOptions) -> str:
