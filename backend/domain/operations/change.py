@@ -46,5 +46,20 @@ class Change:
         return Requester(self.who, self.reason)
 
 
+@dataclass(frozen=True, slots=True)
+class AgreedChange(Change):
+    """A change that two people stand behind."""
+
+    proposal: str = ""
+    """The id of what they agreed on."""
+    people: tuple[str, ...] = ()
+    """Their names."""
+
+    @property
+    def requester(self) -> Requester:
+        """Both, as one who asks."""
+        return Requester(self.who, self.reason, self.proposal, self.people)
+
+
 ANONYMOUS_CHANGE = Change()
 """In earnest, of whichever cluster answers, and by nobody who is named."""

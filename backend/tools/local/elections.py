@@ -34,8 +34,6 @@ class LocalElections:
         registry = Registry(clock, lambda operation: None)
         elections = Elections(self._cluster.admin, registry, timeout_ms / 1000, clock)
         pacing = Pacing(batch_size, pause_ms / 1000)
-        answer = self._cluster.run(
-            elections.elect(partitions, validate_only=change.validate_only, pacing=pacing)
-        )
+        answer = self._cluster.run(elections.elect(partitions, change, pacing=pacing))
         # Nobody can be asked for an operation of a process that has ended.
         return replace(answer, operation_id=None)

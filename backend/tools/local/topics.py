@@ -76,7 +76,7 @@ class LocalShrinks:
         registry = Registry(clock, lambda operation: None)
         context = Context(admin, registry, clock, READ_S)
         shrinks = Shrinks(context, ShrinkChecks(admin, clock, timeout_s=READ_S))
-        return self._cluster.run(shrinks.start(request, validate_only=True))
+        return self._cluster.run(shrinks.start(request, change))
 
     def delete_partitions(
         self, topics: Mapping[str, DeletePartitions], change: Change, *, timeout_ms: int
