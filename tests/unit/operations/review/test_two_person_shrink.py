@@ -12,7 +12,7 @@ import pytest
 from kshunt.backend.api.models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.domain.operations.approval import Person, ProposalState
-from kshunt.backend.domain.operations.change import Change, Requester
+from kshunt.backend.domain.operations.change import AgreedChange, Change, Requester
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -93,7 +93,7 @@ def deed(
     backend: Any, id: str, typed: str = "orders", people: tuple[str, ...] = ()
 ) -> TwoPersonChange:
     body = ConfirmRequestModel(typed=typed)
-    return TwoPersonChange(backend, CUT_OVER, id, body, Requester("ada", people=people))
+    return TwoPersonChange(backend, CUT_OVER, id, body, AgreedChange(who="ada", people=people))
 
 
 async def proposed(here: Side, backend: Any, id: str) -> str:
