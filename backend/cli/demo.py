@@ -185,7 +185,7 @@ class _Introduction(threading.Thread):
         plan = parse_plan(json.dumps(move["plan"]))
         try:
             with BackendClient(self._address) as client:
-                answer = client.reassign(
+                answer = client.reassignments.start(
                     plan, throttle_bytes_per_s=move["throttle_bytes_per_s"], additional=True
                 )
             refused = [f"{one.item}: {one.message or one.error_name}" for one in answer.failures]

@@ -11,14 +11,9 @@ from dataclasses import replace
 from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.lifecycle import step_between
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import (
@@ -89,9 +84,7 @@ class Steering:
         self._reassignments = reassignments
         self._pausing = Pausing(context)
 
-    async def pause(
-        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def pause(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Hold the operation's copies, and start no more of its moves; nothing is cancelled.
 
         Raises:
@@ -100,16 +93,14 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.pause(
-                operation_id, validate_only=validate_only, requester=requester
-            )
+            return await shrinks.pause(operation_id, change)
         async with self._context.lock:
             operation, work = self._found(operation_id, "pause")
             view = await self._context.view(work.topics, throttles=True)
             held = shares_held(self._registry.ownership, operation_id)
             foreseen = pause_writes(moving(work, view), view, follower_share(held))
-            if not validate_only:
-                asked = await self._asked(operation, State.PAUSING, requester)
+            if not change.validate_only:
+                asked = await self._asked(operation, State.PAUSING, change)
                 await self._pausing.hold(asked, work)
         answers = [
             Result(f"{partition} on broker {broker}", 0, "NONE", "held at the floor")
@@ -125,12 +116,10 @@ class Steering:
             of = f"{len(foreseen.held)} of {many(every, 'copy', 'copies')}"
             notes = (f"{of} can be held, the others go on.",)
         return ChangeAnswer(
-            validate_only, operation_id, tuple(answers), notes, warnings=foreseen.notes
+            change.validate_only, operation_id, tuple(answers), notes, warnings=foreseen.notes
         )
 
-    async def resume(
-        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def resume(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Let the operation's copies go on at the rates from before the pause.
 
         Raises:
@@ -139,25 +128,22 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.resume(
-                operation_id, validate_only=validate_only, requester=requester
-            )
+            return await shrinks.resume(operation_id, change)
         async with self._context.lock:
             operation, work = self._found(operation_id, "resume")
-            if not validate_only:
+            if not change.validate_only:
                 await self._pausing.resume(
-                    await self._asked(operation, State.RESUMING, requester), work
+                    await self._asked(operation, State.RESUMING, change), work
                 )
-        return ChangeAnswer(validate_only, operation_id, (_done(operation, "resumed"),))
+        return ChangeAnswer(change.validate_only, operation_id, (_done(operation, "resumed"),))
 
     async def cancel(
         self,
         operation_id: str,
+        change: Change,
         *,
         preserve_throttles: bool = False,
-        validate_only: bool,
         timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return every partition of the operation that still moves.
 
@@ -167,9 +153,7 @@ class Steering:
             NotActive: another backend acts for this cluster.
         """
         if (shrinks := self._of_shrink(operation_id)) is not None:
-            return await shrinks.cancel(
-                operation_id, validate_only=validate_only, requester=requester
-            )
+            return await shrinks.cancel(operation_id, change)
         _, work = self._found(operation_id, "cancel")
         ongoing = await self._context.ongoing()
         wanted = {*ongoing, *work.waiting, *work.unanswered}
@@ -180,21 +164,10 @@ class Steering:
                 advice="Undo it, to bring its partitions back to where they were.",
             )
         return await self._reassignments.cancel(
-            left,
-            preserve_throttles=preserve_throttles,
-            validate_only=validate_only,
-            timeout_s=timeout_s,
-            requester=requester,
+            left, change, preserve_throttles=preserve_throttles, timeout_s=timeout_s
         )
 
-    async def undo(
-        self,
-        operation_id: str,
-        *,
-        validate_only: bool,
-        timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
-    ) -> ChangeAnswer:
+    async def undo(self, operation_id: str, change: Change, *, timeout_s: float) -> ChangeAnswer:
         """Move back what an operation that has ended moved, with its throttle.
 
         Raises:
@@ -220,24 +193,16 @@ class Steering:
                 throttle_bytes_per_s=work.throttle_bytes_per_s,
                 auto_remove_throttle=work.auto_remove,
                 additional=True,
-                validate_only=validate_only,
                 timeout_s=timeout_s,
                 caps=work.caps,
                 order=work.order,
-                requester=Requester(
-                    requester.who, requester.reason or f"undo of operation {operation_id}"
-                ),
+                change=replace(change, reason=change.reason or f"undo of operation {operation_id}"),
             )
         )
         return replace(answer, notes=(*answer.notes, *notes))
 
     async def abandon(
-        self,
-        operation_id: str,
-        brokers: Collection[int],
-        *,
-        validate_only: bool,
-        requester: Requester = UNKNOWN_REQUESTER,
+        self, operation_id: str, brokers: Collection[int], change: Change
     ) -> ChangeAnswer:
         """End an operation although brokers that are gone for good still have its throttle.
 
@@ -258,24 +223,20 @@ class Steering:
                     f"Broker {listed(alive)} is up; its throttle comes off by itself. "
                     "Nothing was changed."
                 )
-            if not validate_only:
+            if not change.validate_only:
                 self._registry.require()
                 words = (
-                    f"broker {listed(sorted(brokers))} given up by {requester.who or 'an operator'}"
+                    f"broker {listed(sorted(brokers))} given up by {change.who or 'an operator'}"
                 )
                 after = operation.with_outcome(words)
                 ownership = self._registry.ownership.abandoned(operation_id, brokers)
                 await self._registry.put(after, work, ownership)
                 await self._runner.lift(after, work)
         outcome = tuple(Result(str(b), 0, "NONE", "its throttle stays there") for b in brokers)
-        return ChangeAnswer(validate_only, operation_id, outcome)
+        return ChangeAnswer(change.validate_only, operation_id, outcome)
 
     async def adopt(
-        self,
-        partitions: Collection[TopicPartition] | None,
-        *,
-        validate_only: bool,
-        requester: Requester = UNKNOWN_REQUESTER,
+        self, partitions: Collection[TopicPartition] | None, change: Change
     ) -> ChangeAnswer:
         """Take over the throttle of moves that somebody else started, so that it comes off.
 
@@ -297,7 +258,7 @@ class Steering:
             operation = self._registry.draft(
                 OperationKind.ADOPT,
                 f"adopt the throttle of {many(len(moves), 'partition')} of {listed(topics, 3)}",
-                requester=requester,
+                requester=change.requester,
                 partitions=tuple(moves),
             )
             before = self._registry.ownership
@@ -316,14 +277,16 @@ class Steering:
                     for j, pairs in sorted(adopted.lists.items())
                 ]
             )
-            if not validate_only:
+            if not change.validate_only:
                 await self._registry.put(operation, work, step.after)
                 await throttling.carry_out(step.writes, present)
                 await self._registry.move(operation.id, State.RUNNING, "adopted")
         notes = difference or (
             "The moves have no throttle of their own; there is nothing to lift.",
         )
-        return ChangeAnswer(validate_only, None if validate_only else operation.id, answers, notes)
+        return ChangeAnswer(
+            change.validate_only, None if change.validate_only else operation.id, answers, notes
+        )
 
     def _adoptable(
         self,
@@ -357,11 +320,11 @@ class Steering:
             )
         return operation, work
 
-    async def _asked(self, operation: Operation, state: State, requester: Requester) -> Operation:
+    async def _asked(self, operation: Operation, state: State, change: Change) -> Operation:
         """The operation in a new state, with the words of whoever wants it; written."""
         self._registry.require()
-        words = f"{state.value} for {requester.who or 'an operator'}"
-        words += f": {requester.reason}" if requester.reason else ""
+        words = f"{state.value} for {change.who or 'an operator'}"
+        words += f": {change.reason}" if change.reason else ""
         return await self._registry.move(operation.id, state, words)
 
 

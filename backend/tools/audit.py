@@ -40,7 +40,7 @@ from kshunt.backend.tools.shared.flags import (
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
-    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.audit import AuditClient
     from kshunt.backend.domain.audit.lines import AuditRow
     from kshunt.backend.tools.local.audit import LocalAudit
 
@@ -127,7 +127,7 @@ class AuditOptions:
     verify: bool = False
 
 
-AuditReader: TypeAlias = "BackendClient | LocalAudit"
+AuditReader: TypeAlias = "AuditClient | LocalAudit"
 """Who reads the audit: a backend, or this process."""
 
 
@@ -149,8 +149,8 @@ def _main(argv: Sequence[str]) -> int:
         check_target(options.output, force=options.force, advice=FORCE)
     with _open(options) as reader:
         if options.verify:
-            return _verified(*reader.verify_audit())
-        cluster_id, rows = reader.audit(
+            return _verified(*reader.verify())
+        cluster_id, rows = reader.rows(
             since_ms=options.since_ms,
             until_ms=options.until_ms,
             operation_id=options.operation_id,
@@ -287,16 +287,16 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_reader(options)) as reader:
-        yield reader
-
-
-def _reader(options: AuditOptions) -> AuditReader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
-    if not address:
-        from kshunt.backend.tools.local.audit import LocalAudit
+    if address:
+        from kshunt.backend.api.client.backend_client import BackendClient
 
-        return LocalAudit(Settings(options.bootstrap_servers, options.command_config))
-    from kshunt.backend.api.client.backend_client import BackendClient
+        with BackendClient(address) as client:
+            yield client.audit
+        return
+    from kshunt.backend.tools.local.audit import LocalAudit
+    from kshunt.backend.tools.local.cluster import LocalCluster
 
-    return BackendClient(address)
+    settings = Settings(options.bootstrap_servers, options.command_config)
+    with closing(LocalCluster(settings)) as cluster:
+        yield LocalAudit(cluster)

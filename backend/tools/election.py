@@ -11,13 +11,12 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from kshunt.backend.addresses import ZOOKEEPER_HELP
-from kshunt.backend.api.client.stdlib import StdlibClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
 from kshunt.backend.domain.reassignment.answers import Result
 from kshunt.backend.domain.reassignment.plan import parse_partitions
@@ -53,9 +52,6 @@ from kshunt.backend.tools.shared.flags import (
     whole,
 )
 from kshunt.backend.tools.shared.output import Report
-
-if TYPE_CHECKING:
-    from kshunt.backend.api.client.backend_client import BackendClient
 
 PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
@@ -151,16 +147,16 @@ class ElectionOptions:
 
 
 class Elect(Protocol):
-    """Holds the election, as `BackendClient.elect_preferred_leaders` does."""
+    """Holds the election, as `ElectionsClient.elect_preferred_leaders` does."""
 
     def __call__(
         self,
         partitions: Sequence[TopicPartition] | None,
+        change: Change,
         *,
         batch_size: int | None,
         pause_ms: int,
         timeout_ms: int,
-        validate_only: bool,
     ) -> ElectionAnswer:
         """Elect preferred replicas as leaders, of every partition if None."""
         ...
@@ -185,10 +181,10 @@ def _main(argv: Sequence[str]) -> int:
     with _open(options) as elect:
         answer = elect(
             partitions,
+            Change(options.validate_only, who=options.who, reason=options.reason),
             batch_size=options.batch_size,
             pause_ms=options.pause_ms,
             timeout_ms=options.timeout_ms,
-            validate_only=options.validate_only,
         )
     report = preview_report(answer) if options.validate_only else election_report(answer)
     return show_report(report, as_json=options.json)
@@ -257,34 +253,6 @@ def _check_source(given: Mapping[str, str]) -> None:
 # The way to a cluster
 
 
-class _QuickElections(StdlibClient):
-    """The election of one backend, asked for with the standard library alone."""
-
-    def elect_preferred_leaders(
-        self,
-        partitions: Sequence[TopicPartition] | None,
-        *,
-        batch_size: int | None,
-        pause_ms: int,
-        timeout_ms: int,
-        validate_only: bool,
-        who: str,
-        reason: str,
-    ) -> ElectionAnswer:
-        """See `BackendClient.elect_preferred_leaders`."""
-        named = None if partitions is None else list(map(to_document, partitions))
-        body = {
-            "partitions": named,
-            "batch_size": batch_size,
-            "pause_ms": pause_ms,
-            "timeout_ms": timeout_ms,
-            "validate_only": validate_only,
-            "who": who,
-            "reason": reason,
-        }
-        return self._send(ElectionAnswer, "/v1/elections/preferred", body)
-
-
 @contextmanager
 def _open(options: ElectionOptions) -> Iterator[Elect]:
     """The backend that the options name, or the private one; a preview can do without.
@@ -297,14 +265,20 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
     """
     address = _address(options)
     if address:
-        with closing(_remote(address, options)) as remote:
-            yield partial(remote.elect_preferred_leaders, who=options.who, reason=options.reason)
+        from kshunt.backend.api.client.elections import ElectionsClient
+        from kshunt.backend.tools.shared.senders import quick_sender
+
+        paced = options.batch_size is not None
+        patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
+        with quick_sender(address, timeout_s=patience_s) as sender:
+            yield ElectionsClient(sender).elect_preferred_leaders
         return
+    from kshunt.backend.tools.local.cluster import LocalCluster
     from kshunt.backend.tools.local.elections import LocalElections
 
     settings = Settings(options.bootstrap_servers, options.admin_config)
-    with closing(LocalElections(settings)) as local:
-        yield local.elect_preferred_leaders
+    with closing(LocalCluster(settings)) as cluster:
+        yield LocalElections(cluster).elect_preferred_leaders
 
 
 def _address(options: ElectionOptions) -> str:
@@ -314,16 +288,6 @@ def _address(options: ElectionOptions) -> str:
 
         return private_backend(options.bootstrap_servers, options.admin_config)
     return running_backend(options.backend, options.bootstrap_servers, options.admin_config)
-
-
-def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickElections:
-    paced = options.batch_size is not None
-    patience_s = PATIENCE_S if paced else options.timeout_ms / 1000 + ANSWER_MARGIN_S
-    if address.startswith("https:"):
-        from kshunt.backend.api.client.backend_client import BackendClient
-
-        return BackendClient(address, timeout_s=patience_s)
-    return _QuickElections(address, timeout_s=patience_s)
 
 
 # Words

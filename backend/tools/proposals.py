@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.text.formatting import many, moment_text, time_words
 from kshunt.backend.errors import BackendError
 from kshunt.backend.tools.shared import output
@@ -99,16 +100,16 @@ def _check(options: argparse.Namespace) -> None:
 def _report(client: BackendClient, options: argparse.Namespace) -> Report:
     match options.action:
         case "list":
-            return _listed(client.proposals())
+            return _listed(client.proposals.list())
         case "show":
             return _shown(client, options)
         case "approve":
             return _approved(client, options)
         case "reject":
-            found = client.reject_proposal(options.id, reason=options.reason)
+            found = client.proposals.reject(options.id, Change(reason=options.reason))
             return Report(f"Proposal {found.id} was rejected: {found.summary}.", _row(found))
         case _:
-            found = client.withdraw_proposal(options.id, reason=options.reason)
+            found = client.proposals.withdraw(options.id, Change(reason=options.reason))
             return Report(f"Proposal {found.id} was withdrawn: {found.summary}.", _row(found))
 
 
@@ -141,14 +142,14 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
 
 
 def _shown(client: BackendClient, options: argparse.Namespace) -> Report:
-    proposal = next((one for one in client.proposals() if one.id == options.id), None)
+    proposal = next((one for one in client.proposals.list() if one.id == options.id), None)
     if proposal is None:
         raise UsageError(f"There is no proposal {options.id}.")
     lines = _lines(proposal, time.time_ns() // 1_000_000)
     if not proposal.waiting:
         return Report("\n".join(lines), {"proposal": _row(proposal)})
     try:
-        foreseen = client.foresee_proposal(proposal.id)
+        foreseen = client.proposals.foresee(proposal.id)
     except BackendError as error:
         if error.status not in REFUSED:
             raise
@@ -172,9 +173,8 @@ def _foreseen_lines(foreseen: ProposalEffect) -> list[str]:
 
 
 def _approved(client: BackendClient, options: argparse.Namespace) -> Report:
-    proposal, answer = client.approve_proposal(
-        options.id, preview=options.seen, reason=options.reason
-    )
+    change = Change(preview=options.seen, reason=options.reason)
+    proposal, answer = client.proposals.approve(options.id, change)
     failed = answer.failures
     where = f", operation {proposal.operation_id}" if proposal.operation_id else ""
     text = f"Proposal {proposal.id} was carried out{where}: {proposal.outcome}."

@@ -16,6 +16,7 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.client.events import Event
 from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -69,18 +70,18 @@ def test_a_throttled_move_is_watched_steered_and_cleaned_up(
 ) -> None:
     plan = plan_of(topic, (2,), (3,))
     with watching(backend_address) as seen:
-        answer = client.reassign(plan, throttle_bytes_per_s=500_000)
+        answer = client.reassignments.start(plan, throttle_bytes_per_s=500_000)
         assert answer.failures == ()
         assert answer.rollback_plan is not None
         assert [entry["replicas"] for entry in answer.rollback_plan["partitions"]] == [[1], [1]]
         wait_until(lambda: _is_behind(seen, topic), 20, "the stream shows the copy behind")
-        present = client.throttles()
+        present = client.throttles.list()
         assert present.rates[2].rate == ThrottledRate(500_000, 500_000)
         assert present.replicas[topic] == ThrottledReplicas(
             ReplicaSet.parse("0:1,1:1"), ReplicaSet.parse("0:2,1:3")
         )
         faster = ThrottledRate(3_000_000, 3_000_000)
-        changed = client.alter_throttled_rates(dict.fromkeys((1, 2, 3), faster))
+        changed = client.throttles.alter_rates(dict.fromkeys((1, 2, 3), faster))
         assert changed.failures == ()
         assert any("puts back the earlier rates" in note for note in changed.notes)
         operation = wait_for_end(client, answer)
@@ -111,7 +112,7 @@ def _nothing_is_throttled(client: BackendClient, topic: str) -> None:
     """Brokers follow the controller's configuration a moment later, so this waits for them."""
 
     def nothing() -> bool:
-        present = client.throttles()
+        present = client.throttles.list()
         rates = {rate.rate for rate in present.rates.values()}
         return topic not in present.replicas and rates == {ThrottledRate(None, None)}
 
@@ -141,33 +142,33 @@ def _throttles_were_shown(seen: list[Snapshot], topic: str) -> None:
 
 def test_prior_throttles_come_back(client: BackendClient, topic: str) -> None:
     theirs = ThrottledRate(90_000_000, 80_000_000)
-    client.alter_throttled_rates({2: theirs})
+    client.throttles.alter_rates({2: theirs})
     listed = ThrottledReplicas(ReplicaSet.parse("1:1"), ReplicaSet())
-    client.alter_throttled_replicas({topic: listed})
+    client.throttles.alter_replicas({topic: listed})
     try:
-        answer = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000)
+        answer = client.reassignments.start(plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000)
         wait_for_end(client, answer)
-        present = client.throttles()
+        present = client.throttles.list()
         assert present.rates[2].rate == theirs
         assert present.rates[1].rate == ThrottledRate(None, None)
         assert present.replicas[topic] == listed
     finally:
-        client.alter_throttled_replicas({topic: ThrottledReplicas()})
+        client.throttles.alter_replicas({topic: ThrottledReplicas()})
         lift(client)
 
 
 def test_a_throttle_that_shall_stay_stays(client: BackendClient, topic: str) -> None:
-    answer = client.reassign(
+    answer = client.reassignments.start(
         plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000, auto_remove_throttle=False
     )
     assert "The throttle stays on after the move, as asked." in answer.notes
     operation = wait_for_end(client, answer)
     assert operation.outcome.endswith("throttle left on, as asked")
-    assert client.throttles().rates[2].rate == ThrottledRate(20_000_000, 20_000_000)
-    verified = client.verify(plan_of(topic, (2,)), preserve_throttles=True)
+    assert client.throttles.list().rates[2].rate == ThrottledRate(20_000_000, 20_000_000)
+    verified = client.reassignments.verify(plan_of(topic, (2,)), preserve_throttles=True)
     assert verified.done
     assert verified.cleared_brokers == ()
-    verified = client.verify(plan_of(topic, (2,)), preserve_throttles=False)
+    verified = client.reassignments.verify(plan_of(topic, (2,)), preserve_throttles=False)
     assert verified.cleared_brokers == (1, 2)
     assert verified.cleared_topics == (topic,)
     _nothing_is_throttled(client, topic)
@@ -177,38 +178,38 @@ def test_cancelling_one_of_two_moves_keeps_the_throttle_of_the_other(
     client: BackendClient, topic: str
 ) -> None:
     operators = ThrottledRate(70_000_000, 70_000_000)
-    client.alter_throttled_rates({3: operators})
-    first = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=200_000)
-    second = client.reassign(
+    client.throttles.alter_rates({3: operators})
+    first = client.reassignments.start(plan_of(topic, (2,)), throttle_bytes_per_s=200_000)
+    second = client.reassignments.start(
         ReassignmentPlan({TopicPartition(topic, 1): (2,)}),
         throttle_bytes_per_s=200_000,
         additional=True,
     )
     try:
-        cancelled = client.cancel([TopicPartition(topic, 0)])
+        cancelled = client.reassignments.cancel([TopicPartition(topic, 0)])
         assert cancelled.failures == ()
         assert wait_for_end(client, first).state is OperationState.CANCELLED
-        present = client.throttles()
+        present = client.throttles.list()
         assert present.rates[2].rate == ThrottledRate(200_000, 200_000)
         assert present.replicas[topic].followers == ReplicaSet.parse("1:2")
         assert operation_of(client, second).state is OperationState.RUNNING
     finally:
-        client.cancel([TopicPartition(topic, 1)])
+        client.reassignments.cancel([TopicPartition(topic, 1)])
         wait_for_end(client, second)
-    assert client.throttles().rates[3].rate == operators
-    client.alter_throttled_rates({3: ThrottledRate(None, None)})
+    assert client.throttles.list().rates[3].rate == operators
+    client.throttles.alter_rates({3: ThrottledRate(None, None)})
     _nothing_is_throttled(client, topic)
 
 
 def test_progress_and_verify_follow_the_move(client: BackendClient, topic: str) -> None:
     plan = plan_of(topic, (2,), (1,))
-    answer = client.reassign(plan, throttle_bytes_per_s=1_000_000)
+    answer = client.reassignments.start(plan, throttle_bytes_per_s=1_000_000)
     statuses: set[str] = set()
 
     def ended() -> bool:
-        rows = client.progress(plan)
+        rows = client.reassignments.progress(plan)
         statuses.update(row.status for row in rows)
-        verified = client.verify(plan, preserve_throttles=False)
+        verified = client.reassignments.verify(plan, preserve_throttles=False)
         assert verified.cleared_brokers == ()
         return verified.done
 
@@ -220,93 +221,99 @@ def test_progress_and_verify_follow_the_move(client: BackendClient, topic: str) 
 
 
 def test_a_second_reassignment_needs_to_be_asked_for(client: BackendClient, topic: str) -> None:
-    answer = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=100_000)
+    answer = client.reassignments.start(plan_of(topic, (2,)), throttle_bytes_per_s=100_000)
     try:
         with pytest.raises(BackendError, match="already being reassigned") as refused:
-            client.reassign(ReassignmentPlan({TopicPartition(topic, 1): (3,)}))
+            client.reassignments.start(ReassignmentPlan({TopicPartition(topic, 1): (3,)}))
         assert refused.value.status == 409
-        assert len(client.reassignments()) == 1
+        assert len(client.reassignments.list()) == 1
     finally:
-        client.cancel([TopicPartition(topic, 0)])
+        client.reassignments.cancel([TopicPartition(topic, 0)])
         wait_for_end(client, answer)
 
 
 def test_validation_changes_nothing(client: BackendClient, topic: str) -> None:
-    before = client.throttles(), client.reassignments(), client.operations()
+    before = client.throttles.list(), client.reassignments.list(), client.operations.list()
     partition = TopicPartition(topic, 0)
     checks: list[Callable[[], ChangeAnswer]] = [
-        lambda: client.reassign(
-            plan_of(topic, (2,)), throttle_bytes_per_s=1_000, validate_only=True
+        lambda: client.reassignments.start(
+            plan_of(topic, (2,)), Change(validate_only=True), throttle_bytes_per_s=1_000
         ),
-        lambda: client.alter_throttled_rates({1: ThrottledRate(1_000, None)}, validate_only=True),
-        lambda: client.alter_throttled_replicas(
-            {topic: ThrottledReplicas(ReplicaSet.parse("*"))}, validate_only=True
+        lambda: client.throttles.alter_rates(
+            {1: ThrottledRate(1_000, None)}, Change(validate_only=True)
         ),
-        lambda: client.elect_preferred_leaders([partition], validate_only=True),
+        lambda: client.throttles.alter_replicas(
+            {topic: ThrottledReplicas(ReplicaSet.parse("*"))}, Change(validate_only=True)
+        ),
+        lambda: client.elections.elect_preferred_leaders([partition], Change(validate_only=True)),
     ]
     for check in checks:
         answer = check()
         assert answer.validate_only
         assert answer.operation_id is None
         assert answer.failures == ()
-    refused = client.cancel([partition], validate_only=True)
+    refused = client.reassignments.cancel([partition], Change(validate_only=True))
     assert refused.failures[0].error_name == "NO_REASSIGNMENT_IN_PROGRESS"
-    assert (client.throttles(), client.reassignments(), client.operations()) == before
+    assert (
+        client.throttles.list(),
+        client.reassignments.list(),
+        client.operations.list(),
+    ) == before
 
 
 def test_what_the_cluster_does_not_have_is_named_and_does_not_move(
     client: BackendClient, topic: str
 ) -> None:
-    before = client.throttles()
+    before = client.throttles.list()
     plans = {
         "UNKNOWN_TOPIC_OR_PARTITION": plan_of("no-such-topic", (1,)),
         "INVALID_REPLICA_ASSIGNMENT": plan_of(topic, (42,)),
     }
     for name, plan in plans.items():
-        answer = client.reassign(plan, throttle_bytes_per_s=1_000_000)
+        answer = client.reassignments.start(plan, throttle_bytes_per_s=1_000_000)
         assert answer.failures[0].error_name == name
         assert operation_of(client, answer).state is OperationState.FAILED
     missing = ReassignmentPlan({TopicPartition(topic, 99): (1,), TopicPartition(topic, 0): (2,)})
-    answer = client.reassign(missing, throttle_bytes_per_s=1_000_000)
+    answer = client.reassignments.start(missing, throttle_bytes_per_s=1_000_000)
     assert [one.error_name for one in answer.failures] == ["UNKNOWN_TOPIC_OR_PARTITION"]
     wait_for_end(client, answer)
     whole = {TopicPartition(topic, 0): (1,), TopicPartition(topic, 99): (1,)}
-    answer = client.reassign(ReassignmentPlan(whole), all_or_nothing=True)
+    answer = client.reassignments.start(ReassignmentPlan(whole), all_or_nothing=True)
     assert len(answer.failures) == 2
-    assert client.throttles() == before
-    assert client.reassignments() == ()
+    assert client.throttles.list() == before
+    assert client.reassignments.list() == ()
 
 
 def test_another_cluster_is_refused(client: BackendClient, topic: str) -> None:
     plan = plan_of(topic, (2,))
     with pytest.raises(BackendError, match="for cluster elsewhere") as refused:
-        client.reassign(plan, cluster_id="elsewhere")
+        client.reassignments.start(plan, Change(cluster_id="elsewhere"))
     assert refused.value.status == 409
     with pytest.raises(BackendError, match="for cluster elsewhere"):
-        client.reassign(replace(plan, cluster_id="elsewhere"))
+        client.reassignments.start(replace(plan, cluster_id="elsewhere"))
     ours = replace(plan, cluster_id=client.cluster().cluster_id)
-    assert client.reassign(ours, validate_only=True).failures == ()
-    assert client.reassignments() == ()
+    assert client.reassignments.start(ours, Change(validate_only=True)).failures == ()
+    assert client.reassignments.list() == ()
 
 
 def test_leaders_are_elected_where_it_is_needed(client: BackendClient, kafka: RealKafka) -> None:
     name = f"backend-{next(names)}"
     create_topic(kafka.bootstrap_servers, name, [[1, 2], [2, 1]])
-    swapped = client.reassign(plan_of(name, (2, 1)))
+    swapped = client.reassignments.start(plan_of(name, (2, 1)))
     wait_for_end(client, swapped)
     wanted = [TopicPartition(name, 0), TopicPartition(name, 0), TopicPartition(name, 1)]
-    foreseen = client.elect_preferred_leaders(wanted, validate_only=True)
+    foreseen = client.elections.elect_preferred_leaders(wanted, Change(validate_only=True))
     assert [r.message for r in foreseen.results] == [
         "leadership would move from 1 to 2",
         "broker 2 leads already",
     ]
-    elected = client.elect_preferred_leaders([*wanted, TopicPartition(name, 7)])
+    elected = client.elections.elect_preferred_leaders([*wanted, TopicPartition(name, 7)])
     assert [r.error_name for r in elected.results] == [
         "NONE",
         "NONE",
         "UNKNOWN_TOPIC_OR_PARTITION",
     ]
-    assert client.elect_preferred_leaders(None, validate_only=True).failures == ()
+    assert client.elections.elect_preferred_leaders(None, Change(validate_only=True)).failures == ()
 
 
 def _http(address: str) -> httpx.Client:
@@ -347,10 +354,10 @@ def test_events_resume_where_a_reader_stopped(client: BackendClient, backend_add
     with BackendClient(backend_address) as reader:
         start = next(reader.events(0))
         assert start.kind == "reset"
-    first = client.alter_throttled_rates({1: none})
+    first = client.throttles.alter_rates({1: none})
     with BackendClient(backend_address) as reader:
         seen = _until(reader.events(start.id), first.operation_id)
-    second = client.alter_throttled_rates({2: none})
+    second = client.throttles.alter_rates({2: none})
     with BackendClient(backend_address) as reader:
         resumed = _until(reader.events(seen[-1].id), second.operation_id)
     ids = [event.id for event in (*seen, *resumed)]

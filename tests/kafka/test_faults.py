@@ -27,6 +27,7 @@ from textual.pilot import Pilot
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -135,7 +136,7 @@ async def dashboard(address: str) -> AsyncIterator[Dashboard]:
 
 def the_move(client: BackendClient) -> Operation:
     """The only operation there is."""
-    (found,) = client.operations()
+    (found,) = client.operations.list()
     return found
 
 
@@ -158,7 +159,7 @@ async def the_network_is_cut(scene: Scene, shown: Dashboard, client: BackendClie
     assert scene.ready()[0] == 503
     shown.tell(f"the network is cut; /readyz: {scene.ready()[1]}")
     with pytest.raises(KshuntError) as refused:
-        client.steer("pause", the_move(client).id)
+        client.operations.pause(the_move(client).id)
     say(f"a pause meanwhile: {refused.value.message} {refused.value.advice}")
     await shown.until(lambda: time.monotonic() - begun_s > CUT_S, "it is cut long enough")
     assert shown.app.store.scene.live
@@ -170,7 +171,7 @@ async def the_network_is_cut(scene: Scene, shown: Dashboard, client: BackendClie
 
 async def the_disk_is_full(scene: Scene, shown: Dashboard, client: BackendClient, pid: int) -> None:
     def recorded() -> tuple[int, str]:
-        samples = client.pipeline().samples
+        samples = client.pipeline.status().samples
         assert samples is not None
         return samples.written_ms or 0, samples.problem
 
@@ -219,8 +220,8 @@ async def test_nothing_that_production_does_loses_anything(scene: Scene) -> None
         )
         client = first.enter_context(BackendClient(scene.address))
         plan = ReassignmentPlan(MOVED)
-        answer = client.reassign(
-            plan, throttle_bytes_per_s=THROTTLE_BYTES_PER_S, who="ada", reason="a bad day"
+        answer = client.reassignments.start(
+            plan, Change(who="ada", reason="a bad day"), throttle_bytes_per_s=THROTTLE_BYTES_PER_S
         )
         async with dashboard(scene.address) as shown:
             await shown.words("Moving 4 partitions")
@@ -240,12 +241,12 @@ async def test_nothing_that_production_does_loses_anything(scene: Scene) -> None
                 await shown.words("live", "Moving 4 partitions")
                 shown.tell("another backend has taken over")
                 # It has been slow for long enough.
-                rates = another.throttles().rates
+                rates = another.throttles.list().rates
                 faster = {
                     broker: type(one.rate)(FAST_BYTES_PER_S, FAST_BYTES_PER_S)
                     for broker, one in rates.items()
                 }
-                another.alter_throttled_rates(faster, who="ada", reason="enough")
+                another.throttles.alter_rates(faster, Change(who="ada", reason="enough"))
                 await shown.until(
                     lambda: by_id(another, answer.operation_id).state.ended,
                     "the move has ended",
@@ -258,7 +259,7 @@ async def test_nothing_that_production_does_loses_anything(scene: Scene) -> None
 
 def by_id(client: BackendClient, operation_id: str | None) -> Operation:
     """One operation."""
-    return next(one for one in client.operations() if one.id == operation_id)
+    return next(one for one in client.operations.list() if one.id == operation_id)
 
 
 def ended_well(client: BackendClient, operation_id: str | None) -> None:
@@ -268,19 +269,19 @@ def ended_well(client: BackendClient, operation_id: str | None) -> None:
     assert replicas_of(client) == {
         (partition.partition, broker) for partition, to in MOVED.items() for broker in to
     }
-    throttles = client.throttles()
+    throttles = client.throttles.list()
     assert not throttles.replicas
     assert all(one.rate.leader_bytes_per_s is None for one in throttles.rates.values())
-    _, lines = client.audit(operation_id=operation.id)
+    _, lines = client.audit.rows(operation_id=operation.id)
     first = lines[0]
     assert isinstance(first, AuditEntry)
     assert (first.who, first.reason) == ("ada", "a bad day")
-    assert [one.kind.value for one in client.operations()].count("reassign") == 1
+    assert [one.kind.value for one in client.operations.list()].count("reassign") == 1
 
 
 def the_audit_is_true(scene: Scene, client: BackendClient, operation_id: str | None) -> None:
     """Every line, also of the hours that the clock jumped to, is what the cluster says."""
-    _, rows = client.audit()
+    _, rows = client.audit.rows()
     lines = [row.body() for row in rows if isinstance(row, AuditEntry)]
     assert len(lines) == len(rows)
     moves = {

@@ -61,7 +61,7 @@ def test_a_throttled_move_is_told_as_apaches_tool_tells_it(
         return kafka.java_tool(JAVA_TOOL, action, *at, *named, *more).stdout.splitlines()
 
     def throttled() -> list[object]:
-        found = client.throttles()
+        found = client.throttles.list()
         rate = found.rates[third].rate.follower_bytes_per_s
         return [r for r in [rate] if r is not None] + [t for t in found.replicas if t == zero.topic]
 

@@ -45,7 +45,7 @@ def test_a_throttle_below_what_is_written_and_one_of_nothing(
         watching(backend_address) as seen,
         written_to(kafka.bootstrap_servers, TOPIC, 10, BATCH_BYTES // 10),
     ):
-        answer = client.reassign(plan, throttle_bytes_per_s=LOW_BYTES_PER_S)
+        answer = client.reassignments.start(plan, throttle_bytes_per_s=LOW_BYTES_PER_S)
         wait_until(lambda: cause(seen) is Cause.THROTTLE_TOO_LOW, IN_TIME_S, "it is too low")
         said = why(seen)
         assert said is not None
@@ -76,4 +76,4 @@ def _throttle_to_nothing(bootstrap_servers: str) -> None:
 
 def _throttle(client: BackendClient, rate: int) -> None:
     both = ThrottledRate(rate, rate)
-    assert client.alter_throttled_rates(dict.fromkeys((1, NEW), both)).failures == ()
+    assert client.throttles.alter_rates(dict.fromkeys((1, NEW), both)).failures == ()

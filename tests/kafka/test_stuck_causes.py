@@ -49,7 +49,9 @@ def test_a_move_between_directories_that_is_too_slow(scene: Scene) -> None:
     place = TopicPartition(topic, 0)
     plan = ReassignmentPlan({place: (1,)}, {(place, 1): str(other)})
     with scene.written_to(topic, 300_000):
-        scene.client.reassign(plan, log_dirs_throttle_bytes_per_s=20_000, additional=True)
+        scene.client.reassignments.start(
+            plan, log_dirs_throttle_bytes_per_s=20_000, additional=True
+        )
         said = scene.until(Cause.LOG_DIR_MOVE, topic, 1)
     assert said is not None
     assert said.rates != ()
@@ -84,7 +86,7 @@ def test_an_operation_that_is_paused(scene: Scene) -> None:
     first = len(scene.seen)
     operation = scene.move("held", 3)
     scene.until(Cause.TOO_SHORT, "held", 3, since=first)
-    scene.client.steer("pause", operation)
+    scene.client.operations.pause(operation)
     scene.until(Cause.PAUSED, "held", 3)
-    scene.client.steer("resume", operation)
+    scene.client.operations.resume(operation)
     scene.ended(operation)

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
@@ -130,7 +131,9 @@ def test_what_does_not_fit_is_said_before_it_begins(scene: Scene, tmp_path: Path
         there = ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)})
 
         def warnings(plan: ReassignmentPlan) -> str:
-            answer = scene.client.reassign(plan, validate_only=True, additional=True)
+            answer = scene.client.reassignments.start(
+                plan, Change(validate_only=True), additional=True
+            )
             return " ".join(answer.warnings)
 
         wait_until(lambda: f"{disk} of broker 4 has" in warnings(anywhere), END_S, "it is said")
@@ -166,7 +169,7 @@ def _move_into(
     """Start a move to broker 4, into one of its directories, and wait until it is there."""
     scene.filled(topic, 1, megabytes=megabytes)
     place = TopicPartition(topic, 0)
-    answer = scene.client.reassign(
+    answer = scene.client.reassignments.start(
         ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)}),
         throttle_bytes_per_s=throttle,
         additional=True,

@@ -20,6 +20,7 @@ from confluent_kafka.admin import ResourceType
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -72,7 +73,9 @@ def started(
     def taken() -> bool:
         with suppress(KshuntError):
             plan = ReassignmentPlan({TopicPartition(topic, 0): target})
-            found.append(client.reassign(plan, throttle_bytes_per_s=rate, who="a test"))
+            found.append(
+                client.reassignments.start(plan, Change(who="a test"), throttle_bytes_per_s=rate)
+            )
         return bool(found)
 
     wait_until(taken, DEADLINE_S, "a backend takes the plan")
@@ -80,7 +83,7 @@ def started(
 
 
 def operation(client: BackendClient, answer: ChangeAnswer) -> Operation:
-    return next(one for one in client.operations() if one.id == answer.operation_id)
+    return next(one for one in client.operations.list() if one.id == answer.operation_id)
 
 
 def over(client: BackendClient, answer: ChangeAnswer) -> Operation:
@@ -120,7 +123,7 @@ def test_a_move_that_the_cluster_refuses_leaves_nothing_and_never_starts(
     # The engine ticks each second while anything is open: what is over stays over.
     until_s = time.monotonic() + 4
     wait_until(lambda: time.monotonic() > until_s, DEADLINE_S, "some ticks have passed")
-    assert client.reassignments() == ()
+    assert client.reassignments.list() == ()
     assert ground.cluster(topic).replicas[topic, 0] == (1, 2)
     for key in RATE_KEYS:
         ground.rate(1, key, None)
@@ -155,14 +158,16 @@ def test_a_cancellation_that_the_cluster_refuses_is_not_done_later(
     topic = a_topic(ground, "stays")
     answer = started(client, topic, (3, 2), 2_000)
     with ground.denied(ALTER):
-        refused = client.cancel([TopicPartition(topic, 0)], who="a test")
+        refused = client.reassignments.cancel([TopicPartition(topic, 0)], Change(who="a test"))
         assert [one.error_code for one in refused.results] == [DENIED]
         assert operation(client, refused).state.value == "failed"
     until_s = time.monotonic() + 4
     wait_until(lambda: time.monotonic() > until_s, DEADLINE_S, "some ticks have passed")
-    assert len(client.reassignments()) == 1
+    assert len(client.reassignments.list()) == 1
     assert rates(ground)[3][RATE_KEYS[1]] == "2000"
-    assert not client.cancel([TopicPartition(topic, 0)], who="a test").failures
+    assert not client.reassignments.cancel(
+        [TopicPartition(topic, 0)], Change(who="a test")
+    ).failures
     assert over(client, answer).state.value == "cancelled"
 
 

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -261,7 +262,7 @@ class EngineLaw(RuleBasedStateMachine):
             effect.kind == BROKER and effect.name == str(broker)
         )
         self.ask(
-            lambda backend: backend.throttles.alter_rates({broker: rate}, validate_only=False),
+            lambda backend: backend.throttles.alter_rates({broker: rate}, Change()),
             trouble,
         )
 
@@ -275,7 +276,7 @@ class EngineLaw(RuleBasedStateMachine):
         wanted = {topic: ThrottledReplicas(ReplicaSet(leaders), ReplicaSet(followers))}
         self.ghosts.by_operator = lambda effect: effect.kind == TOPIC and effect.name == topic
         self.ask(
-            lambda backend: backend.throttles.alter_replicas(wanted, validate_only=False),
+            lambda backend: backend.throttles.alter_replicas(wanted, Change()),
             trouble,
         )
 
@@ -309,7 +310,7 @@ class EngineLaw(RuleBasedStateMachine):
         self.ghosts.by_operator = clears
         self.ask(
             lambda backend: backend.reassignments.cancel(
-                chosen, preserve_throttles=preserve, validate_only=False, timeout_s=TIMEOUT_S
+                chosen, Change(), preserve_throttles=preserve, timeout_s=TIMEOUT_S
             ),
             trouble,
         )
@@ -317,24 +318,24 @@ class EngineLaw(RuleBasedStateMachine):
     @rule(which=any_one, trouble=troubles)
     def pause(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, PAUSABLE):
-            self.ask(lambda b: b.steering.pause(one, validate_only=False), trouble)
+            self.ask(lambda b: b.steering.pause(one, Change()), trouble)
 
     @rule(which=any_one, trouble=troubles)
     def resume(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, RESUMABLE):
-            self.ask(lambda b: b.steering.resume(one, validate_only=False), trouble)
+            self.ask(lambda b: b.steering.resume(one, Change()), trouble)
 
     @rule(which=any_one, trouble=troubles)
     def undo(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, UNDOABLE):
             self.ask(
-                lambda b: b.steering.undo(one, validate_only=False, timeout_s=TIMEOUT_S),
+                lambda b: b.steering.undo(one, Change(), timeout_s=TIMEOUT_S),
                 trouble,
             )
 
     @rule(trouble=troubles)
     def adopt(self, trouble: Trouble) -> None:
-        self.ask(lambda b: b.steering.adopt(None, validate_only=False), trouble)
+        self.ask(lambda b: b.steering.adopt(None, Change()), trouble)
 
     @rule(ours=st.booleans(), some=st.integers(1, 15), trouble=troubles)
     def reapply_or_accept(self, ours: bool, some: int, trouble: Trouble) -> None:
@@ -353,9 +354,7 @@ class EngineLaw(RuleBasedStateMachine):
                     back[cell] = back.get(cell, frozenset()) | one.replicas.pairs
             self.ghosts.reapplied = back
         ids = [change_id(one) for one in chosen]
-        self.ask(
-            lambda b: b.mending.reapply_or_accept(ids, ours=ours, validate_only=False), trouble
-        )
+        self.ask(lambda b: b.mending.reapply_or_accept(ids, Change(), ours=ours), trouble)
 
     # Somebody else
 
@@ -446,7 +445,7 @@ class EngineLaw(RuleBasedStateMachine):
         raise AssertionError(f"never ends: {left} {self.world.ongoing}")
 
     def resume_one(self, one: str) -> None:
-        self.ask(lambda b: b.steering.resume(one, validate_only=False))
+        self.ask(lambda b: b.steering.resume(one, Change()))
 
     def check_shares(self) -> None:
         """No share is left but what was to be left on."""

@@ -48,25 +48,27 @@ class Moved:
 def moved(client: BackendClient, samples: Path) -> Moved:
     """Move all partitions to broker 3, and ask again and again when that will be done."""
     targets = {TopicPartition(TOPIC, number): (3,) for number in range(len(MEGABYTES))}
-    answer = client.reassign(ReassignmentPlan(targets), throttle_bytes_per_s=THROTTLE_BYTES_PER_S)
+    answer = client.reassignments.start(
+        ReassignmentPlan(targets), throttle_bytes_per_s=THROTTLE_BYTES_PER_S
+    )
     assert answer.operation_id is not None
     operation_id = answer.operation_id
     said: dict[int, EtaRow] = {}
 
     def ended() -> bool:
-        rows = client.pipeline_etas(operation_id)
+        rows = client.pipeline.etas(operation_id)
         said.update({row.at_ms: row for row in rows.rows})
         assert not rows.rows or rows.of.source == STREAM
         return found().state.ended
 
     def found() -> Operation:
-        return next(one for one in client.operations() if one.id == operation_id)
+        return next(one for one in client.operations.list() if one.id == operation_id)
 
     wait_until(ended, DEADLINE_S, "the move has ended")
     ended_ms = time.time_ns() // 1_000_000
 
     def seen() -> bool:
-        newest_ms = client.pipeline().of("rates").newest_ms
+        newest_ms = client.pipeline.status().of("rates").newest_ms
         return newest_ms is not None and newest_ms > ended_ms
 
     wait_until(seen, DEADLINE_S, "the end of the move is among the results")
@@ -93,7 +95,7 @@ def move(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             BackendClient(f"unix:{folder / 's'}") as client,
         ):
             wait_until(
-                lambda: client.pipeline().of("rates").newest_ms,
+                lambda: client.pipeline.status().of("rates").newest_ms,
                 START_DEADLINE_S,
                 "the pipeline delivers",
             )

@@ -23,6 +23,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress, ShrinkRequest
 from kshunt.backend.errors import KshuntError
@@ -89,7 +90,7 @@ class Shrinking:
 
     def operation(self) -> Operation | None:
         """As the backend knows it; None while it has not read the journal."""
-        known = self.client.operations()
+        known = self.client.operations.list()
         return next((one for one in known if one.id == self.operation_id), None)
 
     def until(self, condition: Callable[[ShrinkProgress], object], what: str) -> None:
@@ -212,7 +213,7 @@ def test_a_shrink_survives_whatever_is_killed(
             ),
             "it is known what groups would read twice",
         )
-        shrinking.client.confirm_shrink(shrinking.operation_id, topic)
+        shrinking.client.shrinks.confirm(shrinking.operation_id, topic)
         _killed_after_it_was_confirmed(shrinking)
         wait_until(lambda: _has_ended(shrinking), DEADLINE_S, "it ends")
         operation = shrinking.operation()
@@ -237,9 +238,9 @@ def _has_ended(shrinking: Shrinking) -> bool:
 
 def _start(shrinking: Shrinking) -> None:
     request = ShrinkRequest(shrinking.topic, AFTER, 1_000)
-    foreseen = shrinking.client.shrink(request, validate_only=True)
+    foreseen = shrinking.client.shrinks.start(request, Change(validate_only=True))
     assert foreseen.operation_id is None
-    answer = shrinking.client.shrink(request, who="ada@bastion", reason="too many")
+    answer = shrinking.client.shrinks.start(request, Change(who="ada@bastion", reason="too many"))
     assert answer.operation_id is not None
     shrinking.operation_id = answer.operation_id
 
@@ -270,7 +271,7 @@ def _killed_after_it_was_confirmed(shrinking: Shrinking) -> None:
         lambda progress: progress.phase in late and progress.past_no_return, "it is copied back"
     )
     with pytest.raises(KshuntError, match="Every record is in"):
-        shrinking.client.steer("cancel", shrinking.operation_id)
+        shrinking.client.operations.cancel(shrinking.operation_id)
     if KILLS > 2:
         shrinking.kill_job()
     if KILLS > 1:

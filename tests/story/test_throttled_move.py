@@ -67,11 +67,11 @@ def test_a_throttled_move_is_started_watched_and_ended(
         return code, out + err
 
     with BackendClient(address) as client:
-        before = client.throttles()
+        before = client.throttles.list()
         code, said = ask("--execute", "--throttle", str(SLOW))
         assert code == DONE
         assert f"Successfully started partition reassignment for {MOVED}" in said
-        throttles = client.throttles()
+        throttles = client.throttles.list()
         assert throttles.rates[1].rate.leader_bytes_per_s == SLOW
         assert throttles.rates[3].rate.follower_bytes_per_s == SLOW
         assert [*throttles.replicas] == [TOPIC]
@@ -79,16 +79,18 @@ def test_a_throttled_move_is_started_watched_and_ended(
         code, said = ask("--progress")
         assert code == NOT_YET
         assert "Behind:" in said
-        [operation] = client.operations()
+        [operation] = client.operations.list()
         assert not operation.state.ended
 
         code, said = ask("--execute", "--additional", "--throttle", str(FAST))
         assert code == DONE
-        assert client.throttles().rates[3].rate == ThrottledRate(FAST, FAST)
+        assert client.throttles.list().rates[3].rate == ThrottledRate(FAST, FAST)
         wait_until(lambda: ask("--verify")[0] == DONE, DEADLINE_S, "the move is done")
-        wait_until(lambda: client.throttles() == before, DEADLINE_S, "the throttle is gone")
+        wait_until(lambda: client.throttles.list() == before, DEADLINE_S, "the throttle is gone")
         wait_until(
-            lambda: all(one.state.ended for one in client.operations()), DEADLINE_S, "it is told"
+            lambda: all(one.state.ended for one in client.operations.list()),
+            DEADLINE_S,
+            "it is told",
         )
-        assert client.reassignments() == ()
+        assert client.reassignments.list() == ()
         assert ask("--progress")[0] == DONE

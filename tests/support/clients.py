@@ -20,7 +20,7 @@ MOVE_DEADLINE_S = 60.0
 
 def operation_of(client: BackendClient, answer: ChangeAnswer) -> Operation:
     """The operation that an answer told of."""
-    return next(o for o in client.operations() if o.id == answer.operation_id)
+    return next(o for o in client.operations.list() if o.id == answer.operation_id)
 
 
 def wait_for_end(client: BackendClient, answer: ChangeAnswer) -> Operation:
@@ -35,10 +35,10 @@ def wait_for_end(client: BackendClient, answer: ChangeAnswer) -> Operation:
 
 def lift(client: BackendClient) -> None:
     """Take off every throttle."""
-    client.alter_throttled_rates(dict.fromkeys((1, 2, 3), ThrottledRate(None, None)))
-    listed = client.throttles().replicas
+    client.throttles.alter_rates(dict.fromkeys((1, 2, 3), ThrottledRate(None, None)))
+    listed = client.throttles.list().replicas
     if listed:
-        client.alter_throttled_replicas(dict.fromkeys(listed, ThrottledReplicas()))
+        client.throttles.alter_replicas(dict.fromkeys(listed, ThrottledReplicas()))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import ClusterError, NotActive
@@ -257,7 +258,7 @@ async def test_a_session_that_is_lost_in_the_middle_of_a_move_loses_nothing(
 
         async def hurried() -> bool:
             try:
-                changed = await backend.throttles.alter_rates(fast, validate_only=False)
+                changed = await backend.throttles.alter_rates(fast, Change())
             except (NotActive, ClusterError):
                 return False
             return not changed.failures

@@ -17,6 +17,7 @@ from kshunt.backend.addresses import zookeeper_address
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.cli.main import main as kshunt
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import BackendError
 from kshunt.backend.local_sockets import answers, socket_path
@@ -129,14 +130,16 @@ def test_a_second_move_is_refused_as_by_kafkas_tool(
     assert code == 1
     assert "/admin/reassign_partitions is there" in out + err
     with BackendClient(f"unix:{socket_path(zookeeper_address(zookeeper.connect), None)}") as live:
-        (operation,) = [o for o in live.operations() if not o.state.ended]
+        (operation,) = [o for o in live.operations.list() if not o.state.ended]
         assert "cancel" not in operation.actions
         with pytest.raises(BackendError, match="does not offer cancel") as refused:
-            live.cancel((TopicPartition(topic, 0),), preserve_throttles=False, timeout_ms=5000)
+            live.reassignments.cancel(
+                (TopicPartition(topic, 0),), preserve_throttles=False, timeout_ms=5000
+            )
         assert refused.value.status == 501
         # What is offered works: at full speed it is over at once.
         fast = dict.fromkeys((1, 2, 3), ThrottledRate(10**9, 10**9))
-        live.alter_throttled_rates(fast)
+        live.throttles.alter_rates(fast)
     wait_until(lambda: not throttled(client, topic), DEADLINE_S, "the throttle has gone")
 
 
@@ -147,10 +150,10 @@ def test_the_audit_is_read_without_a_backend_and_by_one(
     at = ("--zookeeper", zookeeper.connect)
     address = private_backend(zookeeper_address(zookeeper.connect), None)
     with BackendClient(address) as live:
-        live.alter_throttled_rates({1: ThrottledRate(12_345, None)})
+        live.throttles.alter_rates({1: ThrottledRate(12_345, None)})
         code, by_backend, err = tool(*at, "--format", "json")
         assert (code, warned(err)) == (0, "")
-        live.alter_throttled_rates({1: ThrottledRate(None, None)})
+        live.throttles.alter_rates({1: ThrottledRate(None, None)})
         os.kill(live.cluster().backend_pid, signal.SIGKILL)
     path = socket_path(zookeeper_address(zookeeper.connect), None)
     wait_until(lambda: not answers(path), DEADLINE_S, "the backend is gone")
@@ -262,7 +265,9 @@ def test_the_dashboards_backend_says_what_it_cannot_offer(
         offered_not = {what for what, _ in live.backend_status().not_offered}
         assert offered_not >= {"cancel", "unclean election", "shrinking topics"}
         with pytest.raises(BackendError, match="does not offer unclean election"):
-            live.elect_unclean_leaders((TopicPartition(topic, 0),), validate_only=True)
+            live.elections.elect_unclean_leaders(
+                (TopicPartition(topic, 0),), Change(validate_only=True)
+            )
 
 
 def test_the_dashboard_shows_such_a_cluster_and_warns(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, note_text
 from kshunt.backend.errors import KshuntError
@@ -158,20 +159,21 @@ class Teamwork:
 
 
 def _claim(id: str, cluster: str, reason: str, take_over: bool, client: BackendClient) -> None:
-    client.claim(id, take_over=take_over, cluster_id=cluster, who=who_am_i(), reason=reason)
+    change = Change(cluster_id=cluster, who=who_am_i(), reason=reason)
+    client.operations.claim(id, change, take_over=take_over)
 
 
 def _release(id: str, cluster: str, client: BackendClient) -> None:
-    client.release(id, cluster_id=cluster, who=who_am_i())
+    client.operations.release(id, Change(cluster_id=cluster, who=who_am_i()))
 
 
 def _note(id: str, cluster: str, text: str, client: BackendClient) -> None:
-    client.add_note(id, text, cluster_id=cluster, who=who_am_i())
+    client.operations.add_note(id, text, Change(cluster_id=cluster, who=who_am_i()))
 
 
 def _reject(id: str, cluster: str, reason: str, client: BackendClient) -> None:
-    client.reject_proposal(id, cluster_id=cluster, reason=reason)
+    client.proposals.reject(id, Change(cluster_id=cluster, reason=reason))
 
 
 def _withdraw(id: str, cluster: str, client: BackendClient) -> None:
-    client.withdraw_proposal(id, cluster_id=cluster)
+    client.proposals.withdraw(id, Change(cluster_id=cluster))

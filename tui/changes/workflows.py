@@ -246,7 +246,7 @@ class ChangeWorkflows:
             app.say(f"{topic} has {plural(there, 'partition')}: it cannot have fewer.", "warn")
             return
         try:
-            support = await app.link.ask(lambda client: client.shrink_support())
+            support = await app.link.ask(lambda client: client.shrinks.support())
         except KshuntError as error:
             await app.push_screen_wait(ErrorScreen(f"Shrink {topic}", error, sent=False))
             return

@@ -124,7 +124,7 @@ class Polling:
         if self._told is None:
             return
         with suppress(KshuntError, TimeoutError):
-            gone = self._app.live.ask(lambda client: client.be_present(session, leaves=True))
+            gone = self._app.live.ask(lambda client: client.presence.announce(session, leaves=True))
             await asyncio.wait_for(gone, LEAVE_S)
 
     async def audit(self, operation_id: str) -> None:
@@ -132,7 +132,7 @@ class Polling:
         if self._playback.past:
             return
         try:
-            lines = await self._app.live.ask(lambda client: client.audit_lines(operation_id))
+            lines = await self._app.live.ask(lambda client: client.audit.lines(operation_id))
         except KshuntError:
             return
         if self._live.scene.audits.get(operation_id) != lines:

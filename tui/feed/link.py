@@ -212,7 +212,7 @@ class Link:
         return ""
 
     def _read_list(self, client: BackendClient, ledger: _Ledger) -> None:
-        ledger.replace(client.operations())
+        ledger.replace(client.operations.list())
         self._post(OperationsArrived(ledger.newest_first()))
 
     def _take_event(self, client: BackendClient, ledger: _Ledger, event: Event) -> None:
@@ -280,7 +280,7 @@ class PlannerConnection:
         from kshunt.backend.api.client.backend_client import BackendClient
 
         with BackendClient(self._address) as client:
-            client.watch_requests(self._watch)
+            client.sender.watch_requests(self._watch)
             return question(client)
 
     def leave(self) -> None:

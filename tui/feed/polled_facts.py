@@ -114,14 +114,14 @@ def _unknown_to_backend(error: KshuntError) -> bool:
 
 def _be_present(client: BackendClient, viewer: Viewer) -> Presence:
     try:
-        return client.be_present(
+        return client.presence.announce(
             viewer.session, who=viewer.who, screen=viewer.screen, selected=viewer.selected
         )
     except BackendError as error:
         if error.status != FULL:
             raise
         # The name by which it knows this operator is worth asking all the same.
-        return client.presence()
+        return client.presence.list()
 
 
 BACKEND_STATUS: Final[PolledFact[BackendStatus | None]] = PolledFact(
@@ -129,7 +129,7 @@ BACKEND_STATUS: Final[PolledFact[BackendStatus | None]] = PolledFact(
 )
 DRIFT: Final[PolledFact[tuple[ShownDrift, ...]]] = PolledFact(
     "drift",
-    lambda client, _: client.drift(),
+    lambda client, _: client.throttles.drift(),
     interval_s=2.0,
     unknown=(),
     wanted=lambda state: state.running,
@@ -138,7 +138,7 @@ DRIFT: Final[PolledFact[tuple[ShownDrift, ...]]] = PolledFact(
 """Throttles of ours that somebody else changed."""
 ORPHANS: Final[PolledFact[tuple[ShownOrphan, ...]]] = PolledFact(
     "orphan throttles",
-    lambda client, _: client.orphans(),
+    lambda client, _: client.throttles.orphans(),
     interval_s=5.0,
     unknown=(),
     wanted=_of_throttles,
@@ -147,18 +147,18 @@ ORPHANS: Final[PolledFact[tuple[ShownOrphan, ...]]] = PolledFact(
 """Throttles that no move justifies."""
 OWNED: Final[PolledFact[tuple[OwnedThrottle, ...] | None]] = PolledFact(
     "owners of throttles",
-    lambda client, _: client.owned_throttles(),
+    lambda client, _: client.throttles.owned(),
     interval_s=5.0,
     unknown=None,
     wanted=_of_throttles,
     void=_no_throttles,
 )
 PIPELINE: Final[PolledFact[PipelineStatus | None]] = PolledFact(
-    "the data pipeline", lambda client, _: client.pipeline(), interval_s=10.0, unknown=None
+    "the data pipeline", lambda client, _: client.pipeline.status(), interval_s=10.0, unknown=None
 )
 FORECASTS: Final[PolledFact[Rows[EtaRow] | None]] = PolledFact(
     "forecasts of the pipeline",
-    lambda client, _: client.pipeline_etas(),
+    lambda client, _: client.pipeline.etas(),
     interval_s=5.0,
     unknown=None,
     wanted=lambda state: state.running and ETA in state.tables,
@@ -166,14 +166,14 @@ FORECASTS: Final[PolledFact[Rows[EtaRow] | None]] = PolledFact(
 """When operations will be done."""
 EFFECTS: Final[PolledFact[Rows[EffectRow] | None]] = PolledFact(
     "what throttles did",
-    lambda client, _: client.pipeline_effects(),
+    lambda client, _: client.pipeline.effects(),
     interval_s=30.0,
     unknown=None,
     wanted=lambda state: state.view == THROTTLES and EFFECT in state.tables,
 )
 DELIVERED: Final[PolledFact[PipelinePast | None]] = PolledFact(
     "results of the pipeline",
-    lambda client, _: client.pipeline_past(),
+    lambda client, _: client.pipeline.past(),
     interval_s=30.0,
     unknown=None,
     wanted=lambda state: state.view == HISTORY and bool(state.tables),
@@ -185,7 +185,7 @@ PRESENCE: Final[PolledFact[Presence | None]] = PolledFact(
 """Who is connected to the backend; asking is being present. An earlier backend does not know."""
 PROPOSALS: Final[PolledFact[tuple[ShownProposal, ...]]] = PolledFact(
     "proposals",
-    lambda client, _: client.proposals(),
+    lambda client, _: client.proposals.list(),
     interval_s=5.0,
     unknown=(),
     dispensable=_unknown_to_backend,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Literal
 
 from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX
-from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.client.sender import Subject
 from kshunt.backend.api.schema.audit import AuditEntries, AuditVerification, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditRow
 from kshunt.backend.domain.audit.shown_line import AuditLine
@@ -16,10 +14,10 @@ from kshunt.backend.domain.untrusted.strict_json import read_json
 Format = Literal["json", "markdown"]
 
 
-class AuditClient(Requests):
+class AuditClient(Subject):
     """Who asked for what, and what came of it."""
 
-    def audit(
+    def rows(
         self,
         *,
         since_ms: int | None = None,
@@ -35,25 +33,21 @@ class AuditClient(Requests):
         """
         asked = {"since_ms": since_ms, "until_ms": until_ms, "operation": operation_id or None}
         named = {name: str(value) for name, value in asked.items() if value is not None}
-        found = self._ask(AuditEntries, "/v1/audit", named)
+        found = self._sender.ask(AuditEntries, "/v1/audit", named)
         return found.cluster_id, found.rows()
 
-    def audit_lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
-        """The audit of one operation, or of all, newest last."""
-        text = self.audit_text("json", operation_id)
+    def lines(self, operation_id: str = "") -> tuple[AuditLine, ...]:
+        """The audit of one operation, or of all, newest last, in words."""
+        text = self.text("json", operation_id)
         entries = read_json(text, bytes_max=ANSWER_BYTES_MAX)["entries"]
         return tuple(map(read_audit_line, entries))
 
-    def audit_text(self, format: Format, operation_id: str = "") -> str:
+    def text(self, format: Format, operation_id: str = "") -> str:
         """The audit as a document, of one operation or of all."""
         asked = {"format": format} | ({"operation": operation_id} if operation_id else {})
-        return self._get_text("/v1/audit", asked)
+        return self._sender.get_text("/v1/audit", asked)
 
-    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
+    def verify(self) -> tuple[int, tuple[str, ...]]:
         """How many lines are proven, and what was found wrong, a sentence each."""
-        found = self._ask(AuditVerification, "/v1/audit/verification")
+        found = self._sender.ask(AuditVerification, "/v1/audit/verification")
         return found.lines, found.problems
-
-    @abstractmethod
-    def _get_text(self, path: str, parameters: Mapping[str, str]) -> str:
-        """Ask for a path whose answer is read as text."""

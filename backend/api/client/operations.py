@@ -3,78 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote
 
-from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.client.sender import UNCHECKED, UNPREVIEWED, Subject
 from kshunt.backend.api.schema.operations import Operations
+from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.settings import LIMITS
 
-Verb = Literal["pause", "resume", "cancel", "undo"]
-
 DEFAULT_CAPS: Final = MoveCaps(LIMITS.moves_per_broker, LIMITS.moves_in_cluster)
 """Moves in flight where an operator asks for caps and names none."""
 
 
-class OperationsClient(Requests):
-    """Options are those of every change: see `backend_client`."""
+class OperationsClient(Subject):
+    """What the backend was asked to do."""
 
-    def operations(self) -> tuple[Operation, ...]:
-        """What this backend was asked to do, newest first."""
-        return self._ask(Operations, "/v1/operations").operations
+    def list(self) -> tuple[Operation, ...]:
+        """All that are known, newest first."""
+        return self._sender.ask(Operations, "/v1/operations").operations
 
-    def steer(
-        self,
-        verb: Verb,
-        operation_id: str,
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        preview: str = "",
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
-        """Pause, resume, cancel or undo an operation."""
-        body = {
-            "validate_only": validate_only,
-            "cluster_id": cluster_id,
-            "preview": preview,
-            "who": who,
-            "reason": reason,
-        }
-        return self._send(ChangeAnswer, f"/v1/operations/{operation_id}/{verb}", body)
+    def pause(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
+        """Hold its copies; nothing is cancelled."""
+        return self._steer(operation_id, "pause", change)
+
+    def resume(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
+        """Go on with one that was paused."""
+        return self._steer(operation_id, "resume", change)
+
+    def cancel(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
+        """Return every partition of it that still moves."""
+        return self._steer(operation_id, "cancel", change)
+
+    def undo(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
+        """Move back what it moved, once it has ended."""
+        return self._steer(operation_id, "undo", change)
 
     def abandon(
-        self,
-        operation_id: str,
-        brokers: Sequence[int],
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
+        self, operation_id: str, brokers: Sequence[int], change: Change = ANONYMOUS_CHANGE
     ) -> ChangeAnswer:
         """End an operation although brokers that are gone for good still have its throttle."""
-        body = {
-            "brokers": list(brokers),
-            "validate_only": validate_only,
-            "cluster_id": cluster_id,
-            "who": who,
-            "reason": reason,
-        }
-        return self._send(ChangeAnswer, f"/v1/operations/{operation_id}/abandon", body)
+        path, body = _path(operation_id, "abandon"), {"brokers": list(brokers)}
+        return self._sender.change(ChangeAnswer, path, change, body, omit=UNPREVIEWED)
 
     def claim(
-        self,
-        operation_id: str,
-        *,
-        take_over: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
+        self, operation_id: str, change: Change = ANONYMOUS_CHANGE, *, take_over: bool = False
     ) -> Operation:
         """Say that one steers an operation.
 
@@ -82,23 +57,25 @@ class OperationsClient(Requests):
             BackendError: another one does and it shall not be taken over, or it has ended (409); a
                 name or a reason is missing (422).
         """
-        body = {"take_over": take_over, "cluster_id": cluster_id, "who": who, "reason": reason}
-        return self._send(Operation, f"{_operation(operation_id)}/claim", body)
+        body = {"take_over": take_over}
+        path = _path(operation_id, "claim")
+        return self._sender.change(Operation, path, change, body, omit=UNCHECKED)
 
-    def release(
-        self, operation_id: str, *, cluster_id: str | None = None, who: str = "", reason: str = ""
-    ) -> Operation:
+    def release(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> Operation:
         """Say that one steers it no more."""
-        body = {"cluster_id": cluster_id, "who": who, "reason": reason}
-        return self._send(Operation, f"{_operation(operation_id)}/release", body)
+        path = _path(operation_id, "release")
+        return self._sender.change(Operation, path, change, {}, omit=UNCHECKED)
 
     def add_note(
-        self, operation_id: str, text: str, *, cluster_id: str | None = None, who: str = ""
+        self, operation_id: str, text: str, change: Change = ANONYMOUS_CHANGE
     ) -> Operation:
         """Remark on an operation, for everybody and for the audit."""
-        body = {"text": text, "cluster_id": cluster_id, "who": who}
-        return self._send(Operation, f"{_operation(operation_id)}/notes", body)
+        path, omit = _path(operation_id, "notes"), (*UNCHECKED, "reason")
+        return self._sender.change(Operation, path, change, {"text": text}, omit=omit)
+
+    def _steer(self, operation_id: str, verb: str, change: Change) -> ChangeAnswer:
+        return self._sender.change(ChangeAnswer, _path(operation_id, verb), change, {})
 
 
-def _operation(operation_id: str) -> str:
-    return f"/v1/operations/{quote(operation_id, safe='')}"
+def _path(operation_id: str, verb: str) -> str:
+    return f"/v1/operations/{quote(operation_id, safe='')}/{verb}"

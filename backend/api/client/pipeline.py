@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.client.sender import Subject
 from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
@@ -27,14 +27,14 @@ DAY_HOURS = 24
 STALLS_MOST = 100
 
 
-class PipelineClient(Requests):
+class PipelineClient(Subject):
     """Forecasts, stalls, loads, and what throttles did."""
 
-    def pipeline(self) -> PipelineStatus:
+    def status(self) -> PipelineStatus:
         """Whether the data pipeline has delivered anything, how old it is, and what to do."""
-        return self._ask(PipelineStatus, "/v1/pipeline")
+        return self._sender.ask(PipelineStatus, "/v1/pipeline")
 
-    def pipeline_etas(self, operation_id: str = "", *, copies: bool = False) -> Rows[EtaRow]:
+    def etas(self, operation_id: str = "", *, copies: bool = False) -> Rows[EtaRow]:
         """The newest forecasts: of operations, or of each of the copies."""
         asked = {"operation": operation_id} if operation_id else {}
         return self._rows("eta", EtaRow, **asked, **({"copies": "true"} if copies else {}))
@@ -42,9 +42,9 @@ class PipelineClient(Requests):
     def transfer_history(self, hours: int = PAST_HOURS, points: int = 300) -> TransferAnswer:
         """Lag and throughput over days."""
         asked = {"hours": str(hours), "points": str(points)}
-        return self._ask(TransferAnswer, "/v1/pipeline/course", asked)
+        return self._sender.ask(TransferAnswer, "/v1/pipeline/course", asked)
 
-    def pipeline_stalls(
+    def stalls(
         self,
         hours: int = DAY_HOURS,
         *,
@@ -57,37 +57,37 @@ class PipelineClient(Requests):
             asked |= dict(zip(("topic", "partition", "broker"), map(str, replica), strict=True))
         return self._rows("stalls", StallRow, **asked)
 
-    def pipeline_causes(self, hours: int = DAY_HOURS) -> Rows[CauseRow]:
+    def causes(self, hours: int = DAY_HOURS) -> Rows[CauseRow]:
         """Stalls by what caused them."""
         return self._rows("causes", CauseRow, hours=str(hours))
 
-    def pipeline_loads(self) -> Rows[LoadRow]:
+    def loads(self) -> Rows[LoadRow]:
         """Each broker in its newest hour."""
         return self._rows("load", LoadRow)
 
-    def pipeline_effects(self) -> Rows[EffectRow]:
+    def effects(self) -> Rows[EffectRow]:
         """What each throttle did of late, and which rate is recommended."""
         return self._rows("throttles", EffectRow)
 
-    def pipeline_pairs(self, hours: int = DAY_HOURS) -> Rows[PairRow]:
+    def pairs(self, hours: int = DAY_HOURS) -> Rows[PairRow]:
         """How fast copies went from each broker to each other."""
         return self._rows("pairs", PairRow, hours=str(hours))
 
-    def pipeline_quality(self, hours: int = DAY_HOURS) -> Rows[QualityRow]:
+    def quality(self, hours: int = DAY_HOURS) -> Rows[QualityRow]:
         """Samples that were not as expected."""
         return self._rows("quality", QualityRow, hours=str(hours))
 
-    def pipeline_past(self) -> PipelinePast:
+    def past(self) -> PipelinePast:
         """All that a history shows."""
         return PipelinePast(
             self.transfer_history(),
-            self.pipeline_etas(),
-            self.pipeline_stalls(),
-            self.pipeline_causes(),
-            self.pipeline_loads(),
-            self.pipeline_pairs(),
-            self.pipeline_quality(),
+            self.etas(),
+            self.stalls(),
+            self.causes(),
+            self.loads(),
+            self.pairs(),
+            self.quality(),
         )
 
     def _rows(self, name: str, kind: type[T], **asked: str) -> Rows[T]:
-        return self._ask(Rows[kind], f"/v1/pipeline/{name}", asked)  # type: ignore[valid-type]
+        return self._sender.ask(Rows[kind], f"/v1/pipeline/{name}", asked)  # type: ignore[valid-type]

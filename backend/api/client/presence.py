@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.client.sender import Subject
 from kshunt.backend.domain.operations.team import Presence
 
 
-class PresenceClient(Requests):
+class PresenceClient(Subject):
     """Who is here, and what they look at."""
 
-    def presence(self) -> Presence:
+    def list(self) -> Presence:
         """Who is connected to the backend, and what they look at."""
-        return self._ask(Presence, "/v1/presence")
+        return self._sender.ask(Presence, "/v1/presence")
 
-    def be_present(
+    def announce(
         self,
         session: str,
         *,
@@ -40,5 +40,5 @@ class PresenceClient(Requests):
             "selected": selected,
             "leaves": leaves,
         }
-        found = self._send(Presence, "/v1/presence", body)
+        found = self._sender.send(Presence, "/v1/presence", body)
         return replace(found, session=session)

@@ -1,12 +1,17 @@
-"""What a backend's refusal says, in words; no HTTP library is loaded for it."""
+"""Why a backend has not done what it was asked, in words; no HTTP library is loaded for it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-from kshunt.backend.errors import BackendError, BackendUnreachable
+from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.untrusted.json_codec import from_document
+from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachable
+
+PROPOSED: Final = 202
 
 _WHO: Final = (
     "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context; "
@@ -24,8 +29,14 @@ _STRANGE: Final[Mapping[int, str]] = {
 }
 
 
-def refusal(status: int, content: bytes) -> BackendError:
-    """An answer that is no success, as an error."""
+def raise_for_problem(status: int, content: bytes) -> None:
+    """Pass over an answer that is a success.
+
+    Raises:
+        BackendError: it is none.
+    """
+    if 200 <= status < 300:
+        return
     try:
         document = json.loads(content)
         detail, advice = str(document["detail"]), str(document.get("advice", ""))
@@ -38,7 +49,25 @@ def refusal(status: int, content: bytes) -> BackendError:
     if status in _ADVICE:
         # Whoever shows the message alone has to say what to do too: nothing else helps here.
         detail, advice = f"{detail} {advice}", ""
-    return BackendError(detail, advice=advice, status=status)
+    raise BackendError(detail, advice=advice, status=status)
+
+
+def raise_if_proposed(status: int, document: Any) -> None:
+    """Say of a change that it waits for somebody else.
+
+    Raises:
+        AwaitsApproval: it does.
+    """
+    if status != PROPOSED:
+        return
+    proposal = from_document(ShownProposal, document)
+    raise AwaitsApproval(
+        f"Nothing was changed yet: this takes two people. It was proposed as {proposal.id} "
+        f"({proposal.summary}).",
+        advice=f"Somebody else, an admin, approves it until {moment_text(proposal.expires_ms)}: "
+        f"`kshunt proposals show {proposal.id}`, or in the dashboard's list of proposals.",
+        proposal_id=proposal.id,
+    )
 
 
 def unreachable(address: str, why: str) -> BackendUnreachable:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from kshunt.backend.api.client.requests import Requests
+from kshunt.backend.api.client.sender import UNCHECKED, UNPREVIEWED, Subject
 from kshunt.backend.api.schema.shrinks import DeletionSupport
+from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import (
@@ -18,10 +19,10 @@ from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
-class ShrinksClient(Requests):
+class ShrinksClient(Subject):
     """The check before it, a durable shrink, and KIP-694's own way."""
 
-    def shrink_check(
+    def check(
         self, topic: str, partitions: int, *, copy_rate_bytes_per_s: int | None = None
     ) -> ShrinkCheck:
         """What speaks against leaving a topic so many partitions; nothing is changed.
@@ -37,17 +38,9 @@ class ShrinksClient(Requests):
         asked = {"partitions": str(partitions)}
         if copy_rate_bytes_per_s is not None:
             asked["copy_rate"] = str(copy_rate_bytes_per_s)
-        return self._ask(ShrinkCheck, f"/v1/topics/{quote(topic, safe='')}/shrink", asked)
+        return self._sender.ask(ShrinkCheck, f"/v1/topics/{quote(topic, safe='')}/shrink", asked)
 
-    def shrink(
-        self,
-        request: ShrinkRequest,
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
+    def start(self, request: ShrinkRequest, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
         """Let a topic have fewer partitions, by copying it; the answer names the operation.
 
         Raises:
@@ -61,45 +54,31 @@ class ShrinksClient(Requests):
             "target": request.target,
             "write_block": request.write_block,
             "insisted": list(request.insisted),
-            "validate_only": validate_only,
-            "cluster_id": cluster_id,
-            "who": who,
-            "reason": reason,
         }
         path = f"/v1/topics/{quote(request.topic, safe='')}/shrink"
-        return self._send(ChangeAnswer, path, body)
+        return self._sender.change(ChangeAnswer, path, change, body, omit=UNPREVIEWED)
 
-    def confirm_shrink(
-        self,
-        operation_id: str,
-        typed: str,
-        *,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
+    def confirm(
+        self, operation_id: str, typed: str, change: Change = ANONYMOUS_CHANGE
     ) -> ChangeAnswer:
         """Agree to what a shrink cannot take back.
 
         Raises:
             BackendError: it does not wait for that (any more), or the topic has another name.
         """
-        body = {"typed": typed, "cluster_id": cluster_id, "who": who, "reason": reason}
         path = f"/v1/operations/{quote(operation_id, safe='')}/confirm"
-        return self._send(ChangeAnswer, path, body)
+        return self._sender.change(ChangeAnswer, path, change, {"typed": typed}, omit=UNCHECKED)
 
-    def shrink_support(self) -> ShrinkSupport:
+    def support(self) -> ShrinkSupport:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
-        return self._ask(DeletionSupport, "/v1/topics/deletion").support
+        return self._sender.ask(DeletionSupport, "/v1/topics/deletion").support
 
     def delete_partitions(
         self,
         topics: Mapping[str, DeletePartitions],
+        change: Change = ANONYMOUS_CHANGE,
         *,
-        validate_only: bool = False,
         timeout_ms: int = 10_000,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
     ) -> ShrinkAnswer:
         """Let topics keep their first partitions, the others go (KIP-694).
 
@@ -107,12 +86,7 @@ class ShrinksClient(Requests):
             BackendError: the cluster cannot do so by itself, or it is switched off there
                 (`status` 409).
         """
-        body = {
-            "topics": [{"topic": name, **to_document(wanted)} for name, wanted in topics.items()],
-            "validate_only": validate_only,
-            "timeout_ms": timeout_ms,
-            "cluster_id": cluster_id,
-            "who": who,
-            "reason": reason,
-        }
-        return self._send(ShrinkAnswer, "/v1/topics/delete-partitions", body)
+        wanted = [{"topic": name, **to_document(one)} for name, one in topics.items()]
+        body = {"topics": wanted, "timeout_ms": timeout_ms}
+        path = "/v1/topics/delete-partitions"
+        return self._sender.change(ShrinkAnswer, path, change, body, omit=UNPREVIEWED)

@@ -1,26 +1,24 @@
-"""A client of a backend with the standard library alone.
+"""Requests to a backend by the standard library alone.
 
-`BackendClient` can do all of this, but importing its HTTP library takes longer than everything
-else that `--progress` does together, and a script may call that every second. What takes longer
-than a timeout goes through `BackendClient`.
+`httpx_sender` can do all of this, but importing its HTTP library takes longer than everything else
+that `--progress` does together, and a script may call that every second. What takes longer than a
+timeout goes through `httpx_sender`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from kshunt.backend import local_sockets
-from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX, VALUES_MAX, checks_answers
+from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX
 from kshunt.backend.api.client.credential import token_for
-from kshunt.backend.api.client.problems import refusal, unreachable
-from kshunt.backend.api.client.proposals import raise_if_proposed
-from kshunt.backend.api.client.reassignments import ReassignmentsClient
-from kshunt.backend.domain.untrusted.strict_json import read_json
+from kshunt.backend.api.client.problems import unreachable
+from kshunt.backend.api.client.sender import Reply, Sender
 from kshunt.backend.errors import BackendUnreachable
 
 
@@ -39,12 +37,11 @@ class _UnixConnection(HTTPConnection):
         self.sock = connection
 
 
-@checks_answers
-class StdlibClient(ReassignmentsClient):
-    """Questions about plans to one backend, at `unix:/path/to.sock` or `http://host:port`."""
+class StdlibSender(Sender):
+    """To one backend, at `unix:/path/to.sock` or `http://host:port`."""
 
     def __init__(self, address: str, *, timeout_s: float = 30.0) -> None:
-        self.address = address
+        super().__init__(address)
         self._prefix = ""
         self._headers = {"content-type": "application/json", "accept": "application/json"}
         if address.startswith("unix:"):
@@ -64,40 +61,17 @@ class StdlibClient(ReassignmentsClient):
         """Release the connection."""
         self._http.close()
 
-    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> Any:
-        return self._exchange("GET", f"{path}?{urlencode(parameters)}" if parameters else path)
-
-    def _post(self, path: str, body: Mapping[str, Any], *, endless: bool = False) -> Any:
-        return self._exchange("POST", path, body)
-
-    def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, endless: bool
+    ) -> Reply:
+        """As `Sender` has it, but nothing is waited for longer than the timeout."""
+        content = None if body is None else json.dumps(body).encode()
         try:
-            self._http.request(
-                method,
-                self._prefix + path,
-                None if body is None else json.dumps(body).encode(),
-                self._headers,
-            )
+            self._http.request(method, self._prefix + path, content, self._headers)
             response = self._http.getresponse()
-            content = response.read(ANSWER_BYTES_MAX + 1)
+            return Reply(response.status, response.read(ANSWER_BYTES_MAX + 1))
         except (OSError, HTTPException) as error:
             raise self._unreachable(error) from None
-        return _document(response, content)
 
     def _unreachable(self, error: Exception) -> BackendUnreachable:
         return unreachable(self.address, str(error) or type(error).__name__)
-
-
-def _document(response: HTTPResponse, content: bytes) -> Any:
-    """The answer's JSON.
-
-    Raises:
-        BackendError: it is a problem document.
-        UnreadableJson: it is no JSON.
-        AwaitsApproval: it says that the change takes two people.
-    """
-    if response.status >= 300:
-        raise refusal(response.status, content)
-    document = read_json(content, bytes_max=ANSWER_BYTES_MAX, values_max=VALUES_MAX)
-    raise_if_proposed(response.status, document)
-    return document

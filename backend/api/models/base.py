@@ -74,7 +74,7 @@ class Strict(BaseModel):
 
 
 class Intent(Strict):
-    """What the audit is told of a change; both are words of the caller, and prove nothing."""
+    """How something is asked for; `who` and `reason` are the caller's words, and prove nothing."""
 
     who: str = Field(default="", max_length=WHO_MAX, description="user and host, as ada@bastion")
     reason: str = Field(default="", max_length=REASON_MAX, description="why, in one's own words")
@@ -83,6 +83,13 @@ class Intent(Strict):
         max_length=500,
         description="fingerprint of a preview: refused where the cluster has changed since",
     )
+    cluster_id: ClusterId = None
+
+
+class ChangeModel(Intent):
+    """A change of the cluster: it can be checked alone."""
+
+    validate_only: bool = False
 
 
 class PartitionModel(Strict):

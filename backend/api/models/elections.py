@@ -8,8 +8,7 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
-    ClusterId,
-    Intent,
+    ChangeModel,
     PartitionModel,
     TimeoutMs,
 )
@@ -23,18 +22,16 @@ PauseMs = Annotated[
 ]
 
 
-class ElectionRequestModel(Intent):
+class ElectionRequestModel(ChangeModel):
     """KIP-183; null partitions mean every partition of the cluster."""
 
     partitions: list[PartitionModel] | None = Field(max_length=LIMITS.partitions_per_request)
     batch_size: BatchSize | None = None
     pause_ms: PauseMs = 0
     timeout_ms: TimeoutMs = 10_000
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
-class UncleanRequestModel(Intent):
+class UncleanRequestModel(ChangeModel):
     """KIP-460, type UNCLEAN; never of every partition."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=1_000)
@@ -44,5 +41,3 @@ class UncleanRequestModel(Intent):
         description="exactly the partitions, each as topic-partition; a preview needs none",
     )
     timeout_ms: TimeoutMs = 10_000
-    validate_only: bool = False
-    cluster_id: ClusterId = None

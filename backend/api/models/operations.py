@@ -6,6 +6,7 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     PLAIN,
+    ChangeModel,
     ClusterId,
     Int32,
     Intent,
@@ -15,34 +16,27 @@ from kshunt.backend.api.models.base import (
 )
 
 
-class SteerRequestModel(Intent):
+class SteerRequestModel(ChangeModel):
     """Pause, resume, cancel or undo an operation."""
 
     preserve_throttles: bool = False
-    validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
-    cluster_id: ClusterId = None
 
 
-class AbandonRequestModel(Intent):
+class AbandonRequestModel(ChangeModel):
     """End an operation although brokers that are gone for good still have its throttle."""
 
     brokers: list[Int32] = Field(min_length=1, max_length=10_000)
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
 class ClaimRequestModel(Intent):
     """Say that one steers an operation; to take it over from somebody needs a reason."""
 
     take_over: bool = False
-    cluster_id: ClusterId = None
 
 
 class ReleaseRequestModel(Intent):
     """Say that one steers it no more."""
-
-    cluster_id: ClusterId = None
 
 
 class NoteRequestModel(Strict):

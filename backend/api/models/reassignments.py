@@ -8,9 +8,8 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
-    ClusterId,
+    ChangeModel,
     Int32,
-    Intent,
     PartitionModel,
     PlanModel,
     RateOrNone,
@@ -35,7 +34,7 @@ class CapsModel(Strict):
     smallest_first: bool = False
 
 
-class ReassignRequestModel(PlanRequest, Intent):
+class ReassignRequestModel(PlanRequest, ChangeModel):
     """KIP-179, reassignPartitions."""
 
     throttle_bytes_per_s: RateOrNone = None
@@ -47,19 +46,15 @@ class ReassignRequestModel(PlanRequest, Intent):
     all_or_nothing: bool = Field(
         default=False, description="one partition that cannot be moved holds up the others"
     )
-    validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
-    cluster_id: ClusterId = None
 
 
-class CancelRequestModel(Intent):
+class CancelRequestModel(ChangeModel):
     """Partitions that shall return to their original replicas."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
     preserve_throttles: bool = False
-    validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
-    cluster_id: ClusterId = None
 
 
 class VerifyRequestModel(PlanRequest):

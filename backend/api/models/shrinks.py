@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
+from kshunt.backend.api.models.base import WHOLE, ChangeModel, Int32, Strict, TimeoutMs, Topic
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 
@@ -17,7 +17,7 @@ Code = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$"
 CODES_MOST = 100
 
 
-class ShrinkRequestModel(Intent):
+class ShrinkRequestModel(ChangeModel):
     """Let a topic have fewer partitions without losing a record: it is copied."""
 
     total_count: Int32 = Field(description="partitions that the topic shall have")
@@ -42,8 +42,6 @@ class ShrinkRequestModel(Intent):
     insisted: list[Code] = Field(
         default=[], max_length=CODES_MOST, description="codes of refusals that are overruled"
     )
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
     def request(self, topic: str) -> ShrinkRequest:
         """As a value of the domain."""
@@ -58,12 +56,10 @@ class ShrinkRequestModel(Intent):
         )
 
 
-class ConfirmRequestModel(Intent):
+class ConfirmRequestModel(ChangeModel):
     """The point of no return of a shrink: its topic's name, typed."""
 
     typed: str = Field(max_length=249, description="the name of the topic, as somebody typed it")
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
 class DeletePartitionsModel(Strict):
@@ -74,10 +70,8 @@ class DeletePartitionsModel(Strict):
     delay_ms: DelayMs = 0
 
 
-class DeletePartitionsRequestModel(Intent):
+class DeletePartitionsRequestModel(ChangeModel):
     """KIP-694, deletePartitions."""
 
     topics: list[DeletePartitionsModel] = Field(min_length=1, max_length=10_000)
-    validate_only: bool = False
     timeout_ms: TimeoutMs = 10_000
-    cluster_id: ClusterId = None

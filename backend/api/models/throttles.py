@@ -7,9 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from kshunt.backend.api.models.base import (
-    ClusterId,
+    ChangeModel,
     Int32,
-    Intent,
     PartitionModel,
     RateOrNone,
     Replicas,
@@ -36,14 +35,12 @@ class BrokerRateModel(Strict):
     follower_bytes_per_s: RateOrNone
 
 
-class RatesRequestModel(Intent):
+class RatesRequestModel(ChangeModel):
     """KIP-179, alterInterbrokerThrottledRates."""
 
     rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
     auto_remove_throttle: AutoRemove = True
     timeout_ms: TimeoutMs = 10_000
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
 class TopicReplicasModel(Strict):
@@ -54,30 +51,24 @@ class TopicReplicasModel(Strict):
     followers: Replicas
 
 
-class ReplicasRequestModel(Intent):
+class ReplicasRequestModel(ChangeModel):
     """KIP-179, alterInterbrokerThrottledReplicas."""
 
     replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
     auto_remove_throttle: AutoRemove = True
     timeout_ms: TimeoutMs = 10_000
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
-class AdoptRequestModel(Intent):
+class AdoptRequestModel(ChangeModel):
     """Take over the throttle of moves that somebody else started; null means all of them."""
 
     partitions: list[PartitionModel] | None = Field(
         default=None, max_length=LIMITS.partitions_per_request
     )
-    validate_only: bool = False
-    cluster_id: ClusterId = None
 
 
-class PriorRequestModel(Intent):
+class PriorRequestModel(ChangeModel):
     """What becomes of settings whose value of before only this host remembers."""
 
     discard: bool = False
     """They stay as they are, and this host forgets them."""
-    validate_only: bool = False
-    cluster_id: ClusterId = None

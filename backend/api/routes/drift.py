@@ -12,7 +12,6 @@ from kshunt.backend.api.models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import DriftedThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import requester_of
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.operations.throttles.repair import shown_drift, still_there
 
@@ -29,14 +28,11 @@ def install(app: FastAPI, backend: Backend) -> None:
         return DriftedThrottles(tuple(map(shown_drift, await throttle_repair.drift())))
 
     async def settled(body: MendRequestModel, *, ours: bool) -> Any:
-        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        requester = requester_of(body)
+        change = await require_active(backend, body)
         shown = still_there(await throttle_repair.drift(), body.ids)
-        backend.claims.require((id for one in shown.values() for id in one.operations), requester)
-        answer = await throttle_repair.reapply_or_accept(
-            body.ids, ours=ours, validate_only=body.validate_only, requester=requester
-        )
-        return answer
+        operations = (id for one in shown.values() for id in one.operations)
+        backend.claims.require(operations, change.requester)
+        return await throttle_repair.reapply_or_accept(body.ids, change, ours=ours)
 
     @changes.post("/v1/drift/reapply", ChangeAnswer)
     async def reapply(body: MendRequestModel) -> Any:

@@ -14,8 +14,8 @@ from kshunt.backend.api.models.elections import (
 )
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
-from kshunt.backend.api.service.request_values import partitions_of, requester_of, timeout_s_of
+from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.request_values import partitions_of, timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 from kshunt.backend.operations.elections.preferred import Pacing
@@ -31,18 +31,16 @@ def install(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/elections/preferred", ElectionAnswer)
     async def elect(body: ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
-        await refuse_other_cluster(backend, body.cluster_id)
+        change = await require_active(backend, body)
         wanted = None if body.partitions is None else tuple(partitions_of(body.partitions))
-        agreed = await check_preview(backend, body, previews.elect(wanted))
+        agreed = await previews.check(change.preview, previews.elect(wanted))
         partitions = agreed.partitions if isinstance(agreed, ElectRequest) else wanted
-        answer = await backend.elections.elect(
+        return await backend.elections.elect(
             partitions,
-            validate_only=body.validate_only,
+            change,
             pacing=Pacing(body.batch_size, body.pause_ms / 1000),
             timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester_of(body),
         )
-        return answer
 
     @admins.post("/v1/elections/unclean", UncleanAnswer, also={202: ShownProposal})
     async def elect_unclean(body: UncleanRequestModel) -> Any:

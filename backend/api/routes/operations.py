@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path
 
-from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
+from kshunt.backend.api.models.base import Intent
 from kshunt.backend.api.models.operations import (
     AbandonRequestModel,
     ClaimRequestModel,
@@ -23,9 +23,10 @@ from kshunt.backend.api.schema.operations import Operations
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import requester_of, timeout_s_of
+from kshunt.backend.api.service.request_values import timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
-from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.offload import offload
 
@@ -68,72 +69,53 @@ def _steering(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/operations/{operation_id}/pause", ChangeAnswer)
     async def pause(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
-        requester = await _requester(backend, operation_id, body)
-        if body.preview:
-            await previews.check(body.preview, previews.pause(operation_id))
-        answer = await steering.pause(
-            operation_id, validate_only=body.validate_only, requester=requester
-        )
-        return answer
+        change = await _change(backend, operation_id, body)
+        if change.preview:
+            await previews.check(change.preview, previews.pause(operation_id))
+        return await steering.pause(operation_id, change)
 
     @changes.post("/v1/operations/{operation_id}/resume", ChangeAnswer)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Go on with an operation that was paused."""
-        requester = await _requester(backend, operation_id, body)
-        answer = await steering.resume(
-            operation_id, validate_only=body.validate_only, requester=requester
-        )
-        return answer
+        change = await _change(backend, operation_id, body)
+        return await steering.resume(operation_id, change)
 
     @changes.post("/v1/operations/{operation_id}/cancel", ChangeAnswer)
     async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Return every partition of the operation that still moves."""
-        requester = await _requester(backend, operation_id, body)
-        if body.preview:
+        change = await _change(backend, operation_id, body)
+        if change.preview:
             wanted = previews.partitions_of(operation_id)
-            await previews.check(body.preview, await previews.cancel(wanted))
-        answer = await steering.cancel(
+            await previews.check(change.preview, await previews.cancel(wanted))
+        return await steering.cancel(
             operation_id,
+            change,
             preserve_throttles=body.preserve_throttles,
-            validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester,
         )
-        return answer
 
     @changes.post("/v1/operations/{operation_id}/undo", ChangeAnswer)
     async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Move back what an operation that has ended moved."""
-        requester = await _requester(backend, operation_id, body)
-        if body.preview:
-            await previews.check(body.preview, await previews.undo(operation_id))
-        answer = await steering.undo(
-            operation_id,
-            validate_only=body.validate_only,
-            timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester,
-        )
-        return answer
+        change = await _change(backend, operation_id, body)
+        if change.preview:
+            await previews.check(change.preview, await previews.undo(operation_id))
+        timeout_s = timeout_s_of(body.timeout_ms)
+        return await steering.undo(operation_id, change, timeout_s=timeout_s)
 
     @changes.post("/v1/operations/{operation_id}/abandon", ChangeAnswer)
     async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
-        requester = await _requester(backend, operation_id, body)
-        answer = await steering.abandon(
-            operation_id, body.brokers, validate_only=body.validate_only, requester=requester
-        )
-        return answer
+        change = await _change(backend, operation_id, body)
+        return await steering.abandon(operation_id, body.brokers, change)
 
 
-async def _requester(
-    backend: Backend, operation_id: str, body: SteerRequestModel | AbandonRequestModel
-) -> Requester:
-    """Who steers; stops a request that this backend may not carry out, and whoever has to take the
-    operation over first."""
-    await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-    requester = requester_of(body)
-    backend.claims.require((operation_id,), requester)
-    return requester
+async def _change(backend: Backend, operation_id: str, body: Intent) -> Change:
+    """How it is steered; stops a request that this backend may not carry out, and whoever has to
+    take the operation over first."""
+    change = await require_active(backend, body)
+    backend.claims.require((operation_id,), change.requester)
+    return change
 
 
 def _confirming(app: FastAPI, backend: Backend) -> None:
@@ -157,19 +139,18 @@ def _team(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/operations/{operation_id}/claim", Operation)
     async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:
         """Say that one steers an operation; others have to take it over before they do."""
-        await require_active(backend, body.cluster_id)
-        requester = requester_of(body)
-        return await shown(await claims.claim(operation_id, requester, take_over=body.take_over))
+        change = await require_active(backend, body)
+        claimed = await claims.claim(operation_id, change.requester, take_over=body.take_over)
+        return await shown(claimed)
 
     @changes.post("/v1/operations/{operation_id}/release", Operation)
     async def release(operation_id: OperationId, body: ReleaseRequestModel) -> Any:
         """Say that one steers an operation no more."""
-        await require_active(backend, body.cluster_id)
-        return await shown(await claims.release(operation_id, requester_of(body)))
+        change = await require_active(backend, body)
+        return await shown(await claims.release(operation_id, change.requester))
 
     @changes.post("/v1/operations/{operation_id}/notes", Operation)
     async def note(operation_id: OperationId, body: NoteRequestModel) -> Any:
         """Remark on an operation, for everybody who looks at it and for the audit."""
-        await require_active(backend, body.cluster_id)
-        requester = Requester(CURRENT_CALLER.get().name or body.who)
-        return await shown(await claims.note(operation_id, body.text, requester))
+        change = await require_active(backend, body)
+        return await shown(await claims.note(operation_id, body.text, change.requester))

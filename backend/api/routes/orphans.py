@@ -12,7 +12,6 @@ from kshunt.backend.api.models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import OrphanThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import requester_of
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.operations.throttles.repair import shown_orphan
 
@@ -31,8 +30,5 @@ def install(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/orphans/remove", ChangeAnswer)
     async def remove(body: MendRequestModel) -> Any:
         """Take off orphan throttles, as far as they still are."""
-        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        answer = await throttle_repair.remove_orphans(
-            body.ids, validate_only=body.validate_only, requester=requester_of(body)
-        )
-        return answer
+        change = await require_active(backend, body)
+        return await throttle_repair.remove_orphans(body.ids, change)

@@ -69,7 +69,7 @@ def _settling(app: FastAPI, backend: Backend) -> None:
     @admins.post("/v1/proposals/{proposal_id}/approve", ApprovedProposal)
     async def approve(proposal_id: ProposalId, body: ApproveRequestModel) -> Any:
         """Let what another one proposed happen, once; the answer is that of its request."""
-        await require_active(backend, body.cluster_id)
+        await require_active(backend, body)
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
         proposal, done = await approvals.approve(
             proposal_id, _me(), body.reason, body.preview, deed
@@ -79,11 +79,11 @@ def _settling(app: FastAPI, backend: Backend) -> None:
     @admins.post("/v1/proposals/{proposal_id}/reject", ShownProposal)
     async def reject(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Say why what another one proposed shall not happen."""
-        await require_active(backend, body.cluster_id)
+        await require_active(backend, body)
         return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
 
     @admins.post("/v1/proposals/{proposal_id}/withdraw", ShownProposal)
     async def withdraw(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
         """Take back what one proposed."""
-        await require_active(backend, body.cluster_id)
+        await require_active(backend, body)
         return _shown(backend, await approvals.withdraw(proposal_id, _me(), body.reason))

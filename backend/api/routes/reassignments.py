@@ -22,14 +22,13 @@ from kshunt.backend.api.schema.reassignments import (
     ProgressRows,
 )
 from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import check_preview, refuse_other_cluster
+from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.replica_rows import stuck_in
 from kshunt.backend.api.service.request_values import (
     caps_of,
     order_of,
     partitions_of,
     plan_of,
-    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyAnswer
@@ -99,43 +98,38 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/reassignments", ChangeAnswer, body_bytes=LIMITS.request_body_bytes)
     async def reassign(body: ReassignRequestModel) -> Any:
         """Start a reassignment, with a throttle that comes off when it ends."""
+        plan = await plan_of(body.plan)
+        change = await require_active(backend, body, body.plan.cluster_id)
+        foreseen = previews.start(plan, body.throttle_bytes_per_s)
+        await previews.check(change.preview, foreseen)
+        # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
+        backend.claims.require_moves(plan.replicas, change.requester)
         request = ReassignRequest(
-            plan=await plan_of(body.plan),
+            plan=plan,
             throttle_bytes_per_s=body.throttle_bytes_per_s,
             log_dirs_throttle_bytes_per_s=body.log_dirs_throttle_bytes_per_s,
             auto_remove_throttle=body.auto_remove_throttle,
             additional=body.additional,
             allow_replication_factor_change=body.allow_replication_factor_change,
             all_or_nothing=body.all_or_nothing,
-            validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
             caps=caps_of(body.caps),
             order=order_of(body.caps),
-            requester=requester_of(body),
+            change=change,
         )
-        await refuse_other_cluster(backend, body.cluster_id, body.plan.cluster_id)
-        await check_preview(
-            backend, body, previews.start(request.plan, request.throttle_bytes_per_s)
-        )
-        # In addition to what moves, a plan leads moves elsewhere, or throttles them anew.
-        backend.claims.require_moves(request.plan.replicas, request.requester)
-        answer = await backend.reassignments.start(request)
-        return answer
+        return await backend.reassignments.start(request)
 
     @changes.post("/v1/reassignments/cancel", ChangeAnswer)
     async def cancel(body: CancelRequestModel) -> Any:
         """Return partitions to their original replicas."""
-        await refuse_other_cluster(backend, body.cluster_id)
+        change = await require_active(backend, body)
         partitions = partitions_of(body.partitions)
-        await check_preview(
-            backend, body, await previews.cancel(partitions) if body.preview else None
-        )
-        backend.claims.require_moves(partitions, requester_of(body))
-        answer = await backend.reassignments.cancel(
+        if change.preview:
+            await previews.check(change.preview, await previews.cancel(partitions))
+        backend.claims.require_moves(partitions, change.requester)
+        return await backend.reassignments.cancel(
             partitions,
+            change,
             preserve_throttles=body.preserve_throttles,
-            validate_only=body.validate_only,
             timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester_of(body),
         )
-        return answer

@@ -16,16 +16,11 @@ from kshunt.backend.api.models.throttles import (
 )
 from kshunt.backend.api.schema.throttles import OwnedThrottles, ThrottleSettings
 from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import (
-    check_preview,
-    refuse_other_cluster,
-    require_active,
-)
+from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import (
     partitions_of,
     rates_of,
     replicas_of,
-    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -68,17 +63,15 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     async def rates(body: RatesRequestModel) -> Any:
         """Set brokers' throttled rates; null removes one."""
         wanted = rates_of(body.rates)
-        await refuse_other_cluster(backend, body.cluster_id)
-        await check_preview(backend, body, previews.throttle(wanted, {}))
-        backend.claims.require_rates(wanted, requester_of(body))
-        answer = await backend.throttles.alter_rates(
+        change = await require_active(backend, body)
+        await previews.check(change.preview, previews.throttle(wanted, {}))
+        backend.claims.require_rates(wanted, change.requester)
+        return await backend.throttles.alter_rates(
             wanted,
-            validate_only=body.validate_only,
+            change,
             auto_remove=body.auto_remove_throttle,
             timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester_of(body),
         )
-        return answer
 
     @changes.post(
         "/v1/throttles/replicas",
@@ -88,28 +81,22 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     async def throttled_replicas(body: ReplicasRequestModel) -> Any:
         """Set topics' throttled replicas; an empty side is removed."""
         wanted = await replicas_of(backend, body.replicas)
-        await refuse_other_cluster(backend, body.cluster_id)
-        await check_preview(backend, body, previews.throttle({}, wanted))
-        backend.claims.require_lists(wanted, requester_of(body))
-        answer = await backend.throttles.alter_replicas(
+        change = await require_active(backend, body)
+        await previews.check(change.preview, previews.throttle({}, wanted))
+        backend.claims.require_lists(wanted, change.requester)
+        return await backend.throttles.alter_replicas(
             wanted,
-            validate_only=body.validate_only,
+            change,
             auto_remove=body.auto_remove_throttle,
             timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester_of(body),
         )
-        return answer
 
     @changes.post("/v1/throttles/adopt", ChangeAnswer)
     async def adopt(body: AdoptRequestModel) -> Any:
         """Take over the throttle of moves that somebody else started, so that it comes off."""
-        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
-        answer = await backend.steering.adopt(
-            None if body.partitions is None else partitions_of(body.partitions),
-            validate_only=body.validate_only,
-            requester=requester_of(body),
-        )
-        return answer
+        change = await require_active(backend, body)
+        partitions = None if body.partitions is None else partitions_of(body.partitions)
+        return await backend.steering.adopt(partitions, change)
 
 
 def _prior(app: FastAPI, backend: Backend) -> None:
@@ -123,15 +110,13 @@ def _prior(app: FastAPI, backend: Backend) -> None:
     @admins.post("/v1/throttles/prior", ChangeAnswer)
     async def settle_prior(body: PriorRequestModel) -> Any:
         """Bring them back, as far as they are still what kshunt wrote; or discard them."""
-        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        change = await require_active(backend, body)
         copy = backend.second_copy
-        answer = ChangeAnswer(body.validate_only, None, ())
+        answer = ChangeAnswer(change.validate_only, None, ())
         if not body.discard:
-            answer = await backend.throttle_repair.restore_prior(
-                copy.lost, validate_only=body.validate_only, requester=requester_of(body)
-            )
-        elif copy.lost and not body.validate_only:
-            await backend.registry.tell(discarded_line(len(copy.lost), requester_of(body)))
-        if not body.validate_only:
+            answer = await backend.throttle_repair.restore_prior(copy.lost, change)
+        elif copy.lost and not change.validate_only:
+            await backend.registry.tell(discarded_line(len(copy.lost), change.requester))
+        if not change.validate_only:
             copy.forget_lost()
         return answer

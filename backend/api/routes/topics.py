@@ -24,7 +24,7 @@ from kshunt.backend.api.schema.topics import TopicConfigs, Topics, TopicsAnswer
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import once, requester_of, timeout_s_of
+from kshunt.backend.api.service.request_values import once, timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
@@ -100,7 +100,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/topics/alter", ChangeAnswer, body_bytes=LIMITS.request_body_bytes)
     async def alter(body: AlterTopicsRequestModel) -> Any:
         """KIP-179's early draft, alterTopics: partitions, replication factor, assignment."""
-        await require_active(backend, body.cluster_id, validate_only=body.validate_only)
+        change = await require_active(backend, body)
         wanted = {
             entry.topic: AlteredTopic(
                 entry.partitions,
@@ -110,13 +110,8 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             for entry in body.topics
         }
         once(len(wanted), len(body.topics), "topic")
-        answer = await backend.alterations.alter(
-            wanted,
-            validate_only=body.validate_only,
-            timeout_s=timeout_s_of(body.timeout_ms),
-            requester=requester_of(body),
-        )
-        return answer
+        timeout_s = timeout_s_of(body.timeout_ms)
+        return await backend.alterations.alter(wanted, change, timeout_s=timeout_s)
 
 
 def _shrink_reads(app: FastAPI, backend: Backend) -> None:

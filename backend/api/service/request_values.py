@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields, replace
 from typing import Final
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
-from kshunt.backend.api.models.base import Intent, PartitionModel, PlanModel
+from kshunt.backend.api.models.base import PartitionModel, PlanModel, Strict
 from kshunt.backend.api.models.reassignments import CapsModel
 from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput
@@ -23,9 +24,13 @@ INLINE_MAX: Final = 500
 """Entries that are read on the event loop: it takes two milliseconds."""
 
 
-def requester_of(body: Intent) -> Requester:
-    """Who asks, and why. Whom credentials name is not asked for a name."""
-    return Requester(CURRENT_CALLER.get().name or body.who, body.reason)
+_SAID: Final = {one.name for one in fields(Change)}
+
+
+def change_of(body: Strict) -> Change:
+    """How a change is asked for. Whom credentials name is not asked for a name."""
+    said = Change(**body.model_dump(include=_SAID))
+    return replace(said, who=CURRENT_CALLER.get().name or said.who)
 
 
 async def plan_of(model: PlanModel) -> ReassignmentPlan:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -25,11 +25,10 @@ from kshunt.backend.api.models.shrinks import (
     ShrinkRequestModel,
 )
 from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import refuse_other_cluster
+from kshunt.backend.api.service.change_checks import refuse_other_cluster, require_active
 from kshunt.backend.api.service.request_values import (
     once,
     partitions_of,
-    requester_of,
     timeout_s_of,
 )
 from kshunt.backend.domain.audit.lines import Touched
@@ -40,16 +39,15 @@ from kshunt.backend.domain.operations.approval import (
     ProposalEffect,
     ProposedChange,
     ShownProposal,
-    requester_and_approver,
 )
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import AgreedChange, Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions, ShrinkAnswer
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.untrusted.json_codec import to_document, to_json
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.elections.unclean import check_confirmation, last_seen_ends
-from kshunt.backend.operations.review.approvals import ProposalDraft, ProposalResult
+from kshunt.backend.operations.review.approvals import ProposalDraft, ProposalResult, agreed_change
 from kshunt.backend.two_person import TwoPersonKind
 
 LINES_MAX: Final = 20
@@ -82,7 +80,7 @@ class _Kind:
     model: type[Any]
     """Of its request."""
     about: Callable[[Backend, str, Any], _About]
-    run: Callable[[Backend, str, Any, Requester], Awaitable[Answer]]
+    run: Callable[[Backend, str, Any, Change], Awaitable[Answer]]
     """Carries out a request on a subject, or checks it; as its route answers."""
     whole: bool = False
     """Whether none of it is done where any of it is refused."""
@@ -92,17 +90,14 @@ class _Kind:
     """Whether a request, by the answer to its check, loses nothing and only takes a loss back."""
 
 
-async def _unclean(
-    backend: Backend, _: str, body: UncleanRequestModel, requester: Requester
-) -> Answer:
+async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, change: Change) -> Answer:
     partitions = partitions_of(body.partitions)
     return await backend.unclean.elect(
         partitions,
+        change,
         confirm=body.confirm,
-        validate_only=body.validate_only,
         last_seen=last_seen_ends(backend.hub.latest, partitions),
         timeout_s=timeout_s_of(body.timeout_ms),
-        requester=requester,
     )
 
 
@@ -116,12 +111,8 @@ def _every_name(body: UncleanRequestModel) -> None:
     check_confirmation(sorted(set(partitions_of(body.partitions))), body.confirm)
 
 
-async def _shrink(
-    backend: Backend, topic: str, body: ShrinkRequestModel, requester: Requester
-) -> Answer:
-    return await backend.shrinks.start(
-        body.request(topic), validate_only=body.validate_only, requester=requester
-    )
+async def _shrink(backend: Backend, topic: str, body: ShrinkRequestModel, change: Change) -> Answer:
+    return await backend.shrinks.start(body.request(topic), change)
 
 
 def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
@@ -130,13 +121,9 @@ def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
     return _About(words, Touched.of(topics=(topic,)))
 
 
-async def _cut_over(
-    backend: Backend, id: str, body: ConfirmRequestModel, requester: Requester
-) -> Answer:
-    backend.claims.require((id,), requester)
-    return await backend.shrinks.confirm(
-        id, body.typed, validate_only=body.validate_only, requester=requester
-    )
+async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, change: Change) -> Answer:
+    backend.claims.require((id,), change.requester)
+    return await backend.shrinks.confirm(id, body.typed, change)
 
 
 def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _About:
@@ -145,16 +132,12 @@ def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _Ab
 
 
 async def _delete(
-    backend: Backend, _: str, body: DeletePartitionsRequestModel, requester: Requester
+    backend: Backend, _: str, body: DeletePartitionsRequestModel, change: Change
 ) -> Answer:
     wanted = {one.topic: DeletePartitions(one.total_count, one.delay_ms) for one in body.topics}
     once(len(wanted), len(body.topics), "topic")
-    return await backend.deletions.delete(
-        wanted,
-        validate_only=body.validate_only,
-        timeout_s=timeout_s_of(body.timeout_ms),
-        requester=requester,
-    )
+    timeout_s = timeout_s_of(body.timeout_ms)
+    return await backend.deletions.delete(wanted, change, timeout_s=timeout_s)
 
 
 def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _About:
@@ -199,17 +182,15 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
         KshuntError: it is refused; nothing was changed.
     """
     kind = _KINDS[action]
-    await refuse_other_cluster(backend, body.cluster_id)
-    if not body.validate_only:
-        await backend.ready()
-    if body.validate_only or not backend.approvals.takes_two(kind.guarded):
-        return await kind.run(backend, subject, body, requester_of(body))
+    change = await require_active(backend, body)
+    if change.validate_only or not backend.approvals.takes_two(kind.guarded):
+        return await kind.run(backend, subject, body, change)
     kind.confirmed(body)
-    deed = TwoPersonChange(backend, action, subject, body, requester_of(body))
+    deed = TwoPersonChange(backend, action, subject, body, change)
     answer = await deed.check()
     if kind.only_rescues(answer):
         # Its time may run out while a second person is looked for.
-        return await kind.run(backend, subject, body, requester_of(body))
+        return await kind.run(backend, subject, body, change)
     foreseen = deed.foreseen(answer)
     about = kind.about(backend, subject, body)
     draft = ProposalDraft(
@@ -217,7 +198,7 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
         *(about.operation_id, about.touched),
     )
     caller = person_of(CURRENT_CALLER.get())
-    proposal = await backend.approvals.propose(draft, caller, body.reason)
+    proposal = await backend.approvals.propose(draft, caller, change.reason)
     shown = ShownProposal.of(proposal, caller, backend.clock.now_ms())
     return Response(to_json(shown), 202, media_type=MEDIA_TYPE)
 
@@ -226,13 +207,13 @@ class TwoPersonChange:
     """One such change; a `kshunt.backend.operations.review.approvals.Deed`."""
 
     def __init__(
-        self, backend: Backend, action: str, subject: str, body: Any, requester: Requester
+        self, backend: Backend, action: str, subject: str, body: Any, change: Change
     ) -> None:
         self._backend = backend
         self._kind = _KINDS[action]
         self._subject = subject
         self._body = body
-        self._requester = requester
+        self._change = change
 
     @classmethod
     def of(cls, backend: Backend, proposal: ProposedChange, approver: Person) -> TwoPersonChange:
@@ -241,9 +222,6 @@ class TwoPersonChange:
         Raises:
             Conflict: this kshunt does not understand it.
         """
-        proposer = proposal.proposer.name
-        people = (proposer, approver.name)
-        requester = Requester(requester_and_approver(*people), proposal.reason, proposal.id, people)
         try:
             body = _KINDS[proposal.action].model.model_validate(dict(proposal.body))
         except (KeyError, ValidationError):
@@ -251,7 +229,8 @@ class TwoPersonChange:
                 f"Proposal {proposal.id} is of another version of kshunt. {NOTHING}",
                 advice="Propose anew.",
             ) from None
-        return cls(backend, proposal.action, proposal.subject, body, requester)
+        change = agreed_change(proposal, approver)
+        return cls(backend, proposal.action, proposal.subject, body, change)
 
     async def foresee(self) -> ProposalEffect:
         """What it would do.
@@ -268,8 +247,8 @@ class TwoPersonChange:
             KshuntError: it would be refused as a whole, or that cannot be found out.
         """
         await refuse_other_cluster(self._backend, self._body.cluster_id)
-        checked = self._body.model_copy(update={"validate_only": True})
-        return await self._kind.run(self._backend, self._subject, checked, self._requester)
+        checked = replace(self._change, validate_only=True)
+        return await self._kind.run(self._backend, self._subject, self._body, checked)
 
     def foreseen(self, answer: Answer) -> ProposalEffect:
         """What such an answer says.
@@ -293,13 +272,13 @@ class TwoPersonChange:
             results=change.results,
         )
 
-    async def carry_out(self, requester: Requester) -> ProposalResult:
+    async def carry_out(self, change: AgreedChange) -> ProposalResult:
         """Do it, as the request that was recorded.
 
         Raises:
             KshuntError: it was refused, or it is not known what became of it.
         """
-        answer = await self._kind.run(self._backend, self._subject, self._body, requester)
+        answer = await self._kind.run(self._backend, self._subject, self._body, change)
         items = list(_items(answer))
         failed = [f"{name}: {said}" for name, said, code in items if code]
         words = f"{len(items) - len(failed)} of {len(items)} done"

@@ -17,12 +17,10 @@ from kshunt.backend.errors import Conflict
 
 __all__ = [
     "TRANSITIONS",
-    "UNKNOWN_REQUESTER",
     "Operation",
     "OperationDetails",
     "OperationKind",
     "OperationState",
-    "Requester",
     "details_of_0_1",
 ]
 
@@ -46,26 +44,6 @@ class OperationKind(enum.StrEnum):
     DRIFT = "drift"
     ORPHANS = "orphans"
 
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """Who asked for a change, and why; as they say of themselves."""
-
-    who: str = ""
-    """`ada@bastion`, or empty."""
-    reason: str = ""
-    proposal: str = ""
-    """The id of the proposal that two people agreed on; empty where it took only one."""
-    people: tuple[str, ...] = ()
-    """Both names; empty for one, whose is `who`."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Everybody who stands behind it."""
-        return self.people or (self.who,)
-
-
-UNKNOWN_REQUESTER = Requester()
 
 ReturningRow: TypeAlias = tuple[str, int, tuple[int, ...] | None]
 """Topic and number of a partition, and the target that its move had; None where it had none."""

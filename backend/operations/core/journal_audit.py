@@ -19,7 +19,7 @@ from typing import Final
 
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.journal.port import Repairs

@@ -25,14 +25,13 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import ProposedChange
+from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.operation import (
     NO_DETAILS,
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError

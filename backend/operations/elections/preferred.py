@@ -57,6 +57,7 @@ from kshunt.backend.domain.cluster.metadata import (
     is_being_deleted,
 )
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode, leaving_words
+from kshunt.backend.domain.operations.change import Change, Requester
 from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     LeaderCount,
@@ -65,12 +66,10 @@ from kshunt.backend.domain.operations.election import (
 )
 from kshunt.backend.domain.operations.operation import (
     NO_DETAILS,
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
@@ -175,11 +174,10 @@ class Elections:
     async def elect(
         self,
         partitions: Sequence[TopicPartition] | None,
+        change: Change,
         *,
-        validate_only: bool,
         pacing: Pacing = AT_ONCE,
         timeout_s: float | None = None,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ElectionAnswer:
         """Elect the preferred leader of the partitions, or of every partition if None.
 
@@ -193,17 +191,17 @@ class Elections:
         """
         time_s = self._timeout_s if timeout_s is None else timeout_s
         wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
-        topics = None if wanted is None or validate_only else _topics(wanted)
+        topics = None if wanted is None or change.validate_only else _topics(wanted)
         cluster = await self._admin.cluster.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
         there = await offload(size, _prospects, cluster.assignment, wanted)
         outcomes = there.outcomes
-        if validate_only:
+        if change.validate_only:
             await self._explain(outcomes, cluster, time_s)
             return await offload(len(outcomes), _previewed, cluster, there)
         if not outcomes:
             return ElectionAnswer(False, None, (), there.notes)
-        operation = await self._begin(outcomes, pacing, requester)
+        operation = await self._begin(outcomes, pacing, change.requester)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
             found = await offload(len(outcomes), _told, outcomes)

@@ -45,6 +45,7 @@ from kshunt.backend.domain.cluster.metadata import (
     is_being_deleted,
 )
 from kshunt.backend.domain.cluster.partition_modes import leaving_words
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import (
     LastSeenEnd,
     UncleanAnswer,
@@ -53,7 +54,7 @@ from kshunt.backend.domain.operations.election import (
     names,
     unclean_loss,
 )
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
@@ -160,12 +161,11 @@ class UncleanElections:
     async def elect(
         self,
         partitions: Sequence[TopicPartition],
+        change: Change,
         *,
         confirm: Sequence[str],
-        validate_only: bool,
         last_seen: Ends,
         timeout_s: float | None = None,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> UncleanAnswer:
         """Elect any replica that is up as leader of these partitions; see the module's text.
 
@@ -180,16 +180,16 @@ class UncleanElections:
         require(Verb.UNCLEAN_ELECTION, self._admin)
         time_s = self._timeout_s if timeout_s is None else timeout_s
         wanted = sorted(set(partitions))
-        check_confirmation(wanted, names(wanted) if validate_only else confirm)
+        check_confirmation(wanted, names(wanted) if change.validate_only else confirm)
         look = await self._look(wanted, last_seen, time_s)
         losses = tuple(look.loss(p) for p in wanted if p in look.states and not _led(look, p))
         foreseen = _foreseen(wanted, look, losses)
-        if validate_only:
+        if change.validate_only:
             return UncleanAnswer(True, None, results(foreseen), losses=losses)
         summary = f"UNCLEAN election of {many(len(wanted), 'partition')}: {listed(wanted, 3)}"
         requested = {str(loss.name): str(loss) for loss in losses}
         operation = await self._registry.begin(
-            OperationKind.ELECTION, summary, requester=requester, requested=requested
+            OperationKind.ELECTION, summary, requester=change.requester, requested=requested
         )
         async with failing_on_error(self._registry, operation):
             outcomes = dict(foreseen)

@@ -27,13 +27,12 @@ from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
@@ -109,11 +108,10 @@ class Cancellations:
     async def cancel(
         self,
         partitions: Sequence[TopicPartition],
+        change: Change,
         *,
         preserve_throttles: bool,
-        validate_only: bool,
         timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas.
 
@@ -132,14 +130,14 @@ class Cancellations:
             ongoing = await self._context.ongoing()
             if any(partition in ongoing for partition in wanted):
                 require(Verb.CANCEL, self._admin)
-            if validate_only:
+            if change.validate_only:
                 return await offload(size, _foreseen, wanted, ongoing, self._unfinished())
             self._registry.require()
             wish = _Wish.to_return(wanted, ongoing, preserve_throttles=preserve_throttles)
             operation = await self._registry.begin(
                 OperationKind.CANCEL,
                 f"cancel {many(len(wanted), 'partition')}: {listed(wanted, 3)}",
-                requester=requester,
+                requester=change.requester,
                 details=await offload(size, wish.details),
             )
             return await self._carry_out(operation, wish, wanted, {}, ongoing, timeout_s)

@@ -32,13 +32,12 @@ from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
     original_replicas,
 )
+from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
     Operation,
     OperationDetails,
     OperationKind,
     OperationState,
-    Requester,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
@@ -77,12 +76,11 @@ class ReassignRequest:
     allow_replication_factor_change: bool = True
     all_or_nothing: bool = False
     """True: one partition that cannot be moved holds up the others."""
-    validate_only: bool = False
     timeout_s: float = 10.0
     caps: Caps | None = None
     """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
     order: Order = Order.LARGEST_FIRST
-    requester: Requester = UNKNOWN_REQUESTER
+    change: Change = ANONYMOUS_CHANGE
 
 
 class Reassignments:
@@ -121,7 +119,7 @@ class Reassignments:
             checked = await self._admin.reassignments.reassign(
                 request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
             )
-            if request.validate_only:
+            if request.change.validate_only:
                 room = await self._room(request, moves)
                 return await offload(
                     size, _answer, request, checked, moves.values(), None, (), room
@@ -192,7 +190,7 @@ class Reassignments:
         return self._registry.draft(
             OperationKind.REASSIGN,
             f"move {many(len(plan), 'partition')} of {listed(plan.topics, 3)}",
-            requester=request.requester,
+            requester=request.change.requester,
             partitions=tuple(plan.replicas),
             throttle_bytes_per_s=request.throttle_bytes_per_s,
             auto_remove_throttle=request.auto_remove_throttle,
@@ -274,19 +272,14 @@ class Reassignments:
     async def cancel(
         self,
         partitions: Sequence[TopicPartition],
+        change: Change,
         *,
         preserve_throttles: bool,
-        validate_only: bool,
         timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """Return partitions to their original replicas; see `Cancellations.cancel`."""
         return await self._cancellations.cancel(
-            partitions,
-            preserve_throttles=preserve_throttles,
-            validate_only=validate_only,
-            timeout_s=timeout_s,
-            requester=requester,
+            partitions, change, preserve_throttles=preserve_throttles, timeout_s=timeout_s
         )
 
 
@@ -416,7 +409,7 @@ def _answer(
     if request.throttle_bytes_per_s is not None and not request.auto_remove_throttle:
         said.append("The throttle stays on after the move, as asked.")
     return ChangeAnswer(
-        validate_only=request.validate_only,
+        validate_only=request.change.validate_only,
         operation_id=None if operation is None else operation.id,
         results=(*results(outcome.results), *log_dirs),
         notes=tuple(said),

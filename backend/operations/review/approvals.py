@@ -39,7 +39,7 @@ from kshunt.backend.domain.operations.approval import (
     check_verb,
     requester_and_approver,
 )
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import AgreedChange
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
 from kshunt.backend.operations.core.registry import Registry
@@ -90,7 +90,7 @@ class ProposedAction(Protocol):
         """
         ...
 
-    async def carry_out(self, requester: Requester) -> ProposalResult:
+    async def carry_out(self, change: AgreedChange) -> ProposalResult:
         """Do it.
 
         Raises:
@@ -255,7 +255,7 @@ class Approvals:
         self, used: ProposedChange, by: Person, deed: ProposedAction
     ) -> tuple[ProposedChange, ProposalResult]:
         try:
-            done = await deed.carry_out(_requester(used, by))
+            done = await deed.carry_out(agreed_change(used, by))
         except KshuntError as error:
             # Where it is not known whether its operation was written, `tidy` finds that out: one
             # that was is gone on with.
@@ -346,14 +346,15 @@ class Approvals:
         await self._registry.put_proposal(proposal, line)
 
 
-def _requester(used: ProposedChange, by: Person) -> Requester:
-    """Both, as one who asks."""
-    said = [used.reason, f"approved: {used.settled_reason}" if used.settled_reason else ""]
-    return Requester(
-        requester_and_approver(used.proposer.name, by.name),
-        "; ".join(filter(None, said)),
-        used.id,
-        (used.proposer.name, by.name),
+def agreed_change(proposal: ProposedChange, by: Person) -> AgreedChange:
+    """What was proposed, as a change of whoever proposed it and of `by`, who approves it."""
+    approved = f"approved: {proposal.settled_reason}" if proposal.settled_reason else ""
+    people = (proposal.proposer.name, by.name)
+    return AgreedChange(
+        who=requester_and_approver(*people),
+        reason="; ".join(filter(None, (proposal.reason, approved))),
+        proposal=proposal.id,
+        people=people,
     )
 
 

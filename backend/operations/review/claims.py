@@ -20,7 +20,8 @@ from dataclasses import replace
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Operation, Requester
+from kshunt.backend.domain.operations.change import Requester
+from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, Note, Team, note_text
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput, Conflict

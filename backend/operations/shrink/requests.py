@@ -8,13 +8,8 @@ from typing import Final
 
 from kshunt.backend.admin.port.capabilities import Verb, require
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
@@ -71,13 +66,7 @@ class Shrinks:
         self._registry = context.registry
         self._checks = checks
 
-    async def start(
-        self,
-        request: ShrinkRequest,
-        *,
-        validate_only: bool,
-        requester: Requester = UNKNOWN_REQUESTER,
-    ) -> ChangeAnswer:
+    async def start(self, request: ShrinkRequest, change: Change) -> ChangeAnswer:
         """Begin to shrink a topic; the engine does the rest.
 
         Raises:
@@ -94,7 +83,7 @@ class Shrinks:
             draft = self._registry.draft(
                 OperationKind.SHRINK,
                 _summary(request),
-                requester=requester,
+                requester=change.requester,
                 partitions=tuple(
                     TopicPartition(request.topic, number)
                     for number in range(request.total_count, check.current)
@@ -102,25 +91,18 @@ class Shrinks:
             )
             copy = request.target or copy_name(request.topic, draft.id)
             await self._check_names(request, copy)
-            if not validate_only:
+            if not change.validate_only:
                 self._registry.require()
                 await self._registry.put(draft, shrink=ShrinkWork(request, check.current, copy))
         words = f"{check.current} partitions become {request.total_count}, through {copy}"
-        if validate_only:
+        if change.validate_only:
             words = words.replace(draft.id, "ID")
         result = Result(request.topic, 0, "NONE", words)
-        operation_id = None if validate_only else draft.id
+        operation_id = None if change.validate_only else draft.id
         notes, warnings = tuple(_notes(request)), tuple(_warnings(check))
-        return ChangeAnswer(validate_only, operation_id, (result,), notes, warnings=warnings)
+        return ChangeAnswer(change.validate_only, operation_id, (result,), notes, warnings=warnings)
 
-    async def confirm(
-        self,
-        operation_id: str,
-        typed: str,
-        *,
-        validate_only: bool = False,
-        requester: Requester = UNKNOWN_REQUESTER,
-    ) -> ChangeAnswer:
+    async def confirm(self, operation_id: str, typed: str, change: Change) -> ChangeAnswer:
         """Let it go on with what cannot be taken back; `typed` is the topic's name.
 
         Raises:
@@ -135,65 +117,49 @@ class Shrinks:
                     f"'{typed}' is not the name of the topic; nothing was changed.",
                     advice=f"Type {work.topic}, if that is what shall become smaller.",
                 )
-            if validate_only:
+            if change.validate_only:
                 result = Result(work.topic, 0, "NONE", _agreed_to(work))
                 notes = () if work.past_no_return else tuple(_then(work.request, work.copy))
                 return ChangeAnswer(True, operation_id, (result,), notes)
             self._registry.require()
-            words = _by(requester)
-            if requester.proposal:
-                words = f"{words} (proposal {requester.proposal})"
+            words = _by(change)
+            if agreed := change.requester.proposal:
+                words = f"{words} (proposal {agreed})"
             after = replace(work, confirmed=words, accepted=bool(work.differs))
             await self._registry.put(operation, shrink=after)
         result = Result(work.topic, 0, "NONE", f"goes on: {words}")
         return ChangeAnswer(False, operation_id, (result,))
 
-    async def pause(
-        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def pause(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Let the job end after its batch; nothing is taken back."""
         words = "the job ends after its batch; what was copied is kept"
-        return await self._steer(
-            operation_id, "pause", State.PAUSING, words, validate_only, requester
-        )
+        return await self._steer(operation_id, "pause", State.PAUSING, words, change)
 
-    async def resume(
-        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def resume(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Let it go on."""
         words = "goes on from what was copied"
-        return await self._steer(
-            operation_id, "resume", State.RESUMING, words, validate_only, requester
-        )
+        return await self._steer(operation_id, "resume", State.RESUMING, words, change)
 
-    async def cancel(
-        self, operation_id: str, *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def cancel(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Take all of it back."""
         work = self._registry.shrink(operation_id)
         words = "all of it is taken back"
         words += "" if work is None else f"; {work.topic} stays as it is, and {work.copy} goes"
-        return await self._steer(
-            operation_id, "cancel", State.CANCELLING, words, validate_only, requester
-        )
+        return await self._steer(operation_id, "cancel", State.CANCELLING, words, change)
 
     async def _steer(
-        self,
-        operation_id: str,
-        action: str,
-        state: OperationState,
-        words: str,
-        validate_only: bool,
-        requester: Requester,
+        self, operation_id: str, action: str, state: OperationState, words: str, change: Change
     ) -> ChangeAnswer:
         async with self._context.lock:
             operation, work = self._found(operation_id, action)
-            if not validate_only:
+            if not change.validate_only:
                 self._registry.require()
-                after = self._context.to(operation, state, f"{state.value} for {_by(requester)}")
+                after = self._context.to(operation, state, f"{state.value} for {_by(change)}")
                 cancelled = work.cancelled or state is State.CANCELLING
                 await self._registry.put(after, shrink=replace(work, cancelled=cancelled))
-        return ChangeAnswer(validate_only, operation_id, (Result(work.topic, 0, "NONE", words),))
+        return ChangeAnswer(
+            change.validate_only, operation_id, (Result(work.topic, 0, "NONE", words),)
+        )
 
     def _found(self, operation_id: str, action: str) -> tuple[Operation, ShrinkWork]:
         operation, work = self._registry.get(operation_id), self._registry.shrink(operation_id)
@@ -348,6 +314,6 @@ def _agreed_to(work: ShrinkWork) -> str:
     return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
 
 
-def _by(requester: Requester) -> str:
-    words = requester.who or "an operator"
-    return f"{words}: {requester.reason}" if requester.reason else words
+def _by(change: Change) -> str:
+    words = change.who or "an operator"
+    return f"{words}: {change.reason}" if change.reason else words

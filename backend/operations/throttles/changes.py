@@ -24,13 +24,8 @@ from typing import Final
 from kshunt.backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
 from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import (
-    UNKNOWN_REQUESTER,
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import (
@@ -91,11 +86,10 @@ class ThrottleChanges:
     async def alter_rates(
         self,
         rates: Mapping[int, ThrottledRate],
+        change: Change,
         *,
-        validate_only: bool,
         auto_remove: bool = False,
         timeout_s: float | None = None,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledRates, with results by broker.
 
@@ -118,7 +112,7 @@ class ThrottleChanges:
             passing = await self._passing_rates(fit, ours) if auto_remove else None
             stays = _passing_or_none(passing, auto_remove)
             notes = () if stays is None else rates_that_stay(fit, stays, ours)
-            if validate_only:
+            if change.validate_only:
                 outcomes = await self._admin.throttles.alter_rates(
                     rates, validate_only=True, timeout_s=wait_s
                 )
@@ -126,7 +120,7 @@ class ThrottleChanges:
             operation = self._registry.draft(
                 OperationKind.THROTTLED_RATES,
                 f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
-                requester=requester,
+                requester=change.requester,
                 requested={str(broker): rate_words(rate) for broker, rate in rates.items()},
             )
             written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
@@ -264,11 +258,10 @@ class ThrottleChanges:
     async def alter_replicas(
         self,
         replicas: Mapping[str, ThrottledReplicas],
+        change: Change,
         *,
-        validate_only: bool,
         auto_remove: bool = False,
         timeout_s: float | None = None,
-        requester: Requester = UNKNOWN_REQUESTER,
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledReplicas, with results by topic.
 
@@ -294,7 +287,7 @@ class ThrottleChanges:
             passing = await self._passing_lists(fit, present) if auto_remove else None
             stays = _passing_or_none(passing, auto_remove)
             notes = () if stays is None else lists_that_stay(fit, stays, self._registry.ownership)
-            if validate_only:
+            if change.validate_only:
                 foreseen = await self._write_lists(fit, wait_s, validate_only=True)
                 outcomes = (*results(refused), *results(foreseen))
                 return ChangeAnswer(True, None, outcomes, notes)
@@ -303,7 +296,7 @@ class ThrottleChanges:
             operation = self._registry.draft(
                 OperationKind.THROTTLED_REPLICAS,
                 f"throttled replicas of {many(len(replicas), 'topic')}: {listed(replicas)}",
-                requester=requester,
+                requester=change.requester,
                 requested={
                     t: f"leaders {r.leaders}, followers {r.followers}" for t, r in replicas.items()
                 },

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import SETTING_WORDS, exact_rate
@@ -117,12 +118,7 @@ class ThrottleRepair:
         return "" if operation is None else operation.who
 
     async def reapply_or_accept(
-        self,
-        ids: Collection[str],
-        *,
-        ours: bool,
-        validate_only: bool,
-        requester: Requester = UNKNOWN_REQUESTER,
+        self, ids: Collection[str], change: Change, *, ours: bool
     ) -> ChangeAnswer:
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set.
 
@@ -137,7 +133,7 @@ class ThrottleRepair:
             ownership = self._registry.ownership
             chosen = still_there(drift(ownership, present), ids)
             answers = _answers(chosen, ids, "put back" if ours else "kept")
-            if validate_only:
+            if change.validate_only:
                 return ChangeAnswer(True, None, answers)
             verb = "put back" if ours else "accepted"
             settle = reapply if ours else accept
@@ -145,7 +141,7 @@ class ThrottleRepair:
             operation = await self._registry.begin(
                 OperationKind.DRIFT,
                 f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
-                requester=requester,
+                requester=change.requester,
                 requested={one: str(found) for one, found in chosen.items()},
                 ownership=step.after,
             )
@@ -161,9 +157,7 @@ class ThrottleRepair:
         """Rates and listed replicas that no move justifies and no operation of ours holds."""
         return orphans(await self._situation())
 
-    async def remove_orphans(
-        self, ids: Collection[str], *, validate_only: bool, requester: Requester = UNKNOWN_REQUESTER
-    ) -> ChangeAnswer:
+    async def remove_orphans(self, ids: Collection[str], change: Change) -> ChangeAnswer:
         """Take off orphan throttles, as far as they still are.
 
         Raises:
@@ -180,13 +174,13 @@ class ThrottleRepair:
             left_alone = tuple(
                 f"{orphan_words(one)}: {why}" for one, why in plan.left_alone.items()
             )
-            if validate_only:
+            if change.validate_only:
                 return ChangeAnswer(True, None, answers, left_alone)
             self._registry.require()
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
                 f"remove {many(len(chosen), 'orphan throttle')}",
-                requester=requester,
+                requester=change.requester,
                 requested={one: orphan_words(orphan) for one, orphan in chosen.items()},
             )
             written = await self._context.throttling.write(plan.writes, situation.present)
@@ -209,13 +203,7 @@ class ThrottleRepair:
             {i: cell for i, cell in found.lists.items() if i not in ours.lists},
         )
 
-    async def restore_prior(
-        self,
-        lost: Mapping[str, Body],
-        *,
-        validate_only: bool,
-        requester: Requester = UNKNOWN_REQUESTER,
-    ) -> ChangeAnswer:
+    async def restore_prior(self, lost: Mapping[str, Body], change: Change) -> ChangeAnswer:
         """Bring back what was there before the throttles of ownership records that were lost.
 
         A setting that is no longer what kshunt wrote stays as it is.
@@ -238,14 +226,14 @@ class ThrottleRepair:
                 Result(_setting(one), 0, "NONE", f"{_value_words(one.prior_value)} again")
                 for one in answers
             )
-            if validate_only:
+            if change.validate_only:
                 return ChangeAnswer(True, None, results)
             self._registry.require()
             ours = self._registry.ownership
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
                 f"bring back {many(len(results), 'setting')} of a lost journal",
-                requester=requester,
+                requester=change.requester,
                 ownership=Ownership(
                     {**step.after.rates, **ours.rates}, {**step.after.lists, **ours.lists}
                 ),

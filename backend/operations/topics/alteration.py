@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -26,12 +27,7 @@ class Alterations:
         self._context = context
 
     async def alter(
-        self,
-        topics: Mapping[str, AlteredTopic],
-        *,
-        validate_only: bool,
-        timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
+        self, topics: Mapping[str, AlteredTopic], change: Change, *, timeout_s: float
     ) -> ChangeAnswer:
         """Alter topics, with results by topic.
 
@@ -45,7 +41,7 @@ class Alterations:
         require(Verb.ALTER_TOPICS, self._context.admin)
         admin, registry = self._context.admin, self._context.registry
         async with self._context.lock:
-            if validate_only:
+            if change.validate_only:
                 foreseen = await admin.alterations.alter(
                     topics, validate_only=True, timeout_s=timeout_s
                 )
@@ -54,7 +50,7 @@ class Alterations:
             operation = await registry.begin(
                 OperationKind.ALTER_TOPICS,
                 f"alter {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}",
-                requester=requester,
+                requester=change.requester,
                 requested={name: _words(topic) for name, topic in topics.items()},
             )
             registry.require()

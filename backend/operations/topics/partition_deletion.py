@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.operations.operation import UNKNOWN_REQUESTER, OperationKind, Requester
+from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.delete_partitions import (
     DeletedPartition,
@@ -34,12 +35,7 @@ class PartitionDeletions:
         self._context = context
 
     async def delete(
-        self,
-        topics: Mapping[str, DeletePartitions],
-        *,
-        validate_only: bool,
-        timeout_s: float,
-        requester: Requester = UNKNOWN_REQUESTER,
+        self, topics: Mapping[str, DeletePartitions], change: Change, *, timeout_s: float
     ) -> ShrinkAnswer:
         """Let topics keep their first partitions, with results by partition.
 
@@ -55,13 +51,13 @@ class PartitionDeletions:
             # Asked first, so that nothing is written down where nothing can be done.
             foreseen = await self._foreseen(topics, timeout_s)
             notes = await self._warnings(topics, foreseen, timeout_s)
-            if validate_only:
+            if change.validate_only:
                 return ShrinkAnswer(True, None, deletions_of(foreseen), notes)
             registry.require()
             operation = registry.draft(
                 OperationKind.DELETE_PARTITIONS,
                 _summary(topics),
-                requester=requester,
+                requester=change.requester,
                 partitions=tuple(p for p, one in foreseen.items() if one.ok),
                 requested={name: shrink_words(wanted) for name, wanted in topics.items()},
             )

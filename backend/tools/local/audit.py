@@ -23,8 +23,8 @@ from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.port import Journal
 from kshunt.backend.operations.journal.replay import Unproven
 from kshunt.backend.operations.journal.second_copy import path_of, read_file
-from kshunt.backend.settings import Settings
-from kshunt.backend.tools.local.cluster import LocalReader
+from kshunt.backend.operations.reassignment.queries import Queries
+from kshunt.backend.tools.local.cluster import LocalCluster
 
 READ_S: Final = 30.0
 """A journal that cannot be read to its end in this time is given up."""
@@ -36,28 +36,26 @@ WRITER: Final = "audit"
 """It never becomes one."""
 
 
-class LocalAudit(LocalReader):
+class LocalAudit:
     """What a backend would answer of the audit, read here."""
 
-    def __init__(self, settings: Settings) -> None:
-        """As `LocalReader`."""
-        super().__init__(settings)
-        self._settings = settings
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
 
-    def audit(
+    def rows(
         self,
         *,
         since_ms: int | None = None,
         until_ms: int | None = None,
         operation_id: str = "",
     ) -> tuple[str, tuple[AuditRow, ...]]:
-        """See `BackendClient.audit`.
+        """See `AuditClient.rows`.
 
         Raises:
             ClusterUnreachable: the journal could not be read in time.
             NotAuthorized: the cluster refuses this principal.
         """
-        cluster_id, state = self._runner.run(self._read())
+        cluster_id, state = self._cluster.run(self._read())
         if state.adopted:
             sys.stderr.write(f"{NOT_PROVEN}\n")
         rows = selected(
@@ -65,13 +63,13 @@ class LocalAudit(LocalReader):
         )
         return cluster_id, rows
 
-    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
-        """See `BackendClient.verify_audit`.
+    def verify(self) -> tuple[int, tuple[str, ...]]:
+        """See `AuditClient.verify`.
 
         Raises:
-            ClusterUnreachable, NotAuthorized: as `audit`.
+            ClusterUnreachable, NotAuthorized: as `rows`.
         """
-        cluster_id, state = self._runner.run(self._read())
+        cluster_id, state = self._cluster.run(self._read())
         keys = _keys(cluster_id)
         known = read_file(path_of(cluster_id), cluster_id, keys)
         found = verified(state, "" if known is None else known.newest)
@@ -80,7 +78,7 @@ class LocalAudit(LocalReader):
         return found.lines, found.problems
 
     async def _read(self) -> tuple[str, JournalState]:
-        cluster_id = await self._queries.cluster_id()
+        cluster_id = await Queries(self._cluster.admin, SystemClock()).cluster_id()
         journal = self._journal(cluster_id)
         try:
             async with asyncio.timeout(READ_S), aclosing(journal.follow()) as states:
@@ -97,19 +95,17 @@ class LocalAudit(LocalReader):
             await journal.close()
 
     def _journal(self, cluster_id: str) -> Journal:
-        clock = SystemClock()
-        if self._settings.zookeeper:
+        clock, admin, settings = SystemClock(), self._cluster.admin, self._cluster.settings
+        if settings.zookeeper:
             from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
             from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
 
-            if isinstance(self._admin, ZooKeeperAdmin):
-                parts = ZooKeeperParts(
-                    self._admin.session, clock, _keys(cluster_id), Unproven.ADOPT
-                )
+            if isinstance(admin, ZooKeeperAdmin):
+                parts = ZooKeeperParts(admin.session, clock, _keys(cluster_id), Unproven.ADOPT)
                 return parts.open_journal(cluster_id, WRITER)
         return TopicJournal(
-            self._settings.bootstrap_servers,
-            load_client_config(self._settings.command_config),
+            settings.bootstrap_servers,
+            load_client_config(settings.command_config),
             cluster_id=cluster_id,
             writer=WRITER,
             clock=clock,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import (
     ReassignmentPlan,
     parse_plan,
@@ -65,7 +66,7 @@ def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> No
 
 def _list(options: Options) -> Report:
     with open_reader(options) as reader:
-        return reports.list_report(reader.reassignments())
+        return reports.list_report(reader.list())
 
 
 def _progress(options: Options) -> Report:
@@ -92,16 +93,15 @@ def _execute(options: Options) -> Report:
     plan = _plan(options)
     with open_gateway(options) as gateway:
         try:
-            answer = gateway.reassign(
+            answer = gateway.start(
                 plan,
+                Change(who=options.who, reason=options.reason),
                 throttle_bytes_per_s=options.throttle_bytes_per_s,
                 log_dirs_throttle_bytes_per_s=options.log_dirs_throttle_bytes_per_s,
                 additional=options.additional,
                 allow_replication_factor_change=options.allow_replication_factor_change,
                 all_or_nothing=not options.partial,
                 timeout_ms=options.timeout_ms,
-                who=options.who,
-                reason=options.reason,
             )
         except BackendError as error:
             if error.status == Conflict.http_status and not options.additional:
@@ -120,10 +120,9 @@ def _cancel(options: Options) -> Report:
     with open_gateway(options) as gateway:
         answer = gateway.cancel(
             tuple(plan.replicas),
+            Change(who=options.who, reason=options.reason),
             preserve_throttles=options.preserve_throttles,
             timeout_ms=options.timeout_ms,
-            who=options.who,
-            reason=options.reason,
         )
     return reports.cancel_report(plan, answer)
 

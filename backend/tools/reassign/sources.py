@@ -17,17 +17,16 @@ from kshunt.backend.tools.reassign.options import Options
 from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
-    from kshunt.backend.api.client.backend_client import BackendClient
-    from kshunt.backend.api.client.stdlib import StdlibClient
-    from kshunt.backend.tools.local.cluster import LocalReader
+    from kshunt.backend.api.client.reassignments import ReassignmentsClient
+    from kshunt.backend.tools.local.reassignments import LocalReassignments
 
 
-Reader: TypeAlias = "BackendClient | StdlibClient | LocalReader"
+Reader: TypeAlias = "ReassignmentsClient | LocalReassignments"
 """Who answers the tool: a backend, or this process."""
 
 
 @contextmanager
-def open_gateway(options: Options) -> Iterator[BackendClient]:
+def open_gateway(options: Options) -> Iterator[ReassignmentsClient]:
     """The backend that the options name, or the private one, started if need be.
 
     Raises:
@@ -42,7 +41,7 @@ def open_gateway(options: Options) -> Iterator[BackendClient]:
         address = private_backend(options.bootstrap_servers, options.command_config)
     patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
     with closing(BackendClient(address, timeout_s=patience_s)) as client:
-        yield client
+        yield client.reassignments
 
 
 @contextmanager
@@ -53,22 +52,18 @@ def open_reader(options: Options) -> Iterator[Reader]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_reader(options)) as reader:
-        yield reader
-
-
-def _reader(options: Options) -> Reader:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
-    if not address:
-        from kshunt.backend.tools.local.cluster import LocalReader
+    if address:
+        from kshunt.backend.api.client.reassignments import ReassignmentsClient
+        from kshunt.backend.tools.shared.senders import quick_sender
 
-        placer = PlacerSettings.of(os.environ)
-        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
-        return LocalReader(settings)
-    if address.startswith("https:"):
-        from kshunt.backend.api.client.backend_client import BackendClient
+        with quick_sender(address) as sender:
+            yield ReassignmentsClient(sender)
+        return
+    from kshunt.backend.tools.local.cluster import LocalCluster
+    from kshunt.backend.tools.local.reassignments import LocalReassignments
 
-        return BackendClient(address)
-    from kshunt.backend.api.client.stdlib import StdlibClient
-
-    return StdlibClient(address)
+    placer = PlacerSettings.of(os.environ)
+    settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+    with closing(LocalCluster(settings)) as cluster:
+        yield LocalReassignments(cluster)

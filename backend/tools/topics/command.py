@@ -12,11 +12,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from kshunt.backend.api.client.shrinks import ShrinksClient
-from kshunt.backend.api.client.stdlib import StdlibClient
-from kshunt.backend.api.client.topics import TopicsClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     DeletePartitions,
@@ -55,16 +53,28 @@ from kshunt.backend.tools.topics.options import (
 )
 
 if TYPE_CHECKING:
-    from kshunt.backend.api.client.backend_client import BackendClient
-    from kshunt.backend.tools.local.topics import LocalTopics
+    from kshunt.backend.api.client.shrinks import ShrinksClient
+    from kshunt.backend.api.client.topics import TopicsClient
+    from kshunt.backend.tools.local.topics import LocalShrinks, LocalTopics
 
 INCREASED: Final = KEYED.replace("decreased", "increased")
 """Kafka's own warning, from when its tool spoke to ZooKeeper."""
 NAMED_MAX: Final = 10_000
 """So many topics may be named in one question."""
 
-Topics: TypeAlias = "BackendClient | _QuickTopics | LocalTopics"
+
+Topics: TypeAlias = "TopicsClient | LocalTopics"
 """Who answers the tool: a backend, or this process."""
+
+Shrinks: TypeAlias = "ShrinksClient | LocalShrinks"
+"""Likewise."""
+
+
+class Cluster(NamedTuple):
+    """Where the tool asks."""
+
+    topics: Topics
+    shrinks: Shrinks
 
 
 def main(argv: Sequence[str]) -> int:
@@ -82,8 +92,8 @@ def _main(argv: Sequence[str]) -> int:
     if options.zookeeper:
         refuse_zookeeper()
     check_client_config(options.command_config)
-    with _open(options) as topics:
-        report = _ACTIONS[options.action](options, topics)
+    with _open(options) as cluster:
+        report = _ACTIONS[options.action](options, cluster)
     if not (report.text or options.json or options.action is Action.LIST):
         # Kafka's tool prints an empty list as an empty line, and no topics as nothing.
         return report.code
@@ -93,16 +103,16 @@ def _main(argv: Sequence[str]) -> int:
 # One function an action
 
 
-def _list(options: TopicOptions, topics: Topics) -> Report:
-    return reports.list_report(_named(options, topics))
+def _list(options: TopicOptions, cluster: Cluster) -> Report:
+    return reports.list_report(_named(options, cluster))
 
 
-def _describe(options: TopicOptions, topics: Topics) -> Report:
-    names = [topic.topic for topic in _named(options, topics)]
+def _describe(options: TopicOptions, cluster: Cluster) -> Report:
+    names = [topic.topic for topic in _named(options, cluster)]
     if options.topic and not names:
         return _missing(options)
     whole = not (options.topic or options.exclude_internal) or len(names) > NAMED_MAX
-    found = topics.describe_topics(
+    found = cluster.topics.describe(
         None if whole else names,
         configs=not options.reports,
         min_isr=options.under_min_isr or options.at_min_isr,
@@ -112,13 +122,13 @@ def _describe(options: TopicOptions, topics: Topics) -> Report:
     return reports.describe_report(options, TopicsDescribed(wanted, found.live))
 
 
-def _alter(options: TopicOptions, topics: Topics) -> Report:
-    found = topics.describe_topics([options.topic], configs=False).topics
+def _alter(options: TopicOptions, cluster: Cluster) -> Report:
+    found = cluster.topics.describe([options.topic], configs=False).topics
     if not found:
         return _missing(options)
     topic, wanted = found[0], options.partitions
     if wanted > topic.open_count:
-        return _added(options, topic, topics)
+        return _added(options, topic, cluster)
     if options.assignment is not None:
         raise BadInput(_goes_with("replica-assignment", "more", topic, wanted))
     if wanted == topic.open_count:
@@ -128,22 +138,22 @@ def _alter(options: TopicOptions, topics: Topics) -> Report:
             )
         if options.delay_ms is not None:
             raise BadInput(_goes_with("delete-partitions-delay", "fewer", topic, wanted))
-    return _deleted(options, topic, topics)
+    return _deleted(options, topic, cluster)
 
 
-_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Topics], Report]]] = {
+_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Cluster], Report]]] = {
     Action.LIST: _list,
     Action.DESCRIBE: _describe,
     Action.ALTER: _alter,
 }
 
 
-def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
+def _named(options: TopicOptions, cluster: Cluster) -> list[TopicSummary]:
     """The topics that are meant, by name."""
     pattern = re.compile(options.topic)
     return [
         topic
-        for topic in topics.topics()
+        for topic in cluster.topics.list()
         if not (options.exclude_internal and topic.internal)
         and (not options.topic or pattern.fullmatch(topic.topic))
     ]
@@ -172,7 +182,7 @@ def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> st
     )
 
 
-def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
     present = topic.open_count
     if options.delay_ms is not None:
         message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
@@ -194,43 +204,40 @@ def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Re
             advice="Name the brokers of all partitions, those that are there included.",
         )
     _warn(options, (INCREASED,))
-    answer = topics.alter_topics(
+    answer = cluster.topics.alter(
         {topic.name: AlteredTopic(options.partitions, assignments=dict(given))},
-        validate_only=options.validate_only,
+        _change(options),
         timeout_ms=options.timeout_ms,
-        who=options.who,
-        reason=options.reason,
     )
     return reports.added_report(options, answer)
 
 
-def _deleted(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
-    support = topics.shrink_support()
+def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
+    support = cluster.shrinks.support()
     if options.partitions < topic.open_count:
         _warn(options, shrink_warnings(support, changing=topic.changing))
     if support is ShrinkSupport.UNSUPPORTED:
-        return _copied(options, topic, topics)
+        return _copied(options, topic, cluster)
     _check_support(support)
     wanted = DeletePartitions(options.partitions, options.delay_ms or 0)
-    answer = topics.delete_partitions(
+    answer = cluster.shrinks.delete_partitions(
         {topic.name: wanted},
-        validate_only=options.validate_only,
+        _change(options),
         timeout_ms=options.timeout_ms,
-        who=options.who,
-        reason=options.reason,
     )
     return reports.deleted_report(options, answer)
 
 
-def _copied(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
-    answer = topics.shrink(
-        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0),
-        validate_only=options.validate_only,
-        who=options.who,
-        reason=options.reason,
+    answer = cluster.shrinks.start(
+        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0), _change(options)
     )
     return reports.copied_report(options, answer)
+
+
+def _change(options: TopicOptions) -> Change:
+    return Change(options.validate_only, who=options.who, reason=options.reason)
 
 
 def _check_support(support: ShrinkSupport) -> None:
@@ -257,12 +264,8 @@ def _warn(options: TopicOptions, warnings: Sequence[str] | Iterator[str]) -> Non
 # The way to a cluster
 
 
-class _QuickTopics(TopicsClient, ShrinksClient, StdlibClient):
-    """The topics of one backend, asked for with the standard library alone."""
-
-
 @contextmanager
-def _open(options: TopicOptions) -> Iterator[Topics]:
+def _open(options: TopicOptions) -> Iterator[Cluster]:
     """The backend that the options name, the private one, or this process where it only reads.
 
     A change goes into the audit, which a backend keeps: one is started where none runs.
@@ -271,24 +274,22 @@ def _open(options: TopicOptions) -> Iterator[Topics]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
-    with closing(_topics(options)) as topics:
-        yield topics
+    if address := _address(options):
+        from kshunt.backend.api.client.shrinks import ShrinksClient
+        from kshunt.backend.api.client.topics import TopicsClient
+        from kshunt.backend.tools.shared.senders import quick_sender
 
+        patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
+        with quick_sender(address, timeout_s=patience_s) as sender:
+            yield Cluster(TopicsClient(sender), ShrinksClient(sender))
+        return
+    from kshunt.backend.tools.local.cluster import LocalCluster
+    from kshunt.backend.tools.local.topics import LocalShrinks, LocalTopics
 
-def _topics(options: TopicOptions) -> Topics:
-    address = _address(options)
-    if not address:
-        from kshunt.backend.tools.local.topics import LocalTopics
-
-        placer = PlacerSettings.of(os.environ)
-        settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
-        return LocalTopics(settings)
-    patience_s = options.timeout_ms / 1000 + ANSWER_MARGIN_S
-    if address.startswith("https:"):
-        from kshunt.backend.api.client.backend_client import BackendClient
-
-        return BackendClient(address, timeout_s=patience_s)
-    return _QuickTopics(address, timeout_s=patience_s)
+    placer = PlacerSettings.of(os.environ)
+    settings = Settings(options.bootstrap_servers, options.command_config, placer=placer)
+    with closing(LocalCluster(settings)) as cluster:
+        yield Cluster(LocalTopics(cluster), LocalShrinks(cluster))
 
 
 def _address(options: TopicOptions) -> str:

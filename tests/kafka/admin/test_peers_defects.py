@@ -134,7 +134,7 @@ def plan_of(topic: str, *targets: tuple[int, ...]) -> ReassignmentPlan:
 
 def ended(client: BackendClient, answer: ChangeAnswer) -> Operation:
     def now() -> Operation:
-        return next(o for o in client.operations() if o.id == answer.operation_id)
+        return next(o for o in client.operations.list() if o.id == answer.operation_id)
 
     wait_until(lambda: now().state.ended, DEADLINE_S, f"{answer.operation_id} has ended")
     return now()
@@ -143,7 +143,7 @@ def ended(client: BackendClient, answer: ChangeAnswer) -> Operation:
 def finish(client: BackendClient, answer: ChangeAnswer, brokers: tuple[int, ...]) -> Operation:
     """Let the copies between these brokers go as fast as they can, and wait for the end."""
     fast = ThrottledRate(10**9, 10**9)
-    client.alter_throttled_rates(dict.fromkeys(brokers, fast))
+    client.throttles.alter_rates(dict.fromkeys(brokers, fast))
     return ended(client, answer)
 
 
@@ -151,9 +151,9 @@ def test_d1_cancelling_one_of_two_moves_leaves_the_throttle_of_the_other(
     cluster: RealKafka, client: BackendClient, configs: Configs
 ) -> None:
     topic = a_topic(cluster, [[1], [1]])
-    answer = client.reassign(plan_of(topic, (2,), (3,)), throttle_bytes_per_s=SLOW)
+    answer = client.reassignments.start(plan_of(topic, (2,), (3,)), throttle_bytes_per_s=SLOW)
     assert not answer.failures
-    assert not client.cancel([TopicPartition(topic, 0)]).failures
+    assert not client.reassignments.cancel([TopicPartition(topic, 0)]).failures
     assert configs.lists(topic) == dict(zip(LISTS, ("1:1", "1:3"), strict=True))
     for broker in (1, 3):
         assert configs.rates(broker) == dict.fromkeys(RATES, str(SLOW))
@@ -169,7 +169,7 @@ def test_d2_a_refused_plan_leaves_nothing_behind(
     cluster: RealKafka, client: BackendClient, configs: Configs
 ) -> None:
     topic = a_topic(cluster, [[1]], records=10)
-    answer = client.reassign(
+    answer = client.reassignments.start(
         plan_of(topic, (2, 3)), throttle_bytes_per_s=SLOW, allow_replication_factor_change=False
     )
     assert [result.error_name for result in answer.results] == ["INVALID_REPLICATION_FACTOR"]
@@ -185,9 +185,9 @@ def test_d3_an_operators_own_rate_on_a_broker_that_no_move_touched_stays(
     configs.set_rate(3, 7_000_000)
     try:
         plan = plan_of(topic, (2,))
-        done = ended(client, client.reassign(plan, throttle_bytes_per_s=50_000_000))
+        done = ended(client, client.reassignments.start(plan, throttle_bytes_per_s=50_000_000))
         assert done.state is OperationState.DONE
-        answer = client.verify(plan, preserve_throttles=False)
+        answer = client.reassignments.verify(plan, preserve_throttles=False)
         assert [row.state for row in answer.rows] == [VerifyState.COMPLETED]
         assert answer.cleared_brokers == ()
         assert configs.rates(3) == dict.fromkeys(RATES, "7000000")
@@ -202,7 +202,7 @@ def test_d3_an_operators_own_rate_on_a_broker_of_the_move_is_back_afterwards(
     topic = a_topic(cluster, [[1]], records=100)
     configs.set_rate(2, 9_000_000)
     try:
-        answer = client.reassign(plan_of(topic, (2,)), throttle_bytes_per_s=5_000_000)
+        answer = client.reassignments.start(plan_of(topic, (2,)), throttle_bytes_per_s=5_000_000)
         assert ended(client, answer).state is OperationState.DONE
         assert configs.rates(2) == dict.fromkeys(RATES, "9000000")
         assert configs.rates(1) == {}
@@ -215,12 +215,12 @@ def test_d4_a_growing_replication_factor_can_be_cancelled(
     cluster: RealKafka, client: BackendClient, configs: Configs
 ) -> None:
     topic = a_topic(cluster, [[1]])
-    answer = client.reassign(plan_of(topic, (1, 2)), throttle_bytes_per_s=SLOW)
-    (move,) = [m for m in client.reassignments() if m.partition.topic == topic]
+    answer = client.reassignments.start(plan_of(topic, (1, 2)), throttle_bytes_per_s=SLOW)
+    (move,) = [m for m in client.reassignments.list() if m.partition.topic == topic]
     assert (move.adding, move.removing) == ((2,), ())
-    assert not client.cancel([TopicPartition(topic, 0)]).failures
+    assert not client.reassignments.cancel([TopicPartition(topic, 0)]).failures
     assert ended(client, answer).state is OperationState.CANCELLED
-    assert not [m for m in client.reassignments() if m.partition.topic == topic]
+    assert not [m for m in client.reassignments.list() if m.partition.topic == topic]
     assert [configs.rates(broker) for broker in (1, 2)] == [{}, {}]
 
 
@@ -231,7 +231,10 @@ def test_d6_a_verification_of_what_is_not_there_says_so(
     there, beyond = TopicPartition(topic, 0), TopicPartition(topic, 2)
     unknown = TopicPartition("no-such-topic", 0)
     plan = ReassignmentPlan({there: (1,), beyond: (1,), unknown: (1, 2)})
-    states = {row.name: row.state for row in client.verify(plan, preserve_throttles=True).rows}
+    states = {
+        row.name: row.state
+        for row in client.reassignments.verify(plan, preserve_throttles=True).rows
+    }
     assert states == {
         there: VerifyState.COMPLETED,
         beyond: VerifyState.MISSING,
@@ -248,11 +251,11 @@ def test_d17_changes_of_one_topic_at_the_same_time_lose_nothing(
     def start(partition: int) -> ChangeAnswer:
         plan = ReassignmentPlan({TopicPartition(topic, partition): (2 + partition % 2,)})
         with BackendClient(backend, timeout_s=60) as own:
-            return own.reassign(plan, throttle_bytes_per_s=10_000, additional=True)
+            return own.reassignments.start(plan, throttle_bytes_per_s=10_000, additional=True)
 
     def cancel(partition: int) -> ChangeAnswer:
         with BackendClient(backend, timeout_s=60) as own:
-            return own.cancel([TopicPartition(topic, partition)])
+            return own.reassignments.cancel([TopicPartition(topic, partition)])
 
     with ThreadPoolExecutor(6) as at_once:
         answers = list(at_once.map(start, range(6)))
@@ -285,7 +288,7 @@ def test_d5_a_dead_source_broker_does_not_stop_the_move(
 ) -> None:
     topic = a_topic(cluster, [[1, 2]], records=100)
     with without(cluster, 2):
-        answer = client.reassign(plan_of(topic, (1, 3)), throttle_bytes_per_s=5_000_000)
+        answer = client.reassignments.start(plan_of(topic, (1, 3)), throttle_bytes_per_s=5_000_000)
         assert not answer.failures
         said = [note for note in answer.notes if "Broker 2 does not answer" in note]
         assert len(said) == 1
@@ -302,12 +305,12 @@ def test_d7_a_plan_may_keep_a_broker_that_is_down(
 ) -> None:
     topic = a_topic(cluster, [[1, 2]], records=100)
     with without(cluster, 2):
-        answer = client.reassign(plan_of(topic, (3, 2)), throttle_bytes_per_s=5_000_000)
+        answer = client.reassignments.start(plan_of(topic, (3, 2)), throttle_bytes_per_s=5_000_000)
         assert not answer.failures
         assert "keeps broker 2, which is down" in answer.results[0].message
-        (move,) = [m for m in client.reassignments() if m.partition.topic == topic]
+        (move,) = [m for m in client.reassignments.list() if m.partition.topic == topic]
         assert (move.adding, move.removing) == ((3,), (1,))
         with pytest.raises(BackendError, match="already being reassigned"):
-            client.reassign(plan_of(topic, (1, 2)))
+            client.reassignments.start(plan_of(topic, (1, 2)))
     assert ended(client, answer).state is OperationState.DONE
     assert [configs.rates(broker) for broker in (1, 2, 3)] == [{}, {}, {}]

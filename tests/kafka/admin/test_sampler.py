@@ -31,7 +31,7 @@ def test_a_silent_broker_delays_nothing_but_its_own_rows(
     produce(kafka.bootstrap_servers, "moving", 600, 10_000, 0)
     produce(kafka.bootstrap_servers, "led-by-silent", 50, 1_000, 0)
     plan = ReassignmentPlan({TopicPartition("moving", 0): (3,)})
-    answer = client.reassign(plan, throttle_bytes_per_s=150_000)
+    answer = client.reassignments.start(plan, throttle_bytes_per_s=150_000)
     with watching(backend_address) as seen:
         wait_until(lambda: _sampled(seen, "moving", 3) > 0, 20, "the copy is sampled")
         wait_until(
@@ -54,7 +54,7 @@ def test_a_silent_broker_delays_nothing_but_its_own_rows(
         wait_until(
             lambda: _sampled(seen, "led-by-silent", SILENT) > resumed_ms, 30, "its rows are fresh"
         )
-    client.cancel([TopicPartition("moving", 0)])
+    client.reassignments.cancel([TopicPartition("moving", 0)])
     wait_for_end(client, answer)
     _cluster_is_whole(client)
 
@@ -91,5 +91,7 @@ def _cluster_is_whole(client: BackendClient) -> None:
     wait_until(lambda: client.cluster().brokers == 3, 30, "all brokers are back")
     partitions = [TopicPartition("led-by-silent", 0)]
     wait_until(
-        lambda: not client.elect_preferred_leaders(partitions).failures, 60, "the leader is back"
+        lambda: not client.elections.elect_preferred_leaders(partitions).failures,
+        60,
+        "the leader is back",
     )

@@ -34,7 +34,7 @@ def test_a_plan_that_the_cluster_cannot_carry_out_changes_nothing(
     argv = ["--execute", "--reassignment-json-file", str(path)]
     ours = [*argv, "--backend", client.address, "--throttle", "1MB/s"]
     java = [*argv, "--bootstrap-server", kafka.bootstrap_servers]
-    before = client.throttles()
+    before = client.throttles.list()
     for words, plan in plans.items():
         path.write_text(format_plan(plan))
         assert main([*ours, "--disallow-replication-factor-change"]) == 1
@@ -42,8 +42,8 @@ def test_a_plan_that_the_cluster_cannot_carry_out_changes_nothing(
         assert "Successfully started" not in out
         assert err.startswith("Error reassigning partition(s):\n")
         assert words in err
-    assert client.throttles() == before
-    assert client.reassignments() == ()
+    assert client.throttles.list() == before
+    assert client.reassignments.list() == ()
 
     refused = kafka.java_tool(JAVA_TOOL, *java, "--disallow-replication-factor-change")
     assert out.splitlines() == refused.stdout.splitlines()[: len(out.splitlines())]

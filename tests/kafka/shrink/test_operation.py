@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import Conflict, NotSupported
@@ -94,6 +95,6 @@ def test_without_an_authorizer_a_write_block_is_refused(tmp_path: Path) -> None:
         async def refused(driver: Driver) -> None:
             wanted = ShrinkRequest("unguarded", KEPT, 0, write_block=True)
             with pytest.raises(NotSupported):
-                await driver.verbs.start(wanted, validate_only=False)
+                await driver.verbs.start(wanted, Change())
 
         run(Driver(servers, tmp_path), refused)

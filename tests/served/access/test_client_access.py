@@ -17,7 +17,7 @@ from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client import credential
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.client.credential import token, token_for
-from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.api.client.stdlib import StdlibSender
 from kshunt.backend.cli.main import main as kshunt
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
@@ -257,9 +257,9 @@ def test_a_refusal_says_what_to_do(stub: Stub, status: int, document: object, sa
         client.cluster()
     assert said in str(caught.value)
     assert caught.value.status == status
-    quick = StdlibClient(stub.address)
+    quick = StdlibSender(stub.address)
     with pytest.raises(BackendError) as same:
-        quick.reassignments()
+        quick.get("/v1/cluster")
     quick.close()
     assert str(same.value) == str(caught.value)
 

@@ -141,7 +141,7 @@ def test_a_change_is_not_handed_to_a_backend_that_asks_nobody_who_they_are(lax: 
     assert "asks callers for no credentials" in answer.json()["detail"]
     assert "--tokens" in answer.json()["advice"]
     with BackendClient(lax.active) as client:
-        assert "mallory" not in {row.who for row in client.audit()[1] if hasattr(row, "who")}
+        assert "mallory" not in {row.who for row in client.audit.rows()[1] if hasattr(row, "who")}
 
 
 def test_a_lone_admin_runs_no_unclean_election_where_the_stand_by_wants_two(lax: Two) -> None:
@@ -186,7 +186,7 @@ def test_two_private_backends_of_one_user_work_together(tmp_path: Path) -> None:
         assert answer.status_code == 200, answer.text
         assert answer.headers[FORWARDED_TO] == found.active
         with BackendClient(found.active) as client:
-            assert "ada" in {row.who for row in client.audit()[1] if hasattr(row, "who")}
+            assert "ada" in {row.who for row in client.audit.rows()[1] if hasattr(row, "who")}
 
 
 def test_whoever_shows_nothing_does_not_become_an_admin_elsewhere(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from kshunt.backend.api.http.route_roles import OPEN, ROLE, STREAM, Declared
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, BackendUnreachable
@@ -168,9 +169,9 @@ def test_a_credential_that_is_none_lets_nobody_in(served: Served, header: str) -
 
 def test_the_client_shows_its_token_and_the_audit_names_its_holder(client: BackendClient) -> None:
     rates = {1: ThrottledRate(1_000_000, 1_000_000)}
-    assert client.alter_throttled_rates(rates, who="somebody else").results[0].ok
-    client.alter_throttled_rates({1: ThrottledRate(None, None)})
-    _, rows = client.audit()
+    assert client.throttles.alter_rates(rates, Change(who="somebody else")).results[0].ok
+    client.throttles.alter_rates({1: ThrottledRate(None, None)})
+    _, rows = client.audit.rows()
     assert {row.who for row in rows if isinstance(row, AuditEntry)} == {"operator"}
     assert rows
 

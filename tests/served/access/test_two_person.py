@@ -18,6 +18,7 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.config_file import expanded
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -61,55 +62,57 @@ def topic(cluster: Running) -> str:
     return name
 
 
-def fewer(client: BackendClient, topic: str, count: int = 2, **more: Any) -> None:
-    client.delete_partitions({topic: DeletePartitions(count)}, **more)
+def fewer(
+    client: BackendClient, topic: str, count: int = 2, change: Change = ANONYMOUS_CHANGE
+) -> None:
+    client.shrinks.delete_partitions({topic: DeletePartitions(count)}, change)
 
 
 def proposed(client: BackendClient, topic: str, count: int = 2, reason: str = "") -> ShownProposal:
     """What `client` proposes."""
     with pytest.raises(AwaitsApproval) as awaits:
-        fewer(client, topic, count, reason=reason)
-    (found,) = [one for one in client.proposals() if one.id == awaits.value.proposal_id]
+        fewer(client, topic, count, Change(reason=reason))
+    (found,) = [one for one in client.proposals.list() if one.id == awaits.value.proposal_id]
     return found
 
 
 def modes_of(client: BackendClient, topic: str) -> list[str]:
-    (described,) = client.describe_topics([topic], configs=False).topics
+    (described,) = client.topics.describe([topic], configs=False).topics
     return [str(one.mode) for one in described.partitions]
 
 
 def count_of(client: BackendClient, topic: str) -> int:
-    (described,) = client.describe_topics([topic], configs=False).topics
+    (described,) = client.topics.describe([topic], configs=False).topics
     return len(described.partitions)
 
 
 @pytest.mark.conforms("kip-694:two-people")
 def test_it_is_proposed_approved_and_carried_out(team: Shared, topic: str) -> None:
     with pytest.raises(AwaitsApproval) as awaits:
-        fewer(team.ada, topic, who="somebody else", reason="too many")
+        fewer(team.ada, topic, change=Change(who="somebody else", reason="too many"))
     said = str(awaits.value)
     for words in ("Nothing was changed yet", "takes two people", "an admin", "kshunt proposals"):
         assert words in said
     assert count_of(team.ada, topic) == 4
-    (waiting,) = [one for one in team.bob.proposals() if one.id in said]
+    (waiting,) = [one for one in team.bob.proposals.list() if one.id in said]
     assert (waiting.who, waiting.reason, waiting.state) == ("ada", "too many", "waiting")
     assert waiting.actions == ("approve", "reject")
     assert topic in waiting.summary
     assert any(f"{topic}-3" in line for line in waiting.foreseen)
 
-    foreseen = team.bob.foresee_proposal(waiting.id)
+    foreseen = team.bob.proposals.foresee(waiting.id)
     assert (foreseen.lines, foreseen.changed) == (waiting.foreseen, False)
     assert f"{topic}-3" in {one.item for one in foreseen.results}
-    done, answer = team.bob.approve_proposal(
-        waiting.id, preview=foreseen.fingerprint, reason="seen the board"
+    done, answer = team.bob.proposals.approve(
+        waiting.id, Change(preview=foreseen.fingerprint, reason="seen the board")
     )
     assert (done.state, done.settled_by) == ("done", "bob")
     assert (answer.operation_id, answer.failures) == (done.operation_id, ())
     wait_until(lambda: count_of(team.ada, topic) == 2, DEADLINE_S, "the topic is smaller")
-    (operation,) = [one for one in team.ada.operations() if one.id == done.operation_id]
+    (operation,) = [one for one in team.ada.operations.list() if one.id == done.operation_id]
     assert operation.who == "ada, approved by bob"
     assert operation.reason == "too many; approved: seen the board"
-    events = {(line.event, line.who) for line in team.ada.audit_lines() if waiting.id in line.text}
+    events = {(line.event, line.who) for line in team.ada.audit.lines() if waiting.id in line.text}
     assert {("proposed", "ada"), ("approved", "bob")} <= events
 
 
@@ -118,29 +121,29 @@ def test_who_proposed_cannot_approve_and_who_may_not_cannot_either(
 ) -> None:
     waiting = proposed(team.ada, topic)
     with pytest.raises(BackendError, match="another person has to approve") as refused:
-        team.ada.approve_proposal(waiting.id)
+        team.ada.proposals.approve(waiting.id)
     assert refused.value.status == 409
     for name in ("oli", "vic"):
         with pytest.raises(BackendError) as forbidden:
-            team.clients[name].approve_proposal(waiting.id)
+            team.clients[name].proposals.approve(waiting.id)
         assert forbidden.value.status == 403
-        (seen,) = [one for one in team.clients[name].proposals() if one.id == waiting.id]
+        (seen,) = [one for one in team.clients[name].proposals.list() if one.id == waiting.id]
         assert seen.actions == (), "nothing is offered that would be refused"
     with pytest.raises(BackendError) as forbidden:
         fewer(team.clients["oli"], topic)
     assert forbidden.value.status == 403
     assert count_of(team.ada, topic) == 4
-    assert team.ada.withdraw_proposal(waiting.id).state == "withdrawn"
+    assert team.ada.proposals.withdraw(waiting.id).state == "withdrawn"
     with pytest.raises(BackendError, match="withdrawn by ada"):
-        team.bob.approve_proposal(waiting.id)
+        team.bob.proposals.approve(waiting.id)
 
 
 def test_it_is_rejected_with_a_reason(team: Shared, topic: str) -> None:
     waiting = proposed(team.ada, topic)
     with pytest.raises(BackendError, match="Say why") as unsaid:
-        team.bob.reject_proposal(waiting.id, reason="")
+        team.bob.proposals.reject(waiting.id, Change(reason=""))
     assert unsaid.value.status == 422
-    rejected = team.bob.reject_proposal(waiting.id, reason="the wrong topic")
+    rejected = team.bob.proposals.reject(waiting.id, Change(reason="the wrong topic"))
     assert (rejected.state, rejected.settled_reason) == ("rejected", "the wrong topic")
     assert count_of(team.ada, topic) == 4
 
@@ -155,24 +158,27 @@ def test_many_who_approve_at_once_let_it_happen_once(team: Shared, topic: str) -
     with ThreadPoolExecutor(8) as pool:
         outcomes = sorted(pool.map(attempt, range(8)))
     assert outcomes == [*["409"] * 7, "done"]
-    ours = [one for one in team.ada.operations() if topic in one.summary]
+    ours = [one for one in team.ada.operations.list() if topic in one.summary]
     assert len(ours) == 1
 
 
 def test_a_world_that_has_changed_is_looked_at_anew(team: Shared, topic: str) -> None:
     first, second = proposed(team.ada, topic, 3), proposed(team.ada, topic, 2)
-    team.bob.approve_proposal(first.id)
+    team.bob.proposals.approve(first.id)
     wait_until(lambda: count_of(team.ada, topic) == 3, DEADLINE_S, "the topic is smaller")
     with pytest.raises(BackendError, match="The cluster has changed") as changed:
-        team.bob.approve_proposal(second.id)
+        team.bob.proposals.approve(second.id)
     assert changed.value.status == 409
-    foreseen = team.bob.foresee_proposal(second.id)
+    foreseen = team.bob.proposals.foresee(second.id)
     assert foreseen.changed
-    assert team.bob.approve_proposal(second.id, preview=foreseen.fingerprint)[0].state == "done"
+    assert (
+        team.bob.proposals.approve(second.id, Change(preview=foreseen.fingerprint))[0].state
+        == "done"
+    )
 
 
 def test_what_would_be_refused_is_not_even_proposed(team: Shared, topic: str) -> None:
-    before = len(team.ada.proposals())
+    before = len(team.ada.proposals.list())
     for partitions, count in ((topic, 9), ("no-such-topic", 1)):
         with pytest.raises(BackendError) as refused:
             fewer(team.ada, partitions, count)
@@ -180,39 +186,39 @@ def test_what_would_be_refused_is_not_even_proposed(team: Shared, topic: str) ->
     # It has a leader, so no unclean election is needed.
     led = TopicPartition(topic, 0)
     with pytest.raises(BackendError, match="It would be refused") as refused:
-        team.ada.elect_unclean_leaders([led], confirm=[str(led)])
+        team.ada.elections.elect_unclean_leaders([led], confirm=[str(led)])
     assert refused.value.status == 409
     with pytest.raises(BackendError, match="must be exactly") as unconfirmed:
-        team.ada.elect_unclean_leaders([led], confirm=[])
+        team.ada.elections.elect_unclean_leaders([led], confirm=[])
     assert unconfirmed.value.status == 422
-    assert len(team.ada.proposals()) == before
+    assert len(team.ada.proposals.list()) == before
 
 
 def test_a_deletion_is_called_off_by_one_while_its_delay_runs(team: Shared, topic: str) -> None:
     with pytest.raises(AwaitsApproval) as awaits:
-        team.ada.delete_partitions({topic: DeletePartitions(2, HOUR_MS)})
-    team.bob.approve_proposal(awaits.value.proposal_id)
+        team.ada.shrinks.delete_partitions({topic: DeletePartitions(2, HOUR_MS)})
+    team.bob.proposals.approve(awaits.value.proposal_id)
     assert modes_of(team.ada, topic) == ["ReadWrite", "ReadWrite", "ReadOnly", "ReadOnly"]
-    before = len(team.ada.proposals())
+    before = len(team.ada.proposals.list())
     # What goes on with it, or makes it come sooner, takes two as ever.
     for count, delay_ms in ((3, HOUR_MS), (2, 0)):
         with pytest.raises(AwaitsApproval):
-            team.ada.delete_partitions({topic: DeletePartitions(count, delay_ms)})
-    assert len(team.ada.proposals()) == before + 2
-    answer = team.ada.delete_partitions({topic: DeletePartitions(4)})
+            team.ada.shrinks.delete_partitions({topic: DeletePartitions(count, delay_ms)})
+    assert len(team.ada.proposals.list()) == before + 2
+    answer = team.ada.shrinks.delete_partitions({topic: DeletePartitions(4)})
     assert answer.operation_id is not None
     assert modes_of(team.ada, topic) == ["ReadWrite"] * 4
-    assert len(team.ada.proposals()) == before + 2
+    assert len(team.ada.proposals.list()) == before + 2
 
 
 def test_one_of_two_topics_that_is_refused_is_named_so(team: Shared, topic: str) -> None:
     wanted = {topic: DeletePartitions(2), "no-such-topic": DeletePartitions(1)}
     with pytest.raises(AwaitsApproval) as awaits:
-        team.ada.delete_partitions(wanted)
-    lines = team.bob.foresee_proposal(awaits.value.proposal_id).lines
+        team.ada.shrinks.delete_partitions(wanted)
+    lines = team.bob.proposals.foresee(awaits.value.proposal_id).lines
     assert f"{topic}-3: goes at once, with what it holds" in lines
     assert any(line.startswith("no-such-topic: REFUSED, ") for line in lines)
-    done, answer = team.bob.approve_proposal(awaits.value.proposal_id)
+    done, answer = team.bob.proposals.approve(awaits.value.proposal_id)
     assert [one.item for one in answer.failures] == ["no-such-topic"]
     assert "2 of 3 done; no-such-topic: " in done.outcome
 
@@ -231,16 +237,16 @@ def test_kafka_topics_says_that_it_takes_two(
     assert command.main(words) == 1
     out, err = capsys.readouterr()
     said = json.loads(out)["error"]["detail"] if as_json else err
-    (waiting,) = [one for one in team.ada.proposals() if topic in one.summary]
+    (waiting,) = [one for one in team.ada.proposals.list() if topic in one.summary]
     assert "Nothing was changed yet: this takes two people." in said
     assert f"It was proposed as {waiting.id}" in said
     assert count_of(team.ada, topic) == 4
 
 
 def test_a_rehearsal_takes_one(team: Shared, topic: str) -> None:
-    before = len(team.ada.proposals())
-    fewer(team.ada, topic, validate_only=True)
-    assert len(team.ada.proposals()) == before
+    before = len(team.ada.proposals.list())
+    fewer(team.ada, topic, change=Change(validate_only=True))
+    assert len(team.ada.proposals.list()) == before
 
 
 def test_an_unclean_election_takes_two(cluster: Running, team: Shared) -> None:
@@ -253,17 +259,19 @@ def test_an_unclean_election_takes_two(cluster: Running, team: Shared) -> None:
     cluster.call(lambda c: c.start_broker(3))
 
     def foreseen() -> bool:
-        found = team.ada.elect_unclean_leaders([partition], validate_only=True)
+        found = team.ada.elections.elect_unclean_leaders([partition], Change(validate_only=True))
         return bool(found.losses) and found.losses[0].candidate_end is not None
 
     wait_until(foreseen, DEADLINE_S, "broker 3 has said where its log ends")
     with pytest.raises(AwaitsApproval) as awaits:
-        team.ada.elect_unclean_leaders([partition], confirm=[str(partition)], reason="disk is dead")
+        team.ada.elections.elect_unclean_leaders(
+            [partition], Change(reason="disk is dead"), confirm=[str(partition)]
+        )
     id = awaits.value.proposal_id
     assert led_by(cluster, name) == -1
-    seen = team.bob.foresee_proposal(id)
+    seen = team.bob.proposals.foresee(id)
     assert any("may lose" in line for line in seen.lines)
-    done, answer = team.bob.approve_proposal(id, preview=seen.fingerprint)
+    done, answer = team.bob.proposals.approve(id, Change(preview=seen.fingerprint))
     assert (done.state, answer.failures) == ("done", ())
     assert led_by(cluster, name) == 3
     cluster.call(lambda c: c.start_broker(2))
@@ -281,8 +289,8 @@ ROUTES = ("approve", "reject", "withdraw")
 
 
 def post(shared: Shared, path: str, body: Any, who: str = "bob") -> tuple[int, dict[str, Any]]:
-    answer = shared.clients[who]._http.post(path, json=body)
-    return answer.status_code, answer.json()
+    answer = shared.clients[who].sender.exchange("POST", path, body, endless=False)
+    return answer.status, json.loads(answer.content)
 
 
 @pytest.mark.parametrize("verb", ROUTES)
@@ -309,8 +317,8 @@ def test_what_is_sent_to_a_proposal_is_checked(
 
 @pytest.mark.parametrize("id", ["nothing", "x" * 65, "..%2f..", "%00", "a%2Fb"])
 def test_an_id_is_an_id(team: Shared, id: str) -> None:
-    answer = team.bob._http.get(f"/v1/proposals/{id}/preview")
-    assert answer.status_code in (400, 404, 422)
+    answer = team.bob.sender.exchange("GET", f"/v1/proposals/{id}/preview", endless=False)
+    assert answer.status in (400, 404, 422)
 
 
 def test_the_answer_to_a_proposal_is_what_the_description_says(team: Shared, topic: str) -> None:
@@ -320,10 +328,10 @@ def test_the_answer_to_a_proposal_is_what_the_description_says(team: Shared, top
     shown = from_document(ShownProposal, document)
     assert shown.who == "ada"
     assert json.loads(to_json(shown)) == document
-    described = team.ada._get("/openapi.json")["paths"]
+    described = team.ada.sender.get("/openapi.json")["paths"]
     for path in ("/v1/elections/unclean", "/v1/topics/{topic}/shrink"):
         assert "202" in described[path]["post"]["responses"]
-    team.ada.withdraw_proposal(document["id"])
+    team.ada.proposals.withdraw(document["id"])
 
 
 # What is given to `kshunt serve`
@@ -366,7 +374,7 @@ def test_what_the_rule_does_not_name_takes_one(tmp_path: Path) -> None:
         create_topic(alone.bootstrap_servers, "t", [[1], [1]])
         with shared(alone.bootstrap_servers, tmp_path, "--two-person", "unclean") as found:
             fewer(found.ada, "t", 1)
-            assert found.ada.proposals() == ()
+            assert found.ada.proposals.list() == ()
             wait_until(lambda: count_of(found.ada, "t") == 1, DEADLINE_S, "it is smaller")
 
 

@@ -30,7 +30,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
 
 
 def test_a_drain_is_proposed_with_its_preview(client: BackendClient) -> None:
-    answer = client.propose(PlanRequest(Goal.DRAIN, (1,), topics=("orders",)))
+    answer = client.plans.propose(PlanRequest(Goal.DRAIN, (1,), topics=("orders",)))
     assert sorted(answer.proposal.targets) == [
         TopicPartition("orders", 0),
         TopicPartition("orders", 2),
@@ -44,9 +44,9 @@ def test_a_drain_is_proposed_with_its_preview(client: BackendClient) -> None:
 
 
 def test_a_proposal_is_rehearsed(client: BackendClient) -> None:
-    answer = client.propose(PlanRequest(Goal.DRAIN, (1,), topics=("orders",)))
+    answer = client.plans.propose(PlanRequest(Goal.DRAIN, (1,), topics=("orders",)))
     targets = answer.proposal.targets
-    found = client.rehearse(RehearsalRequest(targets, (None, 1_000_000), deadline_s=3_600.0))
+    found = client.plans.rehearse(RehearsalRequest(targets, (None, 1_000_000), deadline_s=3_600.0))
     assert [each.throttle_bytes_per_s for each in found.rehearsals] == [None, 1_000_000]
     for each in found.rehearsals:
         assert each.finish_s is not None
@@ -70,14 +70,14 @@ def test_what_cannot_be_planned_is_said(
     client: BackendClient, question: PlanRequest, words: str
 ) -> None:
     with pytest.raises(BackendError, match=words.replace("*", r"\*")) as caught:
-        client.propose(question)
+        client.plans.propose(question)
     assert caught.value.status == 422
 
 
 def test_a_move_that_cannot_start_is_not_rehearsed(client: BackendClient) -> None:
     targets = {TopicPartition("orders", 0): (1, 77)}
     with pytest.raises(BackendError, match="77"):
-        client.rehearse(RehearsalRequest(targets, (None,)))
+        client.plans.rehearse(RehearsalRequest(targets, (None,)))
 
 
 def test_a_plan_for_another_cluster_is_not_rehearsed(client: BackendClient, tmp_path: Path) -> None:
@@ -90,5 +90,5 @@ def test_a_plan_for_another_cluster_is_not_rehearsed(client: BackendClient, tmp_
         "throttles_bytes_per_s": [None],
     }
     with pytest.raises(BackendError) as caught:
-        client._post("/v1/rehearsals", body)
+        client.sender.post("/v1/rehearsals", body)
     assert caught.value.status == 409

@@ -59,7 +59,7 @@ def address(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Itera
     with serving(cluster.bootstrap_servers, folder) as served:
         with BackendClient(served) as client:
             plan = ReassignmentPlan({MOVING: (1, 2, NEW)})
-            answer = client.reassign(plan, throttle_bytes_per_s=FLOOR_BYTES_PER_S)
+            answer = client.reassignments.start(plan, throttle_bytes_per_s=FLOOR_BYTES_PER_S)
             assert answer.failures == ()
         wait_until(
             lambda: rows(served, "stuck=true&topic=t") != [], IN_TIME_S, "a replica is stuck"
@@ -148,14 +148,14 @@ def test_the_rate_that_is_named_sets_it_free(address: str) -> None:
     needs = max(rate["needs_bytes_per_s"] for rate in row["rates"])
     with BackendClient(address) as client:
         rate = ThrottledRate(needs, needs)
-        assert client.alter_throttled_rates(dict.fromkeys((1, NEW), rate)).failures == ()
+        assert client.throttles.alter_rates(dict.fromkeys((1, NEW), rate)).failures == ()
     wait_until(lambda: causes(address) == [], IN_TIME_S, "nothing is stuck")
 
 
 def test_what_a_pause_holds_is_paused_and_not_stuck(address: str) -> None:
     with BackendClient(address) as client:
-        (operation,) = (one for one in client.operations() if one.partitions == (MOVING,))
-        assert client.steer("pause", operation.id).failures == ()
+        (operation,) = (one for one in client.operations.list() if one.partitions == (MOVING,))
+        assert client.operations.pause(operation.id).failures == ()
         wait_until(lambda: why_not(address) == "paused", IN_TIME_S, "it is held on purpose")
         assert rows(address, "stuck=true&topic=t") == []
         (row,) = (one for one in rows(address, "topic=t&moving=true") if one["broker"] == NEW)
@@ -165,7 +165,7 @@ def test_what_a_pause_holds_is_paused_and_not_stuck(address: str) -> None:
         summary = Facts(next(client.snapshots())).summary
         assert (summary.paused, summary.stuck_replicas, summary.eta_never) == (1, 0, 0)
         assert [cell.text for cell in eta_cells(summary)] == ["ETA held"]
-        assert client.steer("resume", operation.id).failures == ()
+        assert client.operations.resume(operation.id).failures == ()
     wait_until(lambda: why_not(address) != "paused", IN_TIME_S, "it goes on")
 
 

@@ -54,7 +54,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
 
 
 def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
-    found = {one.name: one for one in client.topic_configs("orders")}
+    found = {one.name: one for one in client.topics.configs("orders")}
     assert found["min.insync.replicas"].value == "1"
     assert found["min.insync.replicas"].is_default
 
@@ -64,7 +64,7 @@ def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
 )
 def test_an_unknown_topic_is_a_problem_of_its_own(client: BackendClient, topic: str) -> None:
     with pytest.raises(BackendError) as refusal:
-        client.topic_configs(topic)
+        client.topics.configs(topic)
     # A name that means two things in a path is refused before a route is looked for.
     assert refusal.value.status in (400, 404, 405)
     assert refusal.value.message

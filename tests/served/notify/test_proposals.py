@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval
@@ -85,11 +86,13 @@ def test_a_second_person_hears_of_it_without_a_dashboard(tmp_path: Path) -> None
         hook = ("--webhook", receiver.url, "--webhook-dead-letter", str(tmp_path / "dead"))
         with shared(cluster.bootstrap_servers, tmp_path, "--two-person", "shrink", *hook) as team:
             with pytest.raises(AwaitsApproval) as awaits:
-                team.ada.delete_partitions({"orders": DeletePartitions(1)}, reason="too many")
+                team.ada.shrinks.delete_partitions(
+                    {"orders": DeletePartitions(1)}, Change(reason="too many")
+                )
             waiting = _told(receiver, "proposal.waiting").document
             assert waiting["data"]["proposal"]["id"] == awaits.value.proposal_id
             assert "of ada waits for a second person" in waiting["text"]
-            team.bob.reject_proposal(awaits.value.proposal_id, reason="they are read")
+            team.bob.proposals.reject(awaits.value.proposal_id, Change(reason="they are read"))
             ended = _told(receiver, "proposal.ended").document
             assert "was rejected by bob" in ended["text"]
             assert ended["text"].endswith("(they are read)")

@@ -16,6 +16,7 @@ from standardwebhooks.webhooks import Webhook
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
@@ -85,8 +86,8 @@ def changing(path: Path) -> Iterator[BackendClient]:
 
 def throttle(client: BackendClient, rate: int) -> str:
     """A change that is an operation of its own; its id."""
-    answer = client.alter_throttled_rates(
-        {1: ThrottledRate(rate, rate)}, who="ada", reason="a test"
+    answer = client.throttles.alter_rates(
+        {1: ThrottledRate(rate, rate)}, Change(who="ada", reason="a test")
     )
     assert answer.operation_id is not None
     return answer.operation_id
@@ -171,7 +172,7 @@ def test_two_backends_tell_of_an_operation_once(scene: Scene) -> None:
 
 
 def _knows(client: BackendClient, operation: str) -> bool:
-    return any(one.id == operation for one in client.operations())
+    return any(one.id == operation for one in client.operations.list())
 
 
 def test_a_second_backend_needs_files_of_its_own(scene: Scene) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachable
@@ -57,18 +58,18 @@ def backend(
 
 def propose(client: BackendClient) -> str:
     with pytest.raises(AwaitsApproval) as awaits:
-        client.delete_partitions({"orders": DeletePartitions(1)}, reason="too many")
+        client.shrinks.delete_partitions({"orders": DeletePartitions(1)}, Change(reason="too many"))
     return awaits.value.proposal_id
 
 
 def count_of(client: BackendClient) -> int:
-    (described,) = client.describe_topics(["orders"], configs=False).topics
+    (described,) = client.topics.describe(["orders"], configs=False).topics
     return len(described.partitions)
 
 
 def state_of(client: BackendClient, id: str) -> str:
     """Empty where it is not known, as to a backend that has read nothing yet."""
-    return next((one.state for one in client.proposals() if one.id == id), "")
+    return next((one.state for one in client.proposals.list() if one.id == id), "")
 
 
 def test_killed_between_approving_and_acting(cluster: Running, tmp_path: Path) -> None:
@@ -76,21 +77,21 @@ def test_killed_between_approving_and_acting(cluster: Running, tmp_path: Path) -
     with backend(cluster, tmp_path, "one", tokens, "--ends") as (process, one):
         id = propose(one["ada"])
         with pytest.raises(BackendUnreachable):
-            one["bob"].approve_proposal(id)
+            one["bob"].proposals.approve(id)
         assert process.wait(DEADLINE_S) == -9
     with backend(cluster, tmp_path, "two", tokens) as (_, two):
         wait_until(
             lambda: state_of(two["ada"], id) == "failed", DEADLINE_S, "what is left is closed"
         )
-        (closed,) = [one for one in two["ada"].proposals() if one.id == id]
+        (closed,) = [one for one in two["ada"].proposals.list() if one.id == id]
         assert "nothing was changed" in closed.outcome
         assert (closed.settled_by, closed.actions) == ("bob", ())
         with pytest.raises(BackendError, match="used once"):
-            two["bob"].approve_proposal(id)
+            two["bob"].proposals.approve(id)
         assert count_of(two["ada"]) == 3
-        assert two["ada"].operations() == ()
+        assert two["ada"].operations.list() == ()
         assert untrue_of(two["ada"], cluster.bootstrap_servers, "orders") == []
-        assert [line.event for line in two["ada"].audit_lines()] == [
+        assert [line.event for line in two["ada"].audit.lines()] == [
             "proposed",
             "approved",
             "carried_out",
@@ -104,12 +105,14 @@ def test_another_backend_takes_over_what_waits(cluster: Running, tmp_path: Path)
         id = propose(one["ada"])
         _, two = stack.enter_context(backend(cluster, tmp_path, "two", tokens))
         # Whoever follows shows the same, and passes on what changes it.
-        wait_until(lambda: two["bob"].proposals(), DEADLINE_S, "the follower has read it")
+        wait_until(lambda: two["bob"].proposals.list(), DEADLINE_S, "the follower has read it")
         with pytest.raises(BackendError, match="another person"):
-            two["ada"].approve_proposal(id)
+            two["ada"].proposals.approve(id)
         other = propose(two["bob"])
         wait_until(
-            lambda: other in {one.id for one in two["bob"].proposals()}, DEADLINE_S, "it is there"
+            lambda: other in {one.id for one in two["bob"].proposals.list()},
+            DEADLINE_S,
+            "it is there",
         )
         process.kill()
         process.wait(DEADLINE_S)
@@ -117,7 +120,7 @@ def test_another_backend_takes_over_what_waits(cluster: Running, tmp_path: Path)
         def approved() -> bool:
             # Refused until the one that ended has been silent for long enough.
             with suppress(BackendError):
-                two["bob"].approve_proposal(id)
+                two["bob"].proposals.approve(id)
             return state_of(two["bob"], id) == "done"
 
         wait_until(approved, DEADLINE_S, "the other one acts")
@@ -125,4 +128,4 @@ def test_another_backend_takes_over_what_waits(cluster: Running, tmp_path: Path)
         assert state_of(two["ada"], id) == "done"
         assert untrue_of(two["ada"], cluster.bootstrap_servers, "orders") == []
         with pytest.raises(BackendError):
-            two["bob"].approve_proposal(other)
+            two["bob"].proposals.approve(other)

@@ -11,6 +11,7 @@ import pytest
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.journals.topic.transactions import Reader
@@ -20,6 +21,7 @@ from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools import audit, election
 from kshunt.backend.tools.local.audit import LocalAudit
+from kshunt.backend.tools.local.cluster import LocalCluster
 from kshunt.backend.tools.reassign import command
 from kshunt.backend.tools.shared import private_backend
 from kshunt.backend.tools.shared.flags import UsageError, reason
@@ -106,7 +108,7 @@ def test_a_backend_and_the_journal_tell_the_same_of_a_move(
             assert started(*move, *at)[0] == 0
 
             def ended() -> bool:
-                return any(getattr(row, "event", "") == "ended" for row in client.audit()[1])
+                return any(getattr(row, "event", "") == "ended" for row in client.audit.rows()[1])
 
             wait_until(ended, DEADLINE_S, "the audit tells of the end")
             tool = run_with(audit.main, capsys)
@@ -140,18 +142,18 @@ def test_what_was_just_acknowledged_and_no_reader_is_shown_yet_is_read(
             read_all(reader, until)
 
         monkeypatch.setattr(Reader, "catch_up_all", committed_then_read)
-        with closing(LocalAudit(Settings(where.servers))) as reader:
-            assert reader.audit() == (where.cluster_id, (entry,))
+        with closing(LocalCluster(Settings(where.servers))) as cluster:
+            assert LocalAudit(cluster).rows() == (where.cluster_id, (entry,))
 
 
 def test_every_change_of_the_client_says_who_and_why(stub: Stub) -> None:
     partition = TopicPartition("foo", 1)
     stub.says(change())
     with BackendClient(stub.address) as client:
-        client.cancel([partition], who="a", reason="b")
-        client.alter_throttled_rates({1: ThrottledRate(None, None)}, who="a", reason="b")
-        client.alter_throttled_replicas({"foo": ThrottledReplicas()}, who="a", reason="b")
-        client.elect_preferred_leaders(None, who="a", reason="b")
+        client.reassignments.cancel([partition], Change(who="a", reason="b"))
+        client.throttles.alter_rates({1: ThrottledRate(None, None)}, Change(who="a", reason="b"))
+        client.throttles.alter_replicas({"foo": ThrottledReplicas()}, Change(who="a", reason="b"))
+        client.elections.elect_preferred_leaders(None, Change(who="a", reason="b"))
     assert [(body["who"], body["reason"]) for _, _, body in stub.asked] == [("a", "b")] * 4
 
 

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
@@ -68,25 +69,25 @@ def busy(
         serving(cluster.bootstrap_servers, tmp_path_factory.mktemp("busy")) as address,
         BackendClient(address) as client,
     ):
-        wait_until(lambda: bool(client.reassignments()), DEADLINE_S, "the move is under way")
+        wait_until(lambda: bool(client.reassignments.list()), DEADLINE_S, "the move is under way")
         yield request.param, client
 
 
 def test_rates_are_changed_while_partitions_finish(busy: tuple[str, BackendClient]) -> None:
     scenario, client = busy
     broker = DRAINED[scenario]
-    before = len(client.reassignments())
+    before = len(client.reassignments.list())
 
     def change(number: int) -> ChangeAnswer:
         rates = {broker: ThrottledRate(RATE + number, RATE + number)}
-        preview = client.preview_throttle(rates).fingerprint
-        return client.alter_throttled_rates(rates, preview=preview)
+        preview = client.previews.throttle(rates).fingerprint
+        return client.throttles.alter_rates(rates, Change(preview=preview))
 
     for number in range(CHANGES):
         assert not accepted(partial(change, number)).failures
-    assert client.throttles().rates[broker].rate.leader_bytes_per_s == RATE + CHANGES - 1
+    assert client.throttles.list().rates[broker].rate.leader_bytes_per_s == RATE + CHANGES - 1
     if scenario == "drain":
-        assert len(client.reassignments()) < before, "partitions finished meanwhile"
+        assert len(client.reassignments.list()) < before, "partitions finished meanwhile"
 
 
 def test_lists_are_edited_while_partitions_finish(busy: tuple[str, BackendClient]) -> None:
@@ -94,11 +95,11 @@ def test_lists_are_edited_while_partitions_finish(busy: tuple[str, BackendClient
     topic = LISTED[scenario]
 
     def change(number: int) -> ChangeAnswer:
-        present = client.throttles().replicas.get(topic, ThrottledReplicas())
+        present = client.throttles.list().replicas.get(topic, ThrottledReplicas())
         pairs = present.leaders.pairs ^ {(number % 5, DRAINED[scenario])}
         lists = {topic: ThrottledReplicas(ReplicaSet(pairs), present.followers)}
-        preview = client.preview_throttle(replicas=lists).fingerprint
-        return client.alter_throttled_replicas(lists, preview=preview)
+        preview = client.previews.throttle(replicas=lists).fingerprint
+        return client.throttles.alter_replicas(lists, Change(preview=preview))
 
     for number in range(CHANGES):
         assert not accepted(partial(change, number)).failures
@@ -108,8 +109,9 @@ def test_leaders_are_elected_while_partitions_finish(busy: tuple[str, BackendCli
     _, client = busy
 
     def elect() -> bool:
-        preview = client.preview_elect(None)
-        answer = client.elect_preferred_leaders(None, preview=preview.fingerprint)
+        preview = client.previews.elect(None)
+        change = Change(preview=preview.fingerprint)
+        answer = client.elections.elect_preferred_leaders(None, change)
         return bool(answer.operation_id) or not preview.leaders_moving
 
     for _ in range(CHANGES):

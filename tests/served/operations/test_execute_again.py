@@ -53,12 +53,12 @@ def test_a_mistake_stops_the_whole_file_as_in_kafkas_tool_unless_told_otherwise(
     assert "Successfully" not in out
     assert "t-0: nothing was submitted because t-9 cannot" in err
     with BackendClient(backend) as client:
-        assert client.reassignments() == ()
+        assert client.reassignments.list() == ()
         code, out, err = execute(plan, "--allow-partial", "--throttle", "50KB/s")
         assert code == 1
         assert "Successfully started partition reassignment for t-0" in out
         assert "t-9: the cluster does not have this partition" in err
-        assert [one.partition for one in client.reassignments()] == [T0]
+        assert [one.partition for one in client.reassignments.list()] == [T0]
 
 
 @pytest.mark.conforms("kip-179:change-throttle", "kip-179:bootstrap-server")
@@ -67,14 +67,14 @@ def test_the_plan_that_runs_needs_no_flag_to_get_another_rate(
 ) -> None:
     plan = {T0: [1, 3], T1: [2, 3]}
     with BackendClient(backend) as client:
-        before = client.throttles()
+        before = client.throttles.list()
         assert execute(plan, "--throttle", "50KB/s")[0] == 0
         code, out, _ = execute(plan, "--throttle", "60KB/s", "--json")
         assert code == 0
         assert json.loads(out)["results"][0]["error_code"] == 0
-        assert client.throttles().rates[3].rate == ThrottledRate(60_000, 60_000)
+        assert client.throttles.list().rates[3].rate == ThrottledRate(60_000, 60_000)
         assert "existing partition assignment" in execute({T0: [1, 4]}, "--throttle", "1MB")[2]
         assert "existing partition assignment" in execute(plan)[2]
-        client.cancel([T0, T1])
-        assert client.reassignments() == ()
-        assert client.throttles() == before
+        client.reassignments.cancel([T0, T1])
+        assert client.reassignments.list() == ()
+        assert client.throttles.list() == before

@@ -94,7 +94,7 @@ def everything(where: Where) -> list[Record]:
 
 def change(client: BackendClient) -> None:
     """Something that goes through the journal, and must be done."""
-    answer = client.elect_preferred_leaders([TopicPartition(VICTIM, 0)])
+    answer = client.elections.elect_preferred_leaders([TopicPartition(VICTIM, 0)])
     assert answer is not None
 
 
@@ -109,19 +109,19 @@ def test_a_backend_serves_and_changes_whatever_is_written_into_its_journal(
     options = ("--cluster-keys", str(keys))
     with serving(where.servers, tmp_path, *options) as address, BackendClient(address) as client:
         change(client)
-        ours = {one.id for one in client.operations()}
+        ours = {one.id for one in client.operations.list()}
         harm = [*everything(where), *deletion(where)]
         assert len(harm) > 300
         write(where, harm)
         change(client)
-        after = {one.id for one in client.operations()}
+        after = {one.id for one in client.operations.list()}
         assert ours < after
         assert len(after) == len(ours) + 1
     # One that has to find out from the log alone.
     with serving(where.servers, tmp_path, *options) as address, BackendClient(address) as client:
         change(client)
-        assert {one.id for one in client.operations()} > after
-        said = client._get("/v1/backend")
+        assert {one.id for one in client.operations.list()} > after
+        said = client.sender.get("/v1/backend")
         why = {one["key"]: one["why"] for one in said["unreadable"]}
         assert why["operation/dead01"] in ("unsigned", "unknown_key", "forged")
         assert any("ignored" in remark for remark in said["remarks"])
@@ -172,7 +172,7 @@ def test_a_forged_heartbeat_neither_draws_requests_nor_holds_anybody_back(
         try:
             with serving(where.servers, tmp_path, *options) as at, BackendClient(at) as client:
                 change(client)
-                assert client._get("/v1/backend")["acting"]["address"] != address
+                assert client.sender.get("/v1/backend")["acting"]["address"] != address
         finally:
             over.set()
             beating.join()
@@ -200,8 +200,8 @@ def test_a_backend_with_other_keys_stands_aside(where: Where, keys: Path, tmp_pa
             with pytest.raises(BackendError, match="Copy the key file"):
                 change(stranger)
             change(active)
-            assert stranger._get("/v1/backend")["duty"] == "blocked"
-            assert active._get("/v1/backend")["duty"] == "act"
+            assert stranger.sender.get("/v1/backend")["duty"] == "blocked"
+            assert active.sender.get("/v1/backend")["duty"] == "act"
 
 
 def test_an_unsigned_journal_is_acted_on_once_an_operator_says_so(
@@ -214,13 +214,15 @@ def test_an_unsigned_journal_is_acted_on_once_an_operator_says_so(
     with serving(where.servers, tmp_path, *options) as address, BackendClient(address) as client:
         with pytest.raises(BackendError, match="--adopt-unsigned-journal"):
             change(client)
-        assert client.operations() == ()
-        assert client._get("/v1/backend")["unreadable"][0]["why"] == "unsigned"
+        assert client.operations.list() == ()
+        assert client.sender.get("/v1/backend")["unreadable"][0]["why"] == "unsigned"
     adopting = (*options, "--adopt-unsigned-journal")
     with serving(where.servers, tmp_path, *adopting) as address, BackendClient(address) as client:
         change(client)
-        assert "cc33" in {one.id for one in client.operations()}
+        assert "cc33" in {one.id for one in client.operations.list()}
     with serving(where.servers, tmp_path, *options) as address, BackendClient(address) as client:
         wait_until(
-            lambda: "cc33" in {one.id for one in client.operations()}, DEADLINE_S, "it is believed"
+            lambda: "cc33" in {one.id for one in client.operations.list()},
+            DEADLINE_S,
+            "it is believed",
         )

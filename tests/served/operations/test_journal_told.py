@@ -75,18 +75,18 @@ def options(tmp_path: Path) -> tuple[str, str]:
 
 def change(client: BackendClient) -> None:
     """Something that goes through the journal."""
-    client.elect_preferred_leaders([TopicPartition(TOPIC, 0)])
+    client.elections.elect_preferred_leaders([TopicPartition(TOPIC, 0)])
 
 
 def until_told(client: BackendClient, event: str, words: str) -> None:
     """Wait for a line of the audit, whose chain must be whole."""
 
     def is_told() -> bool:
-        lines = client.audit_lines()
+        lines = client.audit.lines()
         return any(line.event == event and words in line.outcome for line in lines)
 
     wait_until(is_told, DEADLINE_S, f"{event} is in the audit")
-    assert client._get("/v1/audit/verification")["problems"] == []
+    assert client.sender.get("/v1/audit/verification")["problems"] == []
 
 
 def test_entries_that_were_adopted_are_told(
@@ -108,7 +108,7 @@ def test_entries_that_were_overwritten_or_deleted_are_told(
 ) -> None:
     with serving(where.servers, tmp_path, *options) as address, BackendClient(address) as client:
         change(client)
-        (operation,) = client.operations()
+        (operation,) = client.operations.list()
         producer = raw_producer(where)
         producer.produce(JOURNAL_TOPIC, b"?", operation_key(operation.id).encode(), partition=0)
         assert producer.flush(DEADLINE_S) == 0

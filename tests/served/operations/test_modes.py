@@ -12,6 +12,7 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.tui.app import KshuntApp
@@ -46,8 +47,8 @@ def address(embedded: Running, tmp_path: Path) -> Iterator[str]:
 
 def shrink(address: str, delay_ms: int) -> None:
     with BackendClient(address) as client:
-        client.delete_partitions(
-            {"orders": DeletePartitions(2, delay_ms)}, who="ada@bastion", reason="too many"
+        client.shrinks.delete_partitions(
+            {"orders": DeletePartitions(2, delay_ms)}, Change(who="ada@bastion", reason="too many")
         )
 
 

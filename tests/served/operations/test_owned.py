@@ -4,6 +4,7 @@ from pathlib import Path
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
@@ -129,11 +130,13 @@ def test_a_running_move_owns_its_throttle_and_what_was_set_before_is_kept(tmp_pa
         serving(cluster.bootstrap_servers, tmp_path) as address,
         BackendClient(address) as client,
     ):
-        assert client.owned_throttles() == ()
-        client.alter_throttled_rates({4: ThrottledRate(None, 9_000_000)})
-        answer = client.reassign(plan, throttle_bytes_per_s=50_000, who="ada@bastion")
+        assert client.throttles.owned() == ()
+        client.throttles.alter_rates({4: ThrottledRate(None, 9_000_000)})
+        answer = client.reassignments.start(
+            plan, Change(who="ada@bastion"), throttle_bytes_per_s=50_000
+        )
         assert answer.failures == ()
-        owned = {(one.setting, one.broker or one.topic): one for one in client.owned_throttles()}
+        owned = {(one.setting, one.broker or one.topic): one for one in client.throttles.owned()}
         rate = owned[FOLLOWER_RATE, 4]
         assert rate.present_value == SettingValue(50_000)
         assert rate.prior_value == SettingValue(9_000_000)

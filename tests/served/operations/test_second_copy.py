@@ -99,9 +99,9 @@ def lost(where: Where, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple
     socket = tmp_path / "first.sock"
     with serve_process(where.servers, socket, *options) as process:
         with BackendClient(f"unix:{socket}") as client:
-            client.alter_throttled_rates({1: ThrottledRate(70_000_000, None)})
+            client.throttles.alter_rates({1: ThrottledRate(70_000_000, None)})
             plan = ReassignmentPlan({TopicPartition("moved", 0): (1, 3)})
-            client.reassign(plan, throttle_bytes_per_s=2_000)
+            client.reassignments.start(plan, throttle_bytes_per_s=2_000)
             path = path_of(where.cluster_id, {"XDG_STATE_HOME": str(tmp_path / "state")})
 
             def copied() -> bool:
@@ -122,22 +122,22 @@ def test_prior_values_come_back_after_a_deletion_when_an_admin_says_so(
     where: Where, lost: tuple[str, str], tmp_path: Path
 ) -> None:
     with serving(where.servers, tmp_path, *lost) as address, BackendClient(address) as client:
-        client.elect_preferred_leaders([TopicPartition("moved", 0)])
-        remarks = client._get("/v1/backend")["remarks"]
+        client.elections.elect_preferred_leaders([TopicPartition("moved", 0)])
+        remarks = client.sender.get("/v1/backend")["remarks"]
         assert any("this host remembers" in remark for remark in remarks)
-        listed = client._get("/v1/throttles/prior")["throttles"]
+        listed = client.sender.get("/v1/throttles/prior")["throttles"]
         assert ("1", LEADER_RATE, 70_000_000) in {
             (str(one["broker"]), one["setting"], one["prior_value"]["rate_bytes_per_s"])
             for one in listed
         }
         assert leader_rate(where, 1) == "2000"
-        tried = client._post("/v1/throttles/prior", {"validate_only": True})
+        tried = client.sender.post("/v1/throttles/prior", {"validate_only": True})
         assert "broker 1 leader rate" in str(tried)
         assert leader_rate(where, 1) == "2000"
-        client._post("/v1/throttles/prior", {"who": "ada", "reason": "the journal is gone"})
+        client.sender.post("/v1/throttles/prior", {"who": "ada", "reason": "the journal is gone"})
         assert leader_rate(where, 1) == "70000000"
-        assert client._get("/v1/throttles/prior")["throttles"] == []
-        assert "bring back" in str(client._get("/v1/audit"))
+        assert client.sender.get("/v1/throttles/prior")["throttles"] == []
+        assert "bring back" in str(client.sender.get("/v1/audit"))
         assert untrue_of(client, where.servers, "moved") == []
 
 
@@ -146,12 +146,12 @@ def test_an_admin_who_discards_prior_values_is_in_the_audit(
 ) -> None:
     body = {"who": "ada", "reason": "it is right as it is", "discard": True}
     with serving(where.servers, tmp_path, *lost) as address, BackendClient(address) as client:
-        client.elect_preferred_leaders([TopicPartition("moved", 0)])
-        client._post("/v1/throttles/prior", {**body, "validate_only": True})
-        assert client._get("/v1/throttles/prior")["throttles"] != []
-        client._post("/v1/throttles/prior", body)
-        client._post("/v1/throttles/prior", body)
-        assert client._get("/v1/throttles/prior")["throttles"] == []
+        client.elections.elect_preferred_leaders([TopicPartition("moved", 0)])
+        client.sender.post("/v1/throttles/prior", {**body, "validate_only": True})
+        assert client.sender.get("/v1/throttles/prior")["throttles"] != []
+        client.sender.post("/v1/throttles/prior", body)
+        client.sender.post("/v1/throttles/prior", body)
+        assert client.sender.get("/v1/throttles/prior")["throttles"] == []
         assert leader_rate(where, 1) == "2000"
-        told = [line for line in client.audit_lines() if line.event == "prior_discarded"]
+        told = [line for line in client.audit.lines() if line.event == "prior_discarded"]
         assert [(line.who, line.reason) for line in told] == [(body["who"], body["reason"])]

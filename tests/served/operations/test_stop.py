@@ -20,6 +20,7 @@ import pytest
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendUnreachable
@@ -232,7 +233,9 @@ async def test_who_presses_ctrl_c_again_gets_an_end_in_order_all_the_same(tmp_pa
             BackendClient(url) as client,
             socket.create_connection(("127.0.0.1", port)) as half,
         ):
-            client.alter_throttled_rates({3: ThrottledRate(SLOW, SLOW)}, who="ada", reason="x")
+            client.throttles.alter_rates(
+                {3: ThrottledRate(SLOW, SLOW)}, Change(who="ada", reason="x")
+            )
             # Its end takes longer than the notice: what was asked here never comes to an end.
             half.sendall(
                 b"POST /v1/plans HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{"

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Presence
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -54,24 +55,24 @@ def moved(bootstrap: str, team: Shared) -> Iterator[Operation]:
     create_topic(bootstrap, topic, [[1, 2]])
     produce(bootstrap, topic, 20, 100_000, 0)
     plan = ReassignmentPlan({TopicPartition(topic, 0): (1, 3)})
-    answer = team.ada.reassign(plan, throttle_bytes_per_s=SLOW, additional=True)
+    answer = team.ada.reassignments.start(plan, throttle_bytes_per_s=SLOW, additional=True)
     yield seen(team.ada, answer.operation_id or "")
     left = seen(team.ada, answer.operation_id or "")
     if not left.state.ended:
         if left.claim is not None:
-            team.ada.claim(left.id, take_over=True, reason="the test is over")
-        team.ada.steer("cancel", left.id)
+            team.ada.operations.claim(left.id, Change(reason="the test is over"), take_over=True)
+        team.ada.operations.cancel(left.id)
         wait_until(lambda: seen(team.ada, left.id).state.ended, DEADLINE_S, "it is taken back")
 
 
 def seen(client: BackendClient, id: str) -> Operation:
-    (found,) = [one for one in client.operations() if one.id == id]
+    (found,) = [one for one in client.operations.list() if one.id == id]
     return found
 
 
 def post(client: BackendClient, path: str, body: Any) -> tuple[int, dict[str, Any]]:
-    answer = client._http.post(path, json=body)
-    return answer.status_code, answer.json()
+    answer = client.sender.exchange("POST", path, body, endless=False)
+    return answer.status, json.loads(answer.content)
 
 
 # Claims
@@ -79,21 +80,23 @@ def post(client: BackendClient, path: str, body: Any) -> tuple[int, dict[str, An
 
 def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation) -> None:
     oli = team.clients["oli"]
-    claimed = team.ada.claim(moved.id, who="somebody else", reason="the disks are slow")
+    claimed = team.ada.operations.claim(
+        moved.id, Change(who="somebody else", reason="the disks are slow")
+    )
     assert claimed.claim is not None
     assert (claimed.claim.who, claimed.claim.reason) == ("ada", "the disks are slow")
     partition = moved.partitions[0]
     lists = ThrottledReplicas()
     elsewhere = ReassignmentPlan({partition: (1, 4)})
     attempts: dict[str, Callable[[], object]] = {
-        "pause": lambda: oli.steer("pause", moved.id),
-        "cancel": lambda: oli.steer("cancel", moved.id, validate_only=True),
-        "undo": lambda: oli.steer("undo", moved.id),
-        "abandon": lambda: oli.abandon(moved.id, [1]),
-        "cancel its partition": lambda: oli.cancel([partition]),
-        "its rates": lambda: oli.alter_throttled_rates({1: ThrottledRate(5_000, 5_000)}),
-        "its lists": lambda: oli.alter_throttled_replicas({partition.topic: lists}),
-        "where it goes": lambda: oli.reassign(elsewhere, additional=True),
+        "pause": lambda: oli.operations.pause(moved.id),
+        "cancel": lambda: oli.operations.cancel(moved.id, Change(validate_only=True)),
+        "undo": lambda: oli.operations.undo(moved.id),
+        "abandon": lambda: oli.operations.abandon(moved.id, [1]),
+        "cancel its partition": lambda: oli.reassignments.cancel([partition]),
+        "its rates": lambda: oli.throttles.alter_rates({1: ThrottledRate(5_000, 5_000)}),
+        "its lists": lambda: oli.throttles.alter_replicas({partition.topic: lists}),
+        "where it goes": lambda: oli.reassignments.start(elsewhere, additional=True),
     }
     for what, attempt in attempts.items():
         with pytest.raises(BackendError, match="ada steers operation") as held:
@@ -102,22 +105,22 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
         assert "the disks are slow" in str(held.value)
         assert "take_over" in str(held.value)
     # What it does not touch goes on.
-    oli.alter_throttled_rates({4: ThrottledRate(5_000, None)}, validate_only=True)
+    oli.throttles.alter_rates({4: ThrottledRate(5_000, None)}, Change(validate_only=True))
     # Whoever claimed it steers it.
-    team.ada.steer("pause", moved.id)
+    team.ada.operations.pause(moved.id)
     with pytest.raises(BackendError, match="To take it over say why") as unsaid:
-        oli.claim(moved.id, take_over=True)
+        oli.operations.claim(moved.id, take_over=True)
     assert unsaid.value.status == 422
-    taken = oli.claim(moved.id, take_over=True, reason="ada is at lunch")
+    taken = oli.operations.claim(moved.id, Change(reason="ada is at lunch"), take_over=True)
     assert taken.claim is not None
     assert taken.claim.who == "oli"
-    oli.steer("resume", moved.id)
+    oli.operations.resume(moved.id)
     with pytest.raises(BackendError, match="oli steers"):
-        team.ada.steer("pause", moved.id)
-    assert oli.release(moved.id).claim is None
-    team.ada.steer("cancel", moved.id)
+        team.ada.operations.pause(moved.id)
+    assert oli.operations.release(moved.id).claim is None
+    team.ada.operations.cancel(moved.id)
     wait_until(lambda: seen(oli, moved.id).state.ended, DEADLINE_S, "it is taken back")
-    events = [line.event for line in oli.audit_lines(moved.id)]
+    events = [line.event for line in oli.audit.lines(moved.id)]
     assert [one for one in events if one in ("claimed", "claim_taken", "released")] == [
         "claimed",
         "claim_taken",
@@ -128,18 +131,18 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
 def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
     bootstrap: str, team: Shared, moved: Operation
 ) -> None:
-    team.ada.claim(moved.id)
+    team.ada.operations.claim(moved.id)
     set_rate(bootstrap, 3, 9_000)
-    wait_until(lambda: team.ada.drift(), DEADLINE_S, "it has drifted")
-    ids = [one.id for one in team.ada.drift()]
+    wait_until(lambda: team.ada.throttles.drift(), DEADLINE_S, "it has drifted")
+    ids = [one.id for one in team.ada.throttles.drift()]
     oli = team.clients["oli"]
     for ours in (True, False):
         with pytest.raises(BackendError, match="ada steers operation") as held:
-            oli.settle_drift(ids, ours=ours)
+            oli.throttles.settle_drift(ids, ours=ours)
         assert held.value.status == 409
-    assert {one.id for one in team.ada.drift()} == set(ids)
-    team.ada.settle_drift(ids, ours=True)
-    assert team.ada.drift() == ()
+    assert {one.id for one in team.ada.throttles.drift()} == set(ids)
+    team.ada.throttles.settle_drift(ids, ours=True)
+    assert team.ada.throttles.drift() == ()
 
 
 def set_rate(bootstrap: str, broker: int, rate_bytes_per_s: int) -> None:
@@ -153,21 +156,21 @@ def set_rate(bootstrap: str, broker: int, rate_bytes_per_s: int) -> None:
 
 
 def test_a_claim_ends_with_its_operation(team: Shared, moved: Operation) -> None:
-    team.ada.claim(moved.id)
-    team.ada.steer("cancel", moved.id)
+    team.ada.operations.claim(moved.id)
+    team.ada.operations.cancel(moved.id)
     wait_until(lambda: seen(team.ada, moved.id).state.ended, DEADLINE_S, "it is taken back")
     assert seen(team.ada, moved.id).claim is None
     with pytest.raises(BackendError, match="nobody steers it") as ended:
-        team.ada.claim(moved.id)
+        team.ada.operations.claim(moved.id)
     assert ended.value.status == 409
 
 
 def test_a_viewer_claims_and_notes_nothing(team: Shared, moved: Operation) -> None:
     vic = team.clients["vic"]
     attempts: list[Callable[[], object]] = [
-        lambda: vic.claim(moved.id),
-        lambda: vic.release(moved.id),
-        lambda: vic.add_note(moved.id, "x"),
+        lambda: vic.operations.claim(moved.id),
+        lambda: vic.operations.release(moved.id),
+        lambda: vic.operations.add_note(moved.id, "x"),
     ]
     for attempt in attempts:
         with pytest.raises(BackendError) as forbidden:
@@ -180,14 +183,14 @@ def test_a_viewer_claims_and_notes_nothing(team: Shared, moved: Operation) -> No
 
 def test_a_note_is_seen_by_everybody_and_is_in_the_audit(team: Shared, moved: Operation) -> None:
     text = "broker 3: [red]slow[/red] <b>disk</b> | see *INC-7*"
-    noted = team.clients["oli"].add_note(moved.id, text, who="somebody else")
+    noted = team.clients["oli"].operations.add_note(moved.id, text, Change(who="somebody else"))
     (note,) = noted.notes
     assert (note.who, note.text) == ("oli", text)
     assert seen(team.clients["vic"], moved.id).notes == (note,)
-    markdown = team.ada.audit_text("markdown", moved.id)
+    markdown = team.ada.audit.text("markdown", moved.id)
     assert "&lt;b&gt;disk&lt;/b&gt; &#124; see \\*INC-7\\*" in markdown
     assert "<b>" not in markdown
-    (line,) = [one for one in team.ada.audit_lines(moved.id) if one.event == "noted"]
+    (line,) = [one for one in team.ada.audit.lines(moved.id) if one.event == "noted"]
     assert (line.who, line.outcome) == ("oli", text)
 
 
@@ -230,23 +233,23 @@ def test_of_an_operation_that_is_not_there_nothing_is_said(team: Shared, verb: s
 
 
 def test_who_is_here_and_what_they_look_at(team: Shared) -> None:
-    alone = team.ada.be_present("ada-session", who="eve", screen="overview")
+    alone = team.ada.presence.announce("ada-session", who="eve", screen="overview")
     assert alone.you == "ada"
-    team.bob.be_present("bob-session", screen="partitions", selected="orders-0 on 3")
-    found = team.ada.presence()
+    team.bob.presence.announce("bob-session", screen="partitions", selected="orders-0 on 3")
+    found = team.ada.presence.list()
     assert isinstance(found, Presence)
     shown = {(one.who, one.screen, one.selected) for one in found.present}
     assert {("ada", "overview", ""), ("bob", "partitions", "orders-0 on 3")} <= shown
-    left = team.bob.be_present("bob-session", leaves=True)
+    left = team.bob.presence.announce("bob-session", leaves=True)
     assert "bob" not in {one.who for one in left.present}
-    assert not [line for line in team.ada.audit_lines() if "session" in json.dumps(line.text)]
+    assert not [line for line in team.ada.audit.lines() if "session" in json.dumps(line.text)]
 
 
 def test_events_tell_of_notes_and_of_who_comes(team: Shared, moved: Operation) -> None:
     events = team.clients["vic"].events(0)
     next(events)
-    team.ada.add_note(moved.id, "look at broker 3")
-    team.ada.be_present("ada-session", screen="operations", selected=moved.id)
+    team.ada.operations.add_note(moved.id, "look at broker 3")
+    team.ada.presence.announce("ada-session", screen="operations", selected=moved.id)
     noted = here = False
     for event in events:
         if event.kind == "operation" and event.operation.id == moved.id:
@@ -292,12 +295,12 @@ def test_without_credentials_names_are_what_people_say(tmp_path: Path) -> None:
             BackendClient(address) as client,
         ):
             plan = ReassignmentPlan({TopicPartition("orders", 0): (1, 3)})
-            id = client.reassign(plan, throttle_bytes_per_s=SLOW).operation_id or ""
-            client.claim(id, who="ada@bastion")
+            id = client.reassignments.start(plan, throttle_bytes_per_s=SLOW).operation_id or ""
+            client.operations.claim(id, Change(who="ada@bastion"))
             with pytest.raises(BackendError, match="ada@bastion steers"):
-                client.steer("cancel", id, who="bob@laptop")
+                client.operations.cancel(id, Change(who="bob@laptop"))
             with pytest.raises(BackendError, match="say a name"):
-                client.claim(id)
-            client.steer("cancel", id, who="ada@bastion")
-            found = client.be_present("a-session", who="ada@bastion", screen="brokers")
+                client.operations.claim(id)
+            client.operations.cancel(id, Change(who="ada@bastion"))
+            found = client.presence.announce("a-session", who="ada@bastion", screen="brokers")
             assert (found.you, found.present[0].who) == ("", "ada@bastion")

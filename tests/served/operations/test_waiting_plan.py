@@ -45,12 +45,12 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
 
 def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> None:
     targets = {TopicPartition("queued", n): (2 + n % 2,) for n in range(3)}
-    answer = client.reassign(
+    answer = client.reassignments.start(
         ReassignmentPlan(targets), throttle_bytes_per_s=100_000, caps=MoveCaps(1, 1)
     )
 
     def now() -> Operation:
-        return next(one for one in client.operations() if one.id == answer.operation_id)
+        return next(one for one in client.operations.list() if one.id == answer.operation_id)
 
     wait_until(lambda: now().waiting == 2, 20, "one moves and two wait")
     plan = now().details.waiting_plan or {}
@@ -58,7 +58,7 @@ def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> No
     assert len(named) == 2
     assert all(tuple(replicas) == targets[partition] for partition, replicas in named.items())
     assert len((now().details.rollback_plan or {})["partitions"]) == 3
-    client.cancel(list(targets))
+    client.reassignments.cancel(list(targets))
     wait_until(lambda: now().state.ended, 30, "it is cancelled")
     assert now().details.waiting_plan is None
 

@@ -9,6 +9,7 @@ import pytest
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     NO_PARTITION,
@@ -53,29 +54,29 @@ def topic(embedded: Running) -> str:
 
 
 def count_of(client: BackendClient, topic: str) -> int:
-    (described,) = client.describe_topics([topic], configs=False).topics
+    (described,) = client.topics.describe([topic], configs=False).topics
     return len(described.partitions)
 
 
 def test_topics_are_listed_and_described(client: BackendClient, topic: str) -> None:
-    listed = {one.topic: one for one in client.topics()}
+    listed = {one.topic: one for one in client.topics.list()}
     assert listed[topic] == TopicSummary(topic, 4, 2, internal=False)
-    described = client.describe_topics([topic, "no-such-topic"], min_isr=True)
+    described = client.topics.describe([topic, "no-such-topic"], min_isr=True)
     assert described.live == {1, 2, 3}
     (found,) = described.topics
     assert (found.name, found.min_isr, found.replication_factor) == (topic, 1, 2)
     assert [one.replicas for one in found.partitions] == [(1, 2), (2, 3), (3, 1), (1, 3)]
     assert not any(one.under_replicated or one.changing for one in found.partitions)
-    names = [one.name for one in client.describe_topics(configs=False).topics]
+    names = [one.name for one in client.topics.describe(configs=False).topics]
     assert names == sorted(listed)
 
 
 def test_a_topic_grows_with_brokers_chosen_or_not(client: BackendClient, topic: str) -> None:
-    answer = client.alter_topics({topic: AlteredTopic(6, -1, {4: [2, 1], 5: [3, 2]})})
+    answer = client.topics.alter({topic: AlteredTopic(6, -1, {4: [2, 1], 5: [3, 2]})})
     assert not answer.failures
-    (found,) = client.describe_topics([topic], configs=False).topics
+    (found,) = client.topics.describe([topic], configs=False).topics
     assert [one.replicas for one in found.partitions[4:]] == [(2, 1), (3, 2)]
-    assert not client.alter_topics({topic: AlteredTopic(7)}, validate_only=True).failures
+    assert not client.topics.alter({topic: AlteredTopic(7)}, Change(validate_only=True)).failures
     assert count_of(client, topic) == 6
 
 
@@ -83,26 +84,26 @@ def test_a_topic_grows_with_brokers_chosen_or_not(client: BackendClient, topic: 
 def test_a_topic_shrinks_and_the_audit_says_who_wanted_it(
     client: BackendClient, topic: str
 ) -> None:
-    assert client.shrink_support() is ShrinkSupport.ENABLED
+    assert client.shrinks.support() is ShrinkSupport.ENABLED
     wanted = {topic: DeletePartitions(2, 3_600_000)}
     third, last = TopicPartition(topic, 2), TopicPartition(topic, 3)
-    checked = client.delete_partitions(wanted, validate_only=True)
+    checked = client.shrinks.delete_partitions(wanted, Change(validate_only=True))
     assert (checked.validate_only, checked.operation_id, checked.notes) == (True, None, (KEYED,))
     assert [(one.partition, one.mode) for one in checked.partitions] == [(2, RO), (3, RO)]
-    assert not client.describe_topics([topic], configs=False).topics[0].changing
-    answer = client.delete_partitions(wanted, who="ada@bastion", reason="too many")
+    assert not client.topics.describe([topic], configs=False).topics[0].changing
+    answer = client.shrinks.delete_partitions(wanted, Change(who="ada@bastion", reason="too many"))
     assert answer.partitions == checked.partitions
-    (found,) = client.describe_topics([topic], configs=False).topics
+    (found,) = client.topics.describe([topic], configs=False).topics
     assert [one.mode for one in found.partitions] == [RW, RW, RO, RO]
-    (operation,) = [one for one in client.operations() if one.id == answer.operation_id]
+    (operation,) = [one for one in client.operations.list() if one.id == answer.operation_id]
     assert (operation.kind, operation.state) == ("delete_partitions", "done")
     assert operation.partitions == (third, last)
     words = f"shrink {topic}: keeps 2 partitions; the others go after 3600000 ms"
     assert operation.summary == words
-    lines = client.audit_lines(answer.operation_id or "")
+    lines = client.audit.lines(answer.operation_id or "")
     assert [line.event for line in lines] == ["requested", "ended"]
     assert (lines[0].who, lines[0].reason) == ("ada@bastion", "too many")
-    back = client.delete_partitions({topic: DeletePartitions(3)})
+    back = client.shrinks.delete_partitions({topic: DeletePartitions(3)})
     assert [(one.partition, one.mode) for one in back.partitions] == [(2, RW), (3, NONE)]
     assert back.notes == (KEYED, UNDER_CHANGES)
     wait_until(lambda: count_of(client, topic) == 3, DEADLINE_S, "the last partition is gone")
@@ -114,7 +115,7 @@ def test_each_topic_is_answered_for_itself(client: BackendClient, topic: str) ->
         "no-such-topic": DeletePartitions(1),
         "__consumer_offsets": DeletePartitions(0),
     }
-    answer = client.delete_partitions(asked)
+    answer = client.shrinks.delete_partitions(asked)
     assert len(answer.failures) == 3
     assert all(one.partition == NO_PARTITION for one in answer.failures)
     assert answer.notes == ()
@@ -124,7 +125,7 @@ def test_each_topic_is_answered_for_itself(client: BackendClient, topic: str) ->
 @pytest.mark.parametrize("count", [-1, 2**31, "3"])
 def test_what_is_no_count_does_not_fit(client: BackendClient, count: object) -> None:
     with pytest.raises(BackendError) as refused:
-        client.delete_partitions({"t": DeletePartitions(count)})  # type: ignore[arg-type]
+        client.shrinks.delete_partitions({"t": DeletePartitions(count)})  # type: ignore[arg-type]
     assert refused.value.status == 400
 
 
@@ -135,8 +136,8 @@ def test_a_cluster_without_the_request_is_a_conflict(
         create_topic(handle.bootstrap_servers, "t", [[1], [1]])
         folder = tmp_path_factory.mktemp("unsupported")
         with serving(handle.bootstrap_servers, folder) as address, BackendClient(address) as found:
-            assert found.shrink_support() is ShrinkSupport.UNSUPPORTED
+            assert found.shrinks.support() is ShrinkSupport.UNSUPPORTED
             with pytest.raises(BackendError, match="Nothing was changed") as refused:
-                found.delete_partitions({"t": DeletePartitions(1)})
+                found.shrinks.delete_partitions({"t": DeletePartitions(1)})
             assert refused.value.status == 409
-            assert found.operations() == ()
+            assert found.operations.list() == ()

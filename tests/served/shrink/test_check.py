@@ -34,7 +34,7 @@ def client(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
-    check = client.shrink_check("orders", 2)
+    check = client.shrinks.check("orders", 2)
     assert (check.topic, check.current, check.wanted) == ("orders", 3, 2)
     assert not check.refusals()
     (doomed,) = check.partitions
@@ -49,8 +49,8 @@ def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
 def test_how_long_a_copy_takes_depends_on_the_rate_that_is_asked_for(
     client: BackendClient,
 ) -> None:
-    quick = client.shrink_check("orders", 1, copy_rate_bytes_per_s=10**9)
-    slow = client.shrink_check("orders", 1, copy_rate_bytes_per_s=1_024)
+    quick = client.shrinks.check("orders", 1, copy_rate_bytes_per_s=10**9)
+    slow = client.shrinks.check("orders", 1, copy_rate_bytes_per_s=1_024)
     assert quick.copy_ms is not None
     assert slow.copy_ms is not None
     assert quick.copy_ms < slow.copy_ms
@@ -58,7 +58,7 @@ def test_how_long_a_copy_takes_depends_on_the_rate_that_is_asked_for(
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 3, 2**31 - 1])
 def test_a_senseless_count_is_a_finding(client: BackendClient, count: int) -> None:
-    check = client.shrink_check("orders", count)
+    check = client.shrinks.check("orders", count)
     (refusal,) = check.refusals()
     assert refusal.severity is Severity.REFUSE
     assert refusal.code.startswith("count-")
@@ -67,24 +67,24 @@ def test_a_senseless_count_is_a_finding(client: BackendClient, count: int) -> No
 @pytest.mark.parametrize("topic", ["nosuch", "x" * 249, "..", "é", "a b", "💥"])
 def test_an_unknown_topic_is_a_problem_of_its_own(client: BackendClient, topic: str) -> None:
     with pytest.raises(BackendError) as refusal:
-        client.shrink_check(topic, 1)
+        client.shrinks.check(topic, 1)
     assert refusal.value.status in (404, 405)
 
 
 def test_a_name_with_a_slash_is_no_part_of_a_path(client: BackendClient) -> None:
     with pytest.raises(BackendError, match="an escape for a dot, a slash") as refusal:
-        client.shrink_check("a/b", 1)
+        client.shrinks.check("a/b", 1)
     assert refusal.value.status == 400
 
 
 @pytest.mark.parametrize("asked", ["", "partitions=x", "partitions=99999999999", "partitions=1.5"])
 def test_what_is_no_number_is_refused(client: BackendClient, asked: str) -> None:
-    found = client._http.get(f"/v1/topics/orders/shrink?{asked}")
-    assert found.status_code == 400
+    found = client.sender.exchange("GET", f"/v1/topics/orders/shrink?{asked}", endless=False)
+    assert found.status == 400
 
 
 def test_nothing_is_recorded_and_nothing_changed(client: BackendClient) -> None:
-    before = client.describe_topics(["orders"])
-    client.shrink_check("orders", 1)
-    assert client.operations() == ()
-    assert client.describe_topics(["orders"]) == before
+    before = client.topics.describe(["orders"])
+    client.shrinks.check("orders", 1)
+    assert client.operations.list() == ()
+    assert client.topics.describe(["orders"]) == before

@@ -88,7 +88,7 @@ def read(handle: Running, topic: str, number: int) -> int:
 
 
 def shrink(client: BackendClient, topic: str, count: int, delay_ms: int = 0) -> None:
-    answer = client.delete_partitions({topic: DeletePartitions(count, delay_ms)})
+    answer = client.shrinks.delete_partitions({topic: DeletePartitions(count, delay_ms)})
     assert not answer.failures
 
 

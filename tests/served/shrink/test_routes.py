@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkProgress, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -47,12 +49,12 @@ def topic(cluster: Running) -> str:
 
 
 def post(client: BackendClient, path: str, **body: Any) -> tuple[int, dict[str, Any]]:
-    answer = client._http.post(path, json=body)
-    return answer.status_code, answer.json()
+    answer = client.sender.exchange("POST", path, body, endless=False)
+    return answer.status, json.loads(answer.content)
 
 
 def operation_of(client: BackendClient, id: str) -> Operation:
-    (found,) = [one for one in client.operations() if one.id == id]
+    (found,) = [one for one in client.operations.list() if one.id == id]
     return found
 
 
@@ -65,19 +67,21 @@ def progress_of(client: BackendClient, id: str) -> ShrinkProgress:
 def test_a_rehearsal_says_what_would_be_done_and_records_nothing(
     client: BackendClient, topic: str
 ) -> None:
-    before = client.operations()
-    answer = client.shrink(ShrinkRequest(topic, 1, HOUR_MS), validate_only=True)
+    before = client.operations.list()
+    answer = client.shrinks.start(ShrinkRequest(topic, 1, HOUR_MS), Change(validate_only=True))
     assert (answer.validate_only, answer.operation_id) == (True, None)
     assert [one.item for one in answer.results] == [topic]
     assert any("POINT OF NO RETURN" in note for note in answer.notes)
     into = ShrinkRequest(topic, 1, HOUR_MS, CutOver.NEW_NAME, f"{topic}-small")
-    answer = client.shrink(into, validate_only=True)
+    answer = client.shrinks.start(into, Change(validate_only=True))
     assert not any("POINT OF NO RETURN" in note for note in answer.notes)
-    assert client.operations() == before
+    assert client.operations.list() == before
 
 
 def test_a_shrink_is_started_watched_and_taken_back(client: BackendClient, topic: str) -> None:
-    answer = client.shrink(ShrinkRequest(topic, 1, HOUR_MS), who="ada@bastion", reason="too many")
+    answer = client.shrinks.start(
+        ShrinkRequest(topic, 1, HOUR_MS), Change(who="ada@bastion", reason="too many")
+    )
     id = answer.operation_id or ""
     operation = operation_of(client, id)
     assert (operation.kind, operation.who, operation.reason) == (
@@ -95,23 +99,23 @@ def test_a_shrink_is_started_watched_and_taken_back(client: BackendClient, topic
     assert not progress.past_no_return
 
     with pytest.raises(BackendError, match="already") as again:
-        client.shrink(ShrinkRequest(topic, 2, HOUR_MS))
+        client.shrinks.start(ShrinkRequest(topic, 2, HOUR_MS))
     assert again.value.status == 409
     with pytest.raises(BackendError, match="Nothing was changed") as early:
-        client.confirm_shrink(id, topic)
+        client.shrinks.confirm(id, topic)
     assert early.value.status == 409
 
-    client.steer("pause", id, who="bob@laptop")
+    client.operations.pause(id, Change(who="bob@laptop"))
     wait_until(
         lambda: operation_of(client, id).state is OperationState.PAUSED, DEADLINE_S, "it is paused"
     )
-    client.steer("resume", id)
-    client.steer("cancel", id, who="ada@bastion", reason="not today")
+    client.operations.resume(id)
+    client.operations.cancel(id, Change(who="ada@bastion", reason="not today"))
     wait_until(lambda: operation_of(client, id).state.ended, DEADLINE_S, "it is taken back")
     assert operation_of(client, id).state is OperationState.CANCELLED
-    (described,) = client.describe_topics([topic], configs=False).topics
+    (described,) = client.topics.describe([topic], configs=False).topics
     assert len(described.partitions) == 3
-    lines = client.audit_lines(id)
+    lines = client.audit.lines(id)
     assert ("ada@bastion", "too many") in {(line.who, line.reason) for line in lines}
 
 
@@ -146,13 +150,13 @@ def test_what_cannot_be_meant_is_refused_in_words(
 ) -> None:
     found, problem = post(client, f"/v1/topics/{topic}/shrink", **body, validate_only=validate_only)
     assert (found, said in problem["detail"]) == (status, True), problem
-    assert not any(topic in one.summary for one in client.operations())
+    assert not any(topic in one.summary for one in client.operations.list())
 
 
 def test_topics_that_must_not_shrink_are_refused(client: BackendClient) -> None:
     for topic in ("no-such-topic", "__consumer_offsets", "__kshunt_journal"):
         with pytest.raises(BackendError, match=r"(?i)nothing was changed") as refused:
-            client.shrink(ShrinkRequest(topic, 1, 0))
+            client.shrinks.start(ShrinkRequest(topic, 1, 0))
         assert refused.value.status in (404, 409, 422)
 
 
@@ -184,5 +188,5 @@ def test_a_cluster_that_deletes_partitions_itself_copies_nothing(
         folder = tmp_path_factory.mktemp("native")
         with serving(handle.bootstrap_servers, folder) as address, BackendClient(address) as found:
             with pytest.raises(BackendError, match="Nothing was changed") as refused:
-                found.shrink(ShrinkRequest("t", 1, 0))
+                found.shrinks.start(ShrinkRequest("t", 1, 0))
             assert refused.value.status == 409

@@ -48,7 +48,7 @@ def test_it_begins_the_operation_and_says_where_to_go_on(
 ) -> None:
     with serving(servers, tmp_path) as address, BackendClient(address) as client:
         assert alter("--backend", address, "--reason", "too many") == 0
-        (operation,) = client.operations()
+        (operation,) = client.operations.list()
         assert (operation.kind, operation.reason) == (OperationKind.SHRINK, "too many")
         said = capsys.readouterr().out
         assert f"Operation {operation.id} has begun." in said
@@ -56,5 +56,5 @@ def test_it_begins_the_operation_and_says_where_to_go_on(
         # Not twice.
         assert alter("--backend", address, "--json") == 1
         assert "already" in json.loads(capsys.readouterr().out)["error"]["detail"]
-        client.steer("cancel", operation.id)
-        wait_until(lambda: client.operations()[0].state.ended, 20.0, "it is taken back")
+        client.operations.cancel(operation.id)
+        wait_until(lambda: client.operations.list()[0].state.ended, 20.0, "it is taken back")

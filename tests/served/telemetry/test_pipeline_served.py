@@ -48,10 +48,10 @@ DEADLINE_S = 20.0
 
 def until(client: BackendClient, fits: Callable[[PipelineStatus], bool]) -> PipelineStatus:
     """The status, once it fits."""
-    found = [client.pipeline()]
+    found = [client.pipeline.status()]
 
     def fitting() -> bool:
-        found[:] = [client.pipeline()]
+        found[:] = [client.pipeline.status()]
         return fits(found[0])
 
     wait_until(fitting, DEADLINE_S, "the status fits")
@@ -86,11 +86,11 @@ def test_a_backend_that_knows_no_results_says_what_to_do(tmp_path: Path) -> None
         serving(cluster.bootstrap_servers, tmp_path) as address,
         BackendClient(address) as client,
     ):
-        assert client.pipeline() == ABSENT
-        past = client.pipeline_past()
+        assert client.pipeline.status() == ABSENT
+        past = client.pipeline.past()
         assert not any(rows.rows for rows in (past.etas, past.stalls, past.loads))
         assert past.course.of == TableStatus("rates")
-        assert client.pipeline_effects().rows == ()
+        assert client.pipeline.effects().rows == ()
 
 
 def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
             assert written.samples is not None
             assert not written.samples.problem
             at_ms = delivered(samples / "results")
-            found = client.pipeline()
+            found = client.pipeline.status()
             assert found.state is PipelineState.RUNNING
             assert found.of("rates").newest_ms == at_ms
             assert found.of("rates").source == STREAM
@@ -120,20 +120,20 @@ def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
 
 
 def check_rows(client: BackendClient, at_ms: int) -> None:
-    etas = client.pipeline_etas()
+    etas = client.pipeline.etas()
     assert [(one.operation_id, one.p50_s, one.at_ms) for one in etas.rows] == [("op", 60.0, at_ms)]
     assert (etas.of.source, etas.of.newest_ms) == (STREAM, at_ms)
-    assert client.pipeline_etas("other").rows == ()
-    assert client.pipeline_etas(copies=True).rows == ()
-    (stall,) = client.pipeline_stalls(replica=("orders", 0, 2)).rows
+    assert client.pipeline.etas("other").rows == ()
+    assert client.pipeline.etas(copies=True).rows == ()
+    (stall,) = client.pipeline.stalls(replica=("orders", 0, 2)).rows
     assert (stall.open, stall.cause) == (True, "broker_down")
-    assert client.pipeline_stalls(replica=("orders", 0, 3)).rows == ()
-    past = client.pipeline_past()
+    assert client.pipeline.stalls(replica=("orders", 0, 3)).rows == ()
+    past = client.pipeline.past()
     assert [one.broker for one in past.loads.rows] == [2]
     assert past.causes.rows[0].cause == "broker_down"
     assert sum(point.copies > 0 for point in past.course.course.points) >= 10
     assert past.course.course.bucket_s == 60.0
-    assert client.pipeline_effects().rows[0].reason == "so"
+    assert client.pipeline.effects().rows[0].reason == "so"
 
 
 def test_results_elsewhere_are_served_too(tmp_path: Path) -> None:
@@ -144,15 +144,15 @@ def test_results_elsewhere_are_served_too(tmp_path: Path) -> None:
         serving(cluster.bootstrap_servers, tmp_path, "--results", str(results)) as address,
         BackendClient(address) as client,
     ):
-        found = client.pipeline()
+        found = client.pipeline.status()
         assert (found.state, found.samples, found.folder) == (
             PipelineState.RUNNING,
             None,
             str(results),
         )
         (results / "manifest.json").write_text("no")
-        assert client.pipeline().state is PipelineState.FAILED
-        assert "manifest.json cannot be read" in client.pipeline().reason
+        assert client.pipeline.status().state is PipelineState.FAILED
+        assert "manifest.json cannot be read" in client.pipeline.status().reason
 
 
 # How it stands

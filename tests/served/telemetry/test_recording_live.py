@@ -37,7 +37,7 @@ def servers() -> Iterator[str]:
 def move(client: BackendClient, topic: str, target: int) -> str:
     """Begin a move that takes long; the operation's id."""
     plan = ReassignmentPlan({TopicPartition(topic, 0): (target,)})
-    return client.reassign(plan, throttle_bytes_per_s=20_000).operation_id or ""
+    return client.reassignments.start(plan, throttle_bytes_per_s=20_000).operation_id or ""
 
 
 def adding(folder: Path) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def test_a_backend_records_a_move_and_ends_cleanly(servers: str, tmp_path: Path)
         operation = move(client, "moving", 2)
         wait_until(lambda: len(adding(folder)) >= 3, DEADLINE_S, "the move is recorded")
         newest = next(iter(client.snapshots())).taken_ms
-        client.cancel([TopicPartition("moving", 0)])
+        client.reassignments.cancel([TopicPartition("moving", 0)])
         process.terminate()
         process.wait(STOP_DEADLINE_S)
     assert not (folder / STATE).exists()

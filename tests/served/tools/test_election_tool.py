@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import UncleanAnswer
 from kshunt.backend.domain.reassignment.plan import parse_partitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -300,14 +301,14 @@ def test_unclean_elections_by_the_api(embedded: Running, address: str) -> None:
     produce(embedded.bootstrap_servers, "lossy", 20, 10, 0)
     with BackendClient(address) as client:
         with pytest.raises(BackendError, match="must be exactly lossy-0") as refused:
-            client.elect_unclean_leaders([partition], confirm=["lossy-1"])
+            client.elections.elect_unclean_leaders([partition], confirm=["lossy-1"])
         assert refused.value.status == 422
-        kept = client.elect_unclean_leaders([partition], confirm=["lossy-0"])
+        kept = client.elections.elect_unclean_leaders([partition], confirm=["lossy-0"])
         assert kept.failures[0].error_name == "ELECTION_NOT_NEEDED"
 
         # That attempt made the sampler look again; the end of broker 2 is known from then.
         def sampled() -> bool:
-            page = client._get("/v1/replicas?topic=lossy&broker=2")["replicas"]
+            page = client.sender.get("/v1/replicas?topic=lossy&broker=2")["replicas"]
             return bool(page) and page[0]["log_end_offset"] == 20
 
         wait_until(sampled, DEADLINE_S, "the sampler has seen the leader's log end")
@@ -315,7 +316,7 @@ def test_unclean_elections_by_the_api(embedded: Running, address: str) -> None:
         embedded.call(lambda cluster: cluster.start_broker(3))
 
         def rehearsed() -> UncleanAnswer:
-            return client.elect_unclean_leaders([partition], validate_only=True)
+            return client.elections.elect_unclean_leaders([partition], Change(validate_only=True))
 
         wait_until(
             lambda: rehearsed().losses[0].candidate_end is not None,
@@ -327,9 +328,9 @@ def test_unclean_elections_by_the_api(embedded: Running, address: str) -> None:
         assert (loss.candidate, loss.candidate_end, loss.known_end) == (3, 0, 20)
         assert loss.lost_messages == 20
         assert leaders_of(embedded, "lossy", 1) == [-1]
-        answer = client.elect_unclean_leaders([partition], confirm=["lossy-0"])
+        answer = client.elections.elect_unclean_leaders([partition], confirm=["lossy-0"])
         assert answer.failures == ()
-        assert client.operations()[0].summary == "UNCLEAN election of 1 partition: lossy-0"
+        assert client.operations.list()[0].summary == "UNCLEAN election of 1 partition: lossy-0"
     assert leaders_of(embedded, "lossy", 1) == [3]
     embedded.call(lambda cluster: cluster.start_broker(2))
 
@@ -373,8 +374,8 @@ def test_a_backend_elects_and_tells_of_it(embedded: Running, address: str, tool:
     assert "via-0" in out
     assert leaders_of(embedded, "via", 1) == [1]
     with BackendClient(address) as client:
-        assert client.operations()[0].summary.startswith("preferred election of")
-        paced = client.elect_preferred_leaders(None, batch_size=10, pause_ms=1)
+        assert client.operations.list()[0].summary.startswith("preferred election of")
+        paced = client.elections.elect_preferred_leaders(None, batch_size=10, pause_ms=1)
         assert paced.results == ()
 
 

@@ -116,7 +116,7 @@ def test_each_topic_has_its_result_with_the_placers_words(cluster: Running, serv
     for name in ("placed-1", *words, "hanging-1"):
         made(cluster, name)
     wanted = dict.fromkeys(("placed-1", *words), AlteredTopic(3))
-    answer = served.client.alter_topics(wanted)
+    answer = served.client.topics.alter(wanted)
     found = {result.item: result for result in answer.results}
     assert found.pop("placed-1").error_code == 0
     assert replicas_of(cluster, "placed-1") == (*BEFORE, (1, 3))
@@ -183,7 +183,7 @@ def test_a_placer_that_hangs_is_cut_off_at_the_requests_deadline(
         closing(BackendClient(address)) as client,
     ):
         wanted = {made(alone, name): AlteredTopic(3) for name in ("first", "second")}
-        first, second = client.alter_topics(wanted, timeout_ms=1_000).results
+        first, second = client.topics.alter(wanted, timeout_ms=1_000).results
         assert "gave no answer within 1 s and was cut off" in first.message
         assert "Hanging hangs" in second.message
         assert client.cluster().brokers == 3
@@ -229,7 +229,7 @@ def test_a_placer_is_told_whose_credential_asks(
         for partitions, name in ((2, "alice"), (3, "bob")):
             monkeypatch.setenv("KSHUNT_TOKEN", secrets[name])
             with closing(BackendClient(f"http://127.0.0.1:{port}")) as client:
-                [result] = client.alter_topics({"told": AlteredTopic(partitions)}).results
+                [result] = client.topics.alter({"told": AlteredTopic(partitions)}).results
                 assert result.error_code == 0, result.message
     assert replicas_of(alone, "told") == ((1,), (3,), (2,))
 

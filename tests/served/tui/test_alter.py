@@ -155,12 +155,12 @@ async def shown(address: str, topic: str) -> AsyncIterator[Dashboard]:
 
 def replicas_of(client: BackendClient, topic: str) -> list[int]:
     """How many each partition has."""
-    (described,) = client.describe_topics([topic], configs=False).topics
+    (described,) = client.topics.describe([topic], configs=False).topics
     return [len(one.replicas) for one in described.partitions]
 
 
 def newest(client: BackendClient) -> Operation:
-    return max(client.operations(), key=lambda one: one.started_ms)
+    return max(client.operations.list(), key=lambda one: one.started_ms)
 
 
 async def becomes(client: BackendClient, topic: str, wanted: list[int]) -> None:

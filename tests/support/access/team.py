@@ -58,7 +58,7 @@ def clients_of(url: str, tokens: Mapping[str, str]) -> Iterator[Mapping[str, Bac
                 # A client takes its token with its first request, and keeps it.
                 os.environ["KSHUNT_TOKEN"] = token
                 found[name] = stack.enter_context(BackendClient(url))
-                found[name].presence()
+                found[name].presence.list()
         finally:
             if before is None:
                 del os.environ["KSHUNT_TOKEN"]

@@ -94,10 +94,12 @@ def _make(client: BackendClient, servers: str, move: Move) -> None:
     with written_to(servers, move.name, len(targets), move.written):
         threading.Event().wait(2.0)
         began_s = time.monotonic()
-        answer = client.reassign(ReassignmentPlan(targets), throttle_bytes_per_s=move.throttle)
+        answer = client.reassignments.start(
+            ReassignmentPlan(targets), throttle_bytes_per_s=move.throttle
+        )
 
         def ended() -> bool:
-            found = (one for one in client.operations() if one.id == answer.operation_id)
+            found = (one for one in client.operations.list() if one.id == answer.operation_id)
             return next(found).state.ended
 
         for after_s, rate in move.changes:
@@ -106,7 +108,7 @@ def _make(client: BackendClient, servers: str, move: Move) -> None:
                 threading.Event().wait(0.5)
             both = ThrottledRate(rate, rate)
             if not ended():
-                client.alter_throttled_rates(dict.fromkeys((1, 2, 3), both))
+                client.throttles.alter_rates(dict.fromkeys((1, 2, 3), both))
         wait_until(ended, DEADLINE_S, f"{move.name} has ended")
         print(f"{move.name}: {time.monotonic() - began_s:.0f} s", flush=True)
     threading.Event().wait(AFTER_S)

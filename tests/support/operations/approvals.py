@@ -8,7 +8,8 @@ from typing import Final
 
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.operations.approval import Person, ProposalEffect, ProposedChange
-from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.domain.operations.change import AgreedChange, Requester
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.errors import Conflict, JournalUnavailable, NotActive
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.registry import Registry
@@ -82,7 +83,7 @@ class Effects:
 
 
 @dataclass(eq=False)
-class Change:
+class Deed:
     """A deed: it writes its operation, and then has its effect."""
 
     registry: Registry
@@ -92,16 +93,16 @@ class Change:
     async def foresee(self) -> ProposalEffect:
         return ProposalEffect(("orders-0: lost",), (), self.effects.fingerprint)
 
-    async def carry_out(self, requester: Requester) -> ProposalResult:
+    async def carry_out(self, change: AgreedChange) -> ProposalResult:
         fault, self.effects.fault = self.effects.fault, ""
         if fault == "refused":
             raise Conflict("Broker 1 leads. Nothing was changed.")
         if fault == "before":
             raise Crash
         operation = await self.registry.begin(
-            OperationKind.ELECTION, "an election", requester=requester
+            OperationKind.ELECTION, "an election", requester=change.requester
         )
-        self.effects.done.append((requester.proposal, self.clock.now_ms(), requester))
+        self.effects.done.append((change.proposal, self.clock.now_ms(), change.requester))
         if fault == "after":
             raise Crash
         await self.registry.move(operation.id, OperationState.DONE, "done")
@@ -121,8 +122,8 @@ class Side:
         self.approvals = Approvals(self.registry, clock, rule)
 
     @property
-    def change(self) -> Change:
-        return Change(self.registry, self.effects, self.clock)
+    def change(self) -> Deed:
+        return Deed(self.registry, self.effects, self.clock)
 
     async def propose(self, by: Person = ADA, reason: str = "disks died") -> ProposedChange:
         foreseen = await self.change.foresee()

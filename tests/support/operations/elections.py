@@ -8,6 +8,7 @@ from typing import Any
 from kshunt.backend.admin.connect import Reached
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
     UncleanAnswer,
@@ -51,18 +52,19 @@ class Held:
         validate_only: bool = False,
         **more: Any,
     ) -> ElectionAnswer:
-        return await self.elections.elect(partitions, validate_only=validate_only, **more)
+        return await self.elections.elect(partitions, Change(validate_only), **more)
 
     async def elect_unclean(
         self,
         partitions: Sequence[TopicPartition],
         confirm: Sequence[str] = (),
         last_seen: Ends | None = None,
+        *,
+        validate_only: bool = False,
         **more: Any,
     ) -> UncleanAnswer:
-        settings = {"validate_only": False, **more}
         return await self.unclean.elect(
-            partitions, confirm=confirm, last_seen=last_seen or {}, **settings
+            partitions, Change(validate_only), confirm=confirm, last_seen=last_seen or {}, **more
         )
 
 

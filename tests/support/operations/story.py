@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -80,9 +81,6 @@ def cancel(story: Story, *names: str) -> ChangeAnswer:
     """What is answered to a request to cancel the moves of these partitions."""
     return story.world.run(
         story.backend.reassignments.cancel(
-            [tp(name) for name in names],
-            preserve_throttles=False,
-            validate_only=False,
-            timeout_s=TIMEOUT_S,
+            [tp(name) for name in names], Change(), preserve_throttles=False, timeout_s=TIMEOUT_S
         )
     )

@@ -56,7 +56,7 @@ class Scene:
     ) -> str:
         """Start a move; the id of its operation."""
         plan = {TopicPartition(topic, number): target for number in range(partitions)}
-        answer = self.client.reassign(
+        answer = self.client.reassignments.start(
             ReassignmentPlan(plan), throttle_bytes_per_s=throttle, additional=True
         )
         assert answer.failures == ()
@@ -106,13 +106,13 @@ class Scene:
         rates = dict.fromkeys(
             self.kafka.broker_ids, ThrottledRate(FAST_BYTES_PER_S, FAST_BYTES_PER_S)
         )
-        assert self.client.alter_throttled_rates(rates).failures == ()
+        assert self.client.throttles.alter_rates(rates).failures == ()
 
     def ended(self, operation_id: str) -> None:
         """Wait until an operation is over."""
         wait_until(
             lambda: any(
-                one.id == operation_id and one.state.ended for one in self.client.operations()
+                one.id == operation_id and one.state.ended for one in self.client.operations.list()
             ),
             END_S,
             f"operation {operation_id} has ended",
@@ -123,8 +123,10 @@ class Scene:
 
         def taken() -> bool:
             with suppress(BackendError):
-                self.client.steer("cancel", operation_id)
-            state = next(one.state for one in self.client.operations() if one.id == operation_id)
+                self.client.operations.cancel(operation_id)
+            state = next(
+                one.state for one in self.client.operations.list() if one.id == operation_id
+            )
             return state.ended
 
         wait_until(taken, END_S, f"operation {operation_id} is cancelled")

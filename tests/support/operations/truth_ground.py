@@ -90,7 +90,7 @@ def cluster_seen(admin: AdminClient, topic: str) -> AuditedCluster:
 
 def untrue_of(client: BackendClient, servers: str, topic: str) -> list[str]:
     """What the audit says, as a backend shows it, of settings and of ends, and is not so."""
-    lines = client._get("/v1/audit")["entries"]
+    lines = client.sender.get("/v1/audit")["entries"]
     unreadable = [f"{one['key']} is unreadable" for one in lines if one["unreadable"]]
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     return unreadable or problems(lines, cluster_seen(admin, topic), {})

@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
 )
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -175,8 +176,8 @@ class Round:
         def takes_plan() -> bool:
             nonlocal answer
             try:
-                answer = self.client.reassign(
-                    ReassignmentPlan(targets), throttle_bytes_per_s=SLOW, who="a round"
+                answer = self.client.reassignments.start(
+                    ReassignmentPlan(targets), Change(who="a round"), throttle_bytes_per_s=SLOW
                 )
             except KshuntError as refused:
                 if "acts" in str(refused) or "Journal" in str(refused):
@@ -256,15 +257,15 @@ class Round:
         wanted = [TopicPartition(self.topic, n) for n in numbers]
         for number in numbers:
             self.wanted[number].add(frozenset(self.where[number]))
-        self._tried(lambda: self.client.cancel(wanted, who="a round"))
+        self._tried(lambda: self.client.reassignments.cancel(wanted, Change(who="a round")))
 
     def _cancel_refused(self) -> None:
         with self.ground.denied(ALTER):
             wanted = [TopicPartition(self.topic, n) for n in range(STAYING)]
-            self._tried(lambda: self.client.cancel(wanted, who="a round"))
+            self._tried(lambda: self.client.reassignments.cancel(wanted, Change(who="a round")))
 
     def _pause_and_resume(self) -> None:
-        self._tried(lambda: self.client.steer("pause", self.operation, who="a round"))
+        self._tried(lambda: self.client.operations.pause(self.operation, Change(who="a round")))
         if self.random.random() < 0.4:
             self._kill()
         self._resume()
@@ -274,18 +275,22 @@ class Round:
             state = self._state()
             if state in ("pausing", "paused"):
                 with suppress(KshuntError):
-                    self.client.steer("resume", self.operation, who="a round")
+                    self.client.operations.resume(self.operation, Change(who="a round"))
             return state not in ("pausing", "paused")
 
         wait_until(resumed, DEADLINE_S, "it goes on")
 
     def _settle_drift(self) -> None:
         ours = self.random.random() < 0.5
-        drift = [one for one in self.client.drift() if self.operation in one.operations]
+        drift = [one for one in self.client.throttles.drift() if self.operation in one.operations]
         rates = [one for one in drift if one.setting in RATE_KEYS]
         if not rates:
             return
-        self._tried(lambda: self.client.settle_drift([r.id for r in rates], ours=ours, who="r"))
+        self._tried(
+            lambda: self.client.throttles.settle_drift(
+                [r.id for r in rates], Change(who="r"), ours=ours
+            )
+        )
         for one in rates:
             place = (one.broker or 0, one.setting)
             cell = self.rates[place]
@@ -305,7 +310,7 @@ class Round:
         """The journal takes nothing for a while; a change that is asked for is refused."""
         with self.ground.denied(WRITE_JOURNAL):
             with suppress(KshuntError):
-                self.client.steer("pause", self.operation, who="a round")
+                self.client.operations.pause(self.operation, Change(who="a round"))
             pause_s(self.random.uniform(0.5, 3.0))
         self._resume()
 
@@ -339,7 +344,7 @@ class Round:
             nonlocal found
             try:
                 found = next(
-                    (one for one in self.client.operations() if one.id == self.operation), None
+                    (one for one in self.client.operations.list() if one.id == self.operation), None
                 )
             except KshuntError:
                 return False
@@ -368,7 +373,7 @@ class Round:
             state = self._state()
             if state in ("pausing", "paused"):
                 with suppress(KshuntError):
-                    self.client.steer("resume", self.operation, who="a round")
+                    self.client.operations.resume(self.operation, Change(who="a round"))
             if state == "running" and not hurried:
                 # An operator's rate is a rate of the operation's while it runs.
                 with suppress(KshuntError):
@@ -378,14 +383,14 @@ class Round:
         wait_until(over, DEADLINE_S, f"the operation ends: {self.log}")
 
     def _hurry(self, rates: Mapping[int, ThrottledRate]) -> bool:
-        if not self.client.reassignments():
+        if not self.client.reassignments.list():
             # It is about to end: a rate that is set then is an operator's own, and stays.
             return False
-        held = {one.broker for one in self.client.owned_throttles()}
+        held = {one.broker for one in self.client.throttles.owned()}
         chosen = {broker: rate for broker, rate in rates.items() if broker in held}
         if not chosen:
             return False
-        answer = self.client.alter_throttled_rates(chosen, who="a round")
+        answer = self.client.throttles.alter_rates(chosen, Change(who="a round"))
         late = not self._running()
         for (broker, key), one in self.rates.items():
             if broker in chosen:
@@ -403,7 +408,7 @@ class Round:
 
         def over() -> bool:
             nonlocal state
-            found = next((o for o in self.client.operations() if o.id == operation), None)
+            found = next((o for o in self.client.operations.list() if o.id == operation), None)
             state = "" if found is None else found.state.value
             return found is not None and found.state.ended
 

@@ -100,12 +100,14 @@ def moved(
 ) -> float:
     """Move them in earnest; returns the seconds until the operation was done."""
     began_s = time.monotonic()
-    answer = client.reassign(ReassignmentPlan(dict(targets)), throttle_bytes_per_s=throttle)
+    answer = client.reassignments.start(
+        ReassignmentPlan(dict(targets)), throttle_bytes_per_s=throttle
+    )
     assert answer.operation_id is not None
 
     def ended() -> Operation | None:
         # Where another backend acts, this one reads of it in the journal a moment later.
-        known = (one for one in client.operations() if one.id == answer.operation_id)
+        known = (one for one in client.operations.list() if one.id == answer.operation_id)
         return next((one for one in known if one.state.ended), None)
 
     wait_until(lambda: ended() is not None, DEADLINE_S, "the moves have ended")

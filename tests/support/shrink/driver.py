@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.kips.backend_placer import load_backend_placer
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import KshuntError
@@ -286,7 +287,7 @@ class Driver:
         return QuickJob(self.servers, self.trail)
 
     async def start(self, request: ShrinkRequest) -> None:
-        answer = await self.verbs.start(request, validate_only=False)
+        answer = await self.verbs.start(request, Change())
         assert answer.operation_id is not None
         self.operation_id = answer.operation_id
 
@@ -341,13 +342,13 @@ class Driver:
 
     async def confirm(self) -> None:
         try:
-            await self.verbs.confirm(self.operation_id, self.work.topic)
+            await self.verbs.confirm(self.operation_id, self.work.topic, Change())
         except Crash:
             self.begin()
 
     async def cancel(self) -> None:
         try:
-            await self.verbs.cancel(self.operation_id, validate_only=False)
+            await self.verbs.cancel(self.operation_id, Change())
         except Crash:
             self.begin()
 

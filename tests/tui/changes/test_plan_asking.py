@@ -48,7 +48,7 @@ async def silent(tmp_path: Path, says: bytes = b"") -> AsyncIterator[tuple[str, 
 async def test_whoever_is_left_alone_notices_it(tmp_path: Path) -> None:
     async with silent(tmp_path) as (address, server):
         question = asyncio.create_task(
-            ask_planner(address, lambda client: client.propose(QUESTION))
+            ask_planner(address, lambda client: client.plans.propose(QUESTION))
         )
         await asyncio.wait_for(server.asked.wait(), DEADLINE_S)
         question.cancel()
@@ -63,7 +63,7 @@ async def test_a_connection_that_was_left_before_it_connected_waits_for_nothing(
     async with silent(tmp_path) as (address, _):
         connection = PlannerConnection(address)
         connection.leave()
-        question = asyncio.to_thread(connection.ask, lambda client: client.propose(QUESTION))
+        question = asyncio.to_thread(connection.ask, lambda client: client.plans.propose(QUESTION))
         with pytest.raises(BackendUnreachable):
             await asyncio.wait_for(question, DEADLINE_S)
 
@@ -72,9 +72,9 @@ async def test_an_answer_that_cannot_be_read_is_the_backends_failure(tmp_path: P
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]"
     async with silent(tmp_path, answer) as (address, _):
         with pytest.raises(BackendError, match="cannot be read"):
-            await ask_planner(address, lambda client: client.propose(QUESTION))
+            await ask_planner(address, lambda client: client.plans.propose(QUESTION))
 
 
 async def test_a_backend_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(BackendUnreachable):
-        await ask_planner(f"unix:{tmp_path / 's'}", lambda client: client.propose(QUESTION))
+        await ask_planner(f"unix:{tmp_path / 's'}", lambda client: client.plans.propose(QUESTION))

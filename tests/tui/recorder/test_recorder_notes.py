@@ -34,7 +34,7 @@ async def cancelled(shown: Recorded) -> None:
     words = f"Cancel the move of {partitions[0]}"
     await shown.app.link.change(
         ActionTaken("sent", words, "ada@bastion-1", "wrong brokers"),
-        lambda client: client.cancel(partitions[:1]),
+        lambda client: client.reassignments.cancel(partitions[:1]),
     )
     await shown.later(10)
 

@@ -131,7 +131,7 @@ async def test_nothing_can_be_changed_from_the_past(live: Recorded, key: str) ->
     assert live.said == "This is the past; T returns to live."
     assert live.app.screen is live.view
     with pytest.raises(Conflict, match="This is the past"):
-        await live.app.link.ask(lambda client: client.reassign)
+        await live.app.link.ask(lambda client: client.reassignments.start)
     assert live.backend.asked == []
 
 

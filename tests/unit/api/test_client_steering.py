@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, TypeVar
 
@@ -18,6 +19,7 @@ from kshunt.backend.api.models.throttles import AdoptRequestModel
 from kshunt.backend.api.schema.audit import AuditEntries, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.service.journal import UnreadableReason
@@ -155,14 +157,14 @@ def test_every_request_fits_the_services_model(
     recorded: tuple[BackendClient, list[tuple[str, Any]]],
 ) -> None:
     client, asked = recorded
-    who: dict[str, Any] = {"who": "ada@b", "reason": "why"}
-    client.steer("pause", "op", preview="f", **who)
-    client.abandon("op", [3], **who)
-    client.adopt([PLACE], **who)
-    client.adopt(None, **who)
-    client.settle_drift(["a"], ours=True, **who)
-    client.settle_drift(["a"], ours=False, **who)
-    client.remove_orphans(["a"], **who)
+    change = Change(who="ada@b", reason="why")
+    client.operations.pause("op", replace(change, preview="f"))
+    client.operations.abandon("op", [3], change)
+    client.throttles.adopt([PLACE], change)
+    client.throttles.adopt(None, change)
+    client.throttles.settle_drift(["a"], change, ours=True)
+    client.throttles.settle_drift(["a"], change, ours=False)
+    client.throttles.remove_orphans(["a"], change)
     models: dict[str, type[BaseModel]] = {
         "pause": SteerRequestModel,
         "abandon": AbandonRequestModel,
@@ -180,13 +182,13 @@ def test_every_preview_fits_the_services_model(
     recorded: tuple[BackendClient, list[tuple[str, Any]]],
 ) -> None:
     client, asked = recorded
-    assert client.preview_start(PLAN, 5_000).fingerprint == "f"
-    client.preview_cancel([PLACE])
-    client.preview_elect([PLACE])
-    client.preview_elect(None)
-    client.preview_throttle(rates={1: ThrottledRate(1_000, None)})
-    client.preview_throttle(replicas={"orders": ThrottledReplicas(LISTED, ReplicaSet())})
-    client.preview_operation("undo", "op")
+    assert client.previews.start(PLAN, 5_000).fingerprint == "f"
+    client.previews.cancel([PLACE])
+    client.previews.elect([PLACE])
+    client.previews.elect(None)
+    client.previews.throttle(rates={1: ThrottledRate(1_000, None)})
+    client.previews.throttle(replicas={"orders": ThrottledReplicas(LISTED, ReplicaSet())})
+    client.previews.operation("undo", "op")
     for _, body in asked:
         PreviewRequestModel.model_validate(body)
     actions = [body["action"] for _, body in asked]

@@ -278,7 +278,7 @@ def test_a_backend_sends_changes_of_headers_to_whoever_asks(tmp_path: Path) -> N
         BackendClient(address) as client,
     ):
         asked: list[str] = []
-        client.watch_requests(lambda request: asked.append(str(request.url.query, "ascii")))
+        client.sender.watch_requests(lambda request: asked.append(str(request.url.query, "ascii")))
         next(client.snapshots())
         assert asked == ["header_changes=true"]
         for query, wanted in ((asked[0], True), ("", False)):

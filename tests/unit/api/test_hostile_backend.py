@@ -8,13 +8,16 @@ import json
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.client.stdlib import StdlibClient
+from kshunt.backend.api.client.reassignments import ReassignmentsClient
+from kshunt.backend.api.client.stdlib import StdlibSender
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -59,22 +62,29 @@ CLUSTER: Json = {
 Ask = Callable[[Any], object]
 CLIENT: Mapping[str, tuple[Ask, Json]] = {
     "cluster": (lambda c: c.cluster(), CLUSTER),
-    "reassignments": (lambda c: c.reassignments(), {"reassignments": [MOVE]}),
-    "operations": (lambda c: c.operations(), {"operations": [OPERATION]}),
-    "cancel": (lambda c: c.cancel([TopicPartition("orders", 0)]), CHANGE),
-    "throttles": (lambda c: c.throttles(), {"rates": [], "replicas": []}),
-    "audit": (lambda c: c.audit(), {"cluster_id": "c", "entries": []}),
+    "reassignments": (lambda c: c.reassignments.list(), {"reassignments": [MOVE]}),
+    "operations": (lambda c: c.operations.list(), {"operations": [OPERATION]}),
+    "cancel": (lambda c: c.reassignments.cancel([TopicPartition("orders", 0)]), CHANGE),
+    "throttles": (lambda c: c.throttles.list(), {"rates": [], "replicas": []}),
+    "audit": (lambda c: c.audit.rows(), {"cluster_id": "c", "entries": []}),
     "backend_status": (lambda c: c.backend_status(), {"acting": True, "problems": []}),
-    "drift": (lambda c: c.drift(), {"drift": []}),
-    "orphans": (lambda c: c.orphans(), {"orphans": []}),
-    "owned": (lambda c: c.owned_throttles(), {"throttles": []}),
-    "progress": (lambda c: c.progress(PLAN), {"rows": []}),
-    "configs": (lambda c: c.topic_configs("orders"), {"configs": []}),
+    "drift": (lambda c: c.throttles.drift(), {"drift": []}),
+    "orphans": (lambda c: c.throttles.orphans(), {"orphans": []}),
+    "owned": (lambda c: c.throttles.owned(), {"throttles": []}),
+    "progress": (lambda c: c.reassignments.progress(PLAN), {"rows": []}),
+    "configs": (lambda c: c.topics.configs("orders"), {"configs": []}),
 }
 QUICK: Mapping[str, tuple[Ask, Json]] = {
     name: CLIENT[name] for name in ("reassignments", "progress")
 }
 ODD: list[Any] = [None, True, -1, 2**70, 1.5, "x", "\x1b[31m", [], [[]], {}, {"a": 1}, ["x"], [1]]
+
+
+@dataclass
+class Quick:
+    """What is asked by the standard library alone."""
+
+    reassignments: ReassignmentsClient
 
 
 class Hostile:
@@ -145,13 +155,15 @@ def mutated(document: Json, chance: random.Random) -> Any:
 def asked(hostile: Hostile, reader: str, ask: Ask, body: bytes) -> str:
     """What is said of an answer; empty where it was read."""
     hostile.body = body
-    client = BackendClient(hostile.address) if reader == "client" else StdlibClient(hostile.address)
     try:
-        ask(client)
+        if reader == "client":
+            with BackendClient(hostile.address) as client:
+                ask(client)
+        else:
+            with closing(StdlibSender(hostile.address)) as sender:
+                ask(Quick(ReassignmentsClient(sender)))
     except KshuntError as error:
         return str(error)
-    finally:
-        client.close()
     return ""
 
 

@@ -24,7 +24,7 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.readiness import answers
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Requester
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE
@@ -118,9 +118,7 @@ async def test_operations_drift_and_orphans_are_told(cluster: Running, tmp_path:
             await backend.ready()
             assert (await told(receiver, "backend.acts")).document["data"]["operations"] == []
             ids = [change_id(one) for one in await backend.throttle_repair.orphans()]
-            await backend.throttle_repair.remove_orphans(
-                ids, validate_only=False, requester=Requester("ada")
-            )
+            await backend.throttle_repair.remove_orphans(ids, Change(who="ada"))
             removed = (await told(receiver, "operation.ended")).document["data"]["operation"]
             assert (removed["kind"], removed["who"]) == ("orphans", "ada")
             await told(receiver, "orphan.gone")
@@ -192,4 +190,4 @@ async def test_a_deletion_of_partitions_is_told_step_by_step(tmp_path: Path) -> 
 async def shrink(backend: Backend, delay_ms: int) -> None:
     """Let the topic keep two partitions."""
     wanted = {TOPIC: DeletePartitions(2, delay_ms)}
-    await backend.deletions.delete(wanted, validate_only=False, timeout_s=DEADLINE_S)
+    await backend.deletions.delete(wanted, Change(), timeout_s=DEADLINE_S)

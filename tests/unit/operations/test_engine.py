@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate, Throttles
@@ -162,14 +163,14 @@ def test_a_pause_keeps_what_was_copied(story: Story) -> None:
     story.tick(4)
     copied = story.world.cluster.end("a", 3)
     assert copied > 0
-    story.world.run(story.backend.steering.pause(one, validate_only=False))
+    story.world.run(story.backend.steering.pause(one, Change()))
     assert story.operation(answer).state is State.PAUSED
     assert story.rates(3) == (str(RATE), str(FLOOR_BYTES_PER_S))
     for _ in range(6):
         story.tick(10)
     held = story.world.cluster.end("a", 3)
     assert copied <= held < story.world.cluster.end("a", 1)
-    story.world.run(story.backend.steering.resume(one, validate_only=False))
+    story.world.run(story.backend.steering.resume(one, Change()))
     assert story.rates(3) == (str(RATE), str(RATE))
     assert story.operation(answer).outcome_is_progress
     story.until_over()
@@ -181,9 +182,7 @@ def test_undo_brings_back_what_was_moved(story: Story) -> None:
     answer = story.start({"a-0": (3, 4)})
     story.until_over()
     back = story.world.run(
-        story.backend.steering.undo(
-            story.operation(answer).id, validate_only=False, timeout_s=TIMEOUT_S
-        )
+        story.backend.steering.undo(story.operation(answer).id, Change(), timeout_s=TIMEOUT_S)
     )
     assert story.rates(3) == (str(RATE), str(RATE))
     story.until_over()
@@ -210,7 +209,7 @@ def test_a_rate_that_an_operator_frees_goes_when_its_broker_is_back(story: Story
     story.start({"a-1": (3, 4)})
     story.world.stop(3)
     answer = story.world.run(
-        story.backend.throttles.alter_rates({3: ThrottledRate(None, None)}, validate_only=False)
+        story.backend.throttles.alter_rates({3: ThrottledRate(None, None)}, Change())
     )
     assert not answer.results[0].ok
     story.world.restart(3)
@@ -226,9 +225,7 @@ def test_a_change_that_breaks_off_does_not_stay_open(story: Story, fault: Fault)
         story.world.plan_faults({call: fault})
         try:
             story.world.run(
-                story.backend.throttles.alter_rates(
-                    {3: ThrottledRate(RATE, RATE)}, validate_only=False
-                )
+                story.backend.throttles.alter_rates({3: ThrottledRate(RATE, RATE)}, Change())
             )
         except KshuntError:
             broken += 1
@@ -241,7 +238,7 @@ def test_a_change_that_breaks_off_does_not_stay_open(story: Story, fault: Fault)
 def test_a_pause_does_not_hold_what_somebody_else_has_retargeted(story: Story) -> None:
     answer = story.start({"a-0": (1, 3), "a-3": (1, 3)})
     story.world.alter({tp("a-0"): (1, 4)})
-    story.world.run(story.backend.steering.pause(story.operation(answer).id, validate_only=False))
+    story.world.run(story.backend.steering.pause(story.operation(answer).id, Change()))
     assert story.rates(4) == (None, None)
     assert "0:4" not in (story.world.config(TOPIC, "a", ListKey.FOLLOWERS) or "")
     assert story.rates(3) == (str(RATE), str(FLOOR_BYTES_PER_S))
@@ -252,12 +249,10 @@ def test_a_pause_that_is_cancelled_leaves_no_floor(story: Story, rate: int | Non
     """Also where the throttle shall stay: what the pause has put there is none."""
     answer = story.start({"a-0": (1, 3)}, throttle_bytes_per_s=rate)
     one = story.operation(answer).id
-    story.world.run(story.backend.steering.pause(one, validate_only=False))
+    story.world.run(story.backend.steering.pause(one, Change()))
     assert story.rates(3)[1] == str(FLOOR_BYTES_PER_S)
     story.world.run(
-        story.backend.steering.cancel(
-            one, preserve_throttles=True, validate_only=False, timeout_s=TIMEOUT_S
-        )
+        story.backend.steering.cancel(one, Change(), preserve_throttles=True, timeout_s=TIMEOUT_S)
     )
     story.until_over()
     assert story.operation(answer).state is State.CANCELLED
@@ -272,10 +267,10 @@ def test_resuming_a_pause_that_did_not_take_hold_writes_no_floor(story: Story) -
     for call in range(30):
         story.world.plan_faults({call: Fault.REFUSED})
         with contextlib.suppress(KshuntError):
-            story.world.run(story.backend.steering.pause(one, validate_only=False))
+            story.world.run(story.backend.steering.pause(one, Change()))
         story.world.plan_faults({})
         with contextlib.suppress(KshuntError):
-            story.world.run(story.backend.steering.resume(one, validate_only=False))
+            story.world.run(story.backend.steering.resume(one, Change()))
             assert story.rates(3) == (str(RATE), str(RATE))
     story.until_over()
     assert story.throttles() == story.before
@@ -283,12 +278,12 @@ def test_resuming_a_pause_that_did_not_take_hold_writes_no_floor(story: Story) -
 
 def test_a_throttle_that_came_off_in_a_pause_does_not_come_back(story: Story) -> None:
     one = story.operation(story.start({"a-0": (1, 3)})).id
-    story.world.run(story.backend.steering.pause(one, validate_only=False))
+    story.world.run(story.backend.steering.pause(one, Change()))
     story.start({"a-3": (1, 3)}, throttle_bytes_per_s=2 * RATE)
     for preserve in (False, True):
         story.world.run(
             story.backend.reassignments.cancel(
-                [tp("a-0")], preserve_throttles=preserve, validate_only=False, timeout_s=TIMEOUT_S
+                [tp("a-0")], Change(), preserve_throttles=preserve, timeout_s=TIMEOUT_S
             )
         )
     story.tick()
@@ -303,7 +298,7 @@ def test_a_cancellation_leaves_alone_what_an_earlier_one_has_preserved(story: St
     for name, preserve in (("a-0", True), ("a-2", False)):
         story.world.run(
             story.backend.reassignments.cancel(
-                [tp(name)], preserve_throttles=preserve, validate_only=False, timeout_s=TIMEOUT_S
+                [tp(name)], Change(), preserve_throttles=preserve, timeout_s=TIMEOUT_S
             )
         )
     assert story.world.config(TOPIC, "a", ListKey.FOLLOWERS) == "0:3,3:4"

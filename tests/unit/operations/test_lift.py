@@ -11,6 +11,7 @@ from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import (
@@ -120,7 +121,7 @@ async def test_a_rate_that_is_set_through_us_comes_off_with_the_operation() -> N
     async with administered() as (cluster, admin):
         backend = Backend(admin)
         await backend.start()
-        await backend.throttles.alter_rates({4: ThrottledRate(MB, MB)}, validate_only=False)
+        await backend.throttles.alter_rates({4: ThrottledRate(MB, MB)}, Change())
         assert cluster.throttle_of(4) == rate(MB)
         cluster.pass_s(300)
         await backend.engine.tick()
@@ -152,7 +153,9 @@ async def test_the_plan_that_runs_needs_no_flag_to_change_its_throttle(native: b
         backend = Backend(admin)
         await backend.start()
         again = ReassignRequest(ReassignmentPlan({T0: (2, 4), T1: (2, 3)}, {}), RATE // 2)
-        assert not (await backend.moves.start(replace(again, validate_only=True))).failures
+        assert not (
+            await backend.moves.start(replace(again, change=Change(validate_only=True)))
+        ).failures
         assert not (await backend.moves.start(again)).failures
         assert cluster.throttle_of(2) == cluster.throttle_of(4) == rate(RATE // 2)
         for other in (
@@ -209,9 +212,7 @@ async def test_a_cancelled_move_leaves_nothing_to_lift() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)
         await backend.start()
-        await backend.moves.cancel(
-            [T0], preserve_throttles=False, validate_only=False, timeout_s=TIMEOUT_S
-        )
+        await backend.moves.cancel([T0], Change(), preserve_throttles=False, timeout_s=TIMEOUT_S)
         assert cluster.throttled() == {}
         cluster.asked.clear()
         await backend.engine.tick()
@@ -223,9 +224,7 @@ async def test_a_cancelled_move_may_keep_its_throttle() -> None:
     async with administered() as (cluster, admin):
         backend = Backend(admin)
         await backend.start()
-        await backend.moves.cancel(
-            [T0], preserve_throttles=True, validate_only=False, timeout_s=TIMEOUT_S
-        )
+        await backend.moves.cancel([T0], Change(), preserve_throttles=True, timeout_s=TIMEOUT_S)
         await backend.engine.tick()
         assert backend.state is OperationState.CANCELLED
         assert cluster.throttled() == MOVING
@@ -252,7 +251,7 @@ async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
         await move_of_somebody_else(admin)
         # Broker 3 takes no part in the move: what is set there is the operator's own.
         rates = dict.fromkeys((2, 3, 4), ThrottledRate(MB, MB))
-        answer = await backend.throttles.alter_rates(rates, validate_only=False, auto_remove=True)
+        answer = await backend.throttles.alter_rates(rates, Change(), auto_remove=True)
         assert "comes off with the moves of 1 partition" in answer.notes[-1]
         assert backend.state is OperationState.RUNNING
         assert cluster.throttled() == dict.fromkeys((2, 3, 4), rate(MB))
@@ -268,7 +267,7 @@ async def test_a_list_for_moves_of_somebody_else_comes_off_with_them() -> None:
         backend = Backend(admin)
         lists = ThrottledReplicas(ReplicaSet.parse("0:2,1:3"), ReplicaSet.parse("0:4"))
         await move_of_somebody_else(admin)
-        await backend.throttles.alter_replicas({"t": lists}, validate_only=False, auto_remove=True)
+        await backend.throttles.alter_replicas({"t": lists}, Change(), auto_remove=True)
         assert backend.state is OperationState.RUNNING
         found = await admin.throttles.describe([], ["t"], timeout_s=TIMEOUT_S)
         assert found.replicas == {"t": lists}
@@ -298,9 +297,10 @@ async def test_the_timeout_of_a_request_is_what_the_cluster_is_told() -> None:
         rates = dict.fromkeys((1, 2, 4), ThrottledRate(MB, MB))
         lists = {"t": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:4"))}
         for only in (True, False):
-            how: dict[str, Any] = {"validate_only": only, "timeout_s": 7.5}
-            assert not (await backend.throttles.alter_rates(rates, **how)).failures
-            assert not (await backend.throttles.alter_replicas(lists, **how)).failures
+            set_rates = backend.throttles.alter_rates(rates, Change(only), timeout_s=7.5)
+            assert not (await set_rates).failures
+            set_lists = backend.throttles.alter_replicas(lists, Change(only), timeout_s=7.5)
+            assert not (await set_lists).failures
         assert told == [7_500] * 4
 
 
@@ -309,7 +309,7 @@ async def test_a_rate_without_moves_stays() -> None:
     async with administered(native=False) as (cluster, admin):
         backend = Backend(admin)
         rates = {4: ThrottledRate(MB, MB)}
-        await backend.throttles.alter_rates(rates, validate_only=False, auto_remove=True)
+        await backend.throttles.alter_rates(rates, Change(), auto_remove=True)
         assert backend.state is OperationState.DONE
         await backend.engine.tick()
         assert cluster.throttled() == {4: rate(MB)}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kshunt.backend.domain.audit.lines import AuditEvent
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.throttles.configs import exact_rate
@@ -170,9 +171,7 @@ def test_a_cancellation_says_that_the_order_changes_and_undo_restores_it(story: 
     assert story.operation(answer).state is State.CANCELLED
     assert story.replicas("a-0") == (2, 1)
     story.world.run(
-        story.backend.steering.undo(
-            answer.operation_id or "", validate_only=False, timeout_s=TIMEOUT_S
-        )
+        story.backend.steering.undo(answer.operation_id or "", Change(), timeout_s=TIMEOUT_S)
     )
     story.until_over()
     assert story.replicas("a-0") == (1, 2)
@@ -267,7 +266,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     story.world.stop(4)
     story.tick()
     assert story.operation(answer).state is State.LIFTING, story.operation(answer)
-    story.world.run(story.backend.steering.abandon(one, [4], validate_only=False))
+    story.world.run(story.backend.steering.abandon(one, [4], Change()))
     for _ in range(5):
         story.tick(3)
     assert story.operation(answer).state.ended
@@ -278,7 +277,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     left = found[f"{RateKey.FOLLOWER.words} of broker 4: {exact_rate(RATE)}"]
     assert (left.origin, left.operations) == (OrphanOrigin.LEFT_BY_US, (one,))
     ids = [change_id(orphan) for orphan in found.values()]
-    story.world.run(mending.remove_orphans(ids, validate_only=False))
+    story.world.run(mending.remove_orphans(ids, Change()))
     assert story.throttles() == story.before | {(BROKER, "4", RateKey.FOLLOWER): "5000000"}
 
 

@@ -211,7 +211,7 @@ def test_a_backend_that_refuses_or_is_away(tool: Tool, stub: Stub, tmp_path: Pat
 def test_the_client_asks_and_reads(stub: Stub) -> None:
     stub.says(to_document(AuditEntries.of([FIRST], "c")))
     with BackendClient(stub.address) as client:
-        assert client.audit() == ("c", (FIRST,))
+        assert client.audit.rows() == ("c", (FIRST,))
 
 
 def test_a_backend_is_asked_whether_the_past_was_rewritten(tool: Tool, stub: Stub) -> None:

@@ -239,7 +239,7 @@ class PlanScreen(Dialog[NextStep | None]):
 
     async def _propose(self, request: PlanRequest) -> None:
         app = self._kshunt
-        answer = await ask_planner(app.address, lambda client: client.propose(request))
+        answer = await ask_planner(app.address, lambda client: client.plans.propose(request))
         proposed = await asyncio.to_thread(
             lambda: Proposed(
                 answer,
@@ -295,7 +295,7 @@ class PlanScreen(Dialog[NextStep | None]):
 
     async def _rehearse(self, request: RehearsalRequest, deadline: TypedDeadline | None) -> None:
         app = self._kshunt
-        answer = await ask_planner(app.address, lambda client: client.rehearse(request))
+        answer = await ask_planner(app.address, lambda client: client.plans.rehearse(request))
         await self._show(PlanStep.REHEARSAL, RehearsalPart(answer, deadline, app.glyphs))
 
     def _ask(self, step: PlanStep, what: str, work: Callable[[], Awaitable[None]]) -> None:

@@ -10,10 +10,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.errors import BadInput
-from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
         raise BadInput(
             f"{present.topic} is so already.", advice="Type more partitions, or another factor."
         )
-    throttled = altered.replication_factor != UNCHANGED and wanted.throttle_bytes_per_s is not None
-    change = _Throttled(present, altered, wanted) if throttled else None
+    copies = altered.replication_factor != UNCHANGED and wanted.throttle_bytes_per_s is not None
+    throttled = _Throttled(present, altered, wanted) if copies else None
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        if change is not None:
-            return change.send(client, sending)
-        return client.alter_topics({present.topic: altered}, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        if throttled is not None:
+            return throttled.send(client, change)
+        return client.topics.alter({present.topic: altered}, change)
 
     changes = _changes(present, altered, glyphs)
     return Intent(
@@ -84,7 +85,7 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
             *([("Throttle", _throttle_words(wanted))] if _copies(present, altered) else []),
         ),
         send=send,
-        preview=change.preview if change is not None and not change.grows else None,
+        preview=throttled.preview if throttled is not None and not throttled.grows else None,
         changes={present.topic: ", ".join(f"{name.lower()} {text}" for name, text in changes)},
         effect=_effect(present, altered),
         reason=wanted.reason,
@@ -103,22 +104,22 @@ class _Throttled:
         """What the reassignment would touch."""
         # Each preview is of a plan that was made just before it.
         self._plan = None
-        return client.preview_start(self._planned(client), self._wanted.throttle_bytes_per_s)
+        return client.previews.start(self._planned(client), self._wanted.throttle_bytes_per_s)
 
-    def send(self, client: BackendClient, sending: Sending) -> ChangeAnswer:
+    def send(self, client: BackendClient, change: Change) -> ChangeAnswer:
         """First the partitions, as they are empty; then the replicas."""
         topic = self._present.topic
         if not self.grows:
-            return self._reassigned(client, sending)
-        if sending.validate_only:
-            return client.alter_topics({topic: self._altered}, **sending.words)
+            return self._reassigned(client, change)
+        if change.validate_only:
+            return client.topics.alter({topic: self._altered}, change)
         more = AlteredTopic(self._altered.partitions)
-        grown = client.alter_topics({topic: more}, **sending.words)
+        grown = client.topics.alter({topic: more}, change)
         if grown.failures:
             return grown
         self._plan = _seen_plan(client, topic, self._wanted)
         missing = self._wanted.partitions - len(self._plan.replicas)
-        moved = self._reassigned(client, replace(sending, fingerprint=""))
+        moved = self._reassigned(client, replace(change, preview=""))
         notes = (f"It has {plural(self._wanted.partitions, 'partition')}.", *moved.notes)
         if missing > 0:
             notes += (f"{plural(missing, 'partition')} keep their replicas: alter it again.",)
@@ -129,12 +130,12 @@ class _Throttled:
             self._plan = _plan_of(client, self._present.topic, self._wanted.factor)
         return self._plan
 
-    def _reassigned(self, client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.reassign(
+    def _reassigned(self, client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.reassignments.start(
             self._planned(client),
+            change,
             throttle_bytes_per_s=self._wanted.throttle_bytes_per_s,
             additional=self._present.moving,
-            **sending.previewed,
         )
 
 
@@ -142,7 +143,7 @@ def _plan_of(client: BackendClient, topic: str, factor: int) -> ReassignmentPlan
     from kshunt.backend.domain.planning.requests import Goal, PlanRequest
 
     request = PlanRequest(Goal.REPLICATION_FACTOR, topics=(topic,), factors={topic: factor})
-    return client.propose(request).plan
+    return client.plans.propose(request).plan
 
 
 def _seen_plan(client: BackendClient, topic: str, wanted: Wanted) -> ReassignmentPlan:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.tui.changes.verbs.leader_skew import leader_skew, skew_lines
-from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster, counted, short_name
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, short_name
 from kshunt.tui.text.formatting import Glyphs, plural, rate_text
 
 if TYPE_CHECKING:
@@ -49,14 +50,14 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
         if present.get(partition) == plan.replicas.get(partition):
             changes[str(partition)] = f"on {broker} {glyphs.arrow} {path}"
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.reassign(
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.reassignments.start(
             plan,
+            change,
             throttle_bytes_per_s=throttle,
             caps=start.caps,
             additional=moving > 0,
             all_or_nothing=True,
-            **sending.previewed,
         )
 
     lifted = "" if throttle is None else ", lifted by itself when the move is over"
@@ -72,7 +73,7 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
             *([("Besides", f"{plural(moving, 'partition')} that move already")] if moving else []),
         ),
         send=send,
-        preview=lambda client: client.preview_start(plan, throttle),
+        preview=lambda client: client.previews.start(plan, throttle),
         changes=changes,
         reason=start.reason,
     )
@@ -88,8 +89,8 @@ def cancel_intent(
     """Return moving partitions to their original replicas; `every` one has to be meant."""
     brokers = {broker for partition in partitions for broker in facts.replicas_of(partition)}
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.cancel(partitions, **sending.previewed)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.reassignments.cancel(partitions, change)
 
     return Intent(
         title=f"Cancel the move of {plural(len(partitions), 'partition')}",
@@ -97,7 +98,7 @@ def cancel_intent(
         target=target,
         touches=(*_partition_lines(partitions), ("Brokers", counted(sorted(brokers)))),
         send=send,
-        preview=lambda client: client.preview_cancel(partitions),
+        preview=lambda client: client.previews.cancel(partitions),
         effect="What was copied so far is dropped; the original replicas stay.",
         typed=(short_name(target.cluster_id),) if every else (),
     )
@@ -108,8 +109,8 @@ def election_intent(
 ) -> Intent:
     """Give the lead to the preferred replicas; of every partition if None."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.elect_preferred_leaders(partitions, **sending.previewed)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.elections.elect_preferred_leaders(partitions, change)
 
     if partitions is None:
         count = len(facts.starts)
@@ -129,7 +130,7 @@ def election_intent(
         target=target,
         touches=touches,
         send=send,
-        preview=lambda client: client.preview_elect(partitions),
+        preview=lambda client: client.previews.elect(partitions),
         effect="Clients of a partition whose leader changes reconnect to the new one.",
         lines=tuple(skew_lines(leader_skew(facts, partitions))),
         outcome=lambda answer: skew_lines(leader_skew(facts, _elected(facts, answer))),
@@ -150,8 +151,8 @@ def rates_intent(
     from kshunt.backend.domain.replicas.what_if import what_if
     from kshunt.tui.facts.pending_rates import Foresight, needs_of, what_if_text
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.alter_throttled_rates(rates, **sending.previewed)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.alter_rates(rates, change)
 
     present = facts.snapshot.throttles.rates
     changes = {
@@ -176,7 +177,7 @@ def rates_intent(
             ("Follower rate", _alike(rate.follower_bytes_per_s for rate in wanted)),
         ),
         send=send,
-        preview=lambda client: client.preview_throttle(rates=rates),
+        preview=lambda client: client.previews.throttle(rates=rates),
         changes=changes,
         effect=_rates_effect(facts, wanted),
         lines=(f"{what_if_text(seen)}.",),
@@ -188,8 +189,8 @@ def lists_intent(
 ) -> Intent:
     """Set a topic's throttled replicas."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.alter_throttled_replicas({topic: lists}, **sending.previewed)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.alter_replicas({topic: lists}, change)
 
     before = facts.snapshot.throttles.replicas.get(topic, ThrottledReplicas())
     return Intent(
@@ -202,7 +203,7 @@ def lists_intent(
             ("Follower side", _list_change(before.followers, lists.followers)),
         ),
         send=send,
-        preview=lambda client: client.preview_throttle(replicas={topic: lists}),
+        preview=lambda client: client.previews.throttle(replicas={topic: lists}),
         effect="Replicas that are listed are held to their broker's rate.",
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -15,7 +16,6 @@ from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.tui.changes.wizard.intent import (
     NAMES_MOST,
     Intent,
-    Sending,
     TargetCluster,
     counted,
     short_name,
@@ -62,12 +62,19 @@ def verb_named(name: str) -> OperationVerb:
 def operation_intent(target: TargetCluster, operation: Operation, verb: OperationVerb) -> Intent:
     """Pause, resume, cancel or undo an operation."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.steer(verb, operation.id, **sending.previewed)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        asked = client.operations
+        steer = {
+            "pause": asked.pause,
+            "resume": asked.resume,
+            "cancel": asked.cancel,
+            "undo": asked.undo,
+        }
+        return steer[verb](operation.id, change)
 
     def preview(client: BackendClient) -> Preview:
         assert verb != "resume"
-        return client.preview_operation(verb, operation.id)
+        return client.previews.operation(verb, operation.id)
 
     shrinks = operation.kind is OperationKind.SHRINK
     return Intent(
@@ -95,8 +102,8 @@ def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:
 def abandon_intent(target: TargetCluster, operation: Operation, brokers: Sequence[int]) -> Intent:
     """End an operation although brokers that are gone for good still have its throttle."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.abandon(operation.id, brokers, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.operations.abandon(operation.id, brokers, change)
 
     return Intent(
         title=f"Abandon operation {operation.id}",
@@ -116,8 +123,8 @@ def drift_intent(
     """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
     ids = [one.id for one in drift]
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.settle_drift(ids, ours=ours, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.settle_drift(ids, change, ours=ours)
 
     whose = sorted({id for one in drift for id in one.operations})
     what = f"{plural(len(drift), 'throttle')} that somebody else changed"
@@ -142,8 +149,8 @@ def orphans_intent(
     """Take off throttles that no move justifies; `every` one has to be meant."""
     ids = [one.id for one in orphans]
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.remove_orphans(ids, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.remove_orphans(ids, change)
 
     return Intent(
         title=f"Remove {plural(len(orphans), 'orphan throttle')}",
@@ -170,8 +177,8 @@ def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]
 def adopt_intent(target: TargetCluster, moves: int) -> Intent:
     """Take over the throttle of moves that somebody else started."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.adopt(None, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.adopt(None, change)
 
     return Intent(
         title=f"Take over the throttle of {plural(moves, 'move')}",

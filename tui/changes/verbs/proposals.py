@@ -6,12 +6,14 @@ Pure, as `kshunt.tui.changes.verbs.intents`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.approval import ShownProposal
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
-from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.data.team import left_text
 
 if TYPE_CHECKING:
@@ -29,19 +31,14 @@ LOSSES: Final[Mapping[str, str]] = {
 def approve_intent(target: TargetCluster, proposal: ShownProposal, now_ms: int) -> Intent:
     """Let what another one proposed happen."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        if sending.validate_only:
-            return rehearsed(client.foresee_proposal(proposal.id))
-        _, answer = client.approve_proposal(
-            proposal.id,
-            preview=sending.fingerprint,
-            cluster_id=sending.target.cluster_id,
-            reason=sending.reason,
-        )
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        if change.validate_only:
+            return rehearsed(client.proposals.foresee(proposal.id))
+        _, answer = client.proposals.approve(proposal.id, replace(change, who=""))
         return answer
 
     def preview(client: BackendClient) -> Preview:
-        foreseen = client.foresee_proposal(proposal.id)
+        foreseen = client.proposals.foresee(proposal.id)
         warnings = tuple(warnings_of(proposal, foreseen))
         return Preview(f"{proposal.summary}.", warnings, foreseen.fingerprint)
 

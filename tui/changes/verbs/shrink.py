@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
     DeletePartitions,
 )
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
-from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.text.formatting import duration_text, plural
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; unt
 def shrink_intent(target: TargetCluster, request: ShrinkRequest, there: int, reason: str) -> Intent:
     """Let a topic have fewer partitions, by copying it."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.shrink(request, **sending.words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.shrinks.start(request, change)
 
     return Intent(
         title=_title(request, there),
@@ -42,9 +43,9 @@ def shrink_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
 def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, reason: str) -> Intent:
     """Let the cluster itself delete a topic's last partitions, with what they hold."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
         wanted = {request.topic: DeletePartitions(request.total_count, request.delay_ms)}
-        return client.delete_partitions(wanted, **sending.words).as_change()
+        return client.shrinks.delete_partitions(wanted, change).as_change()
 
     goes = plural(there - request.total_count, "partition")
     when = f"in {duration_text(request.delay_ms / 1000)}" if request.delay_ms else "at once"
@@ -68,9 +69,8 @@ def _title(request: ShrinkRequest, there: int) -> str:
 def confirm_intent(target: TargetCluster, operation: Operation, progress: ShrinkProgress) -> Intent:
     """Agree to what a shrink cannot take back."""
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        words = {name: value for name, value in sending.words.items() if name != "validate_only"}
-        return client.confirm_shrink(operation.id, progress.topic, **words)
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.shrinks.confirm(operation.id, progress.topic, change)
 
     what = "Go on with" if progress.past_no_return else "Cut over"
     return Intent(

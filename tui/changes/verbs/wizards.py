@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.tui.changes.verbs import intents, operations
 from kshunt.tui.changes.verbs.intents import Start
-from kshunt.tui.changes.wizard.intent import Intent, Sending, TargetCluster
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
 from kshunt.tui.changes.wizard.parsing import (
     CAPS_HINT,
@@ -194,15 +195,15 @@ def audit_intent(
     """Read the audit, and write it to a file: nothing in the cluster changes."""
     id = "" if operation == EVERY_OPERATION else operation
 
-    def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        text = client.audit_text("json" if path.suffix == ".json" else "markdown", id)
-        if not sending.validate_only and downloads is not None:
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        text = client.audit.text("json" if path.suffix == ".json" else "markdown", id)
+        if not change.validate_only and downloads is not None:
             downloads.offer(path.name, text)
-        elif not sending.validate_only:
+        elif not change.validate_only:
             save_text(text, path)
         lines = plural(text.count("\n") + 1, "line")
-        words = lines if sending.validate_only else f"{lines} written"
-        return ChangeAnswer(sending.validate_only, None, (Result(str(path), 0, "NONE", words),))
+        words = lines if change.validate_only else f"{lines} written"
+        return ChangeAnswer(change.validate_only, None, (Result(str(path), 0, "NONE", words),))
 
     return Intent(
         title=f"Write the audit to {path.name}",

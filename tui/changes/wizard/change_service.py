@@ -9,13 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
 from kshunt.backend.operator_identity import who_am_i
-from kshunt.tui.changes.wizard.intent import Intent, Sending
+from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.feed.messages import ActionTaken
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class ChangeService:
         if intent.shrink is not None:
             return await self._look_at_shrink(intent, intent.shrink)
         preview = await self._preview(intent)
-        rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+        rehearsal = await self._ask(intent, _check_of(intent))
         return ChangePreview(rehearsal, preview)
 
     async def _look_at_shrink(self, intent: Intent, request: ShrinkRequest) -> ChangePreview:
@@ -79,13 +80,13 @@ class ChangeService:
         check = await self._tell(
             "previewed",
             intent,
-            lambda client: client.shrink_check(request.topic, request.total_count),
+            lambda client: client.shrinks.check(request.topic, request.total_count),
         )
         looked = ChangePreview(ChangeAnswer(True, None, ()), check=check)
         if check.refusals(request.insisted):
             return looked
         try:
-            rehearsal = await self._ask(intent, Sending(intent.target, validate_only=True))
+            rehearsal = await self._ask(intent, _check_of(intent))
         except BackendUnreachable:
             raise
         except KshuntError as error:
@@ -100,15 +101,14 @@ class ChangeService:
             KshuntError: it was refused, or nobody knows what became of it.
         """
         assert not self.read_only or intent.local
-        sending = Sending(
-            intent.target,
-            validate_only=False,
-            fingerprint=preview.fingerprint if preview is not None else "",
+        change = Change(
+            cluster_id=intent.target.cluster_id,
+            preview=preview.fingerprint if preview is not None else "",
             who=who_am_i(),
             reason=intent.reason,
         )
         try:
-            answer = await self._ask(intent, sending)
+            answer = await self._ask(intent, change)
         except BackendError as error:
             if preview is not None and await self._is_stale(error, intent, preview):
                 raise Stale(error.message) from None
@@ -136,9 +136,9 @@ class ChangeService:
         ask = intent.preview
         return None if ask is None else await self._tell("previewed", intent, ask)
 
-    async def _ask(self, intent: Intent, sending: Sending) -> ChangeAnswer:
-        stage = "rehearsed" if sending.validate_only else "sent"
-        return await self._tell(stage, intent, lambda client: intent.send(client, sending))
+    async def _ask(self, intent: Intent, change: Change) -> ChangeAnswer:
+        stage = "rehearsed" if change.validate_only else "sent"
+        return await self._tell(stage, intent, lambda client: intent.send(client, change))
 
     async def _tell(self, stage: str, intent: Intent, ask: Callable[[BackendClient], T]) -> T:
         """What the backend answers to a stage of a change."""
@@ -156,3 +156,7 @@ class ChangeService:
         except KshuntError:
             return False
         return newer is not None and newer.fingerprint != preview.fingerprint
+
+
+def _check_of(intent: Intent) -> Change:
+    return Change(validate_only=True, cluster_id=intent.target.cluster_id)

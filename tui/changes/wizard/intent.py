@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
@@ -28,33 +29,6 @@ class TargetCluster:
     bootstrap_servers: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sending:
-    """How a change is sent: to be rehearsed, or in earnest and by whom."""
-
-    target: TargetCluster
-    validate_only: bool
-    fingerprint: str = ""
-    """Of the preview that was agreed to; empty where there was none."""
-    who: str = ""
-    reason: str = ""
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """What every change is told."""
-        return {
-            "validate_only": self.validate_only,
-            "cluster_id": self.target.cluster_id,
-            "who": self.who,
-            "reason": self.reason,
-        }
-
-    @property
-    def previewed(self) -> dict[str, Any]:
-        """The same, for changes that have a preview."""
-        return {**self.words, "preview": self.fingerprint}
-
-
 @dataclass(frozen=True)
 class Intent:
     """One change, ready to be previewed, rehearsed, agreed to, and sent."""
@@ -66,7 +40,7 @@ class Intent:
     target: TargetCluster
     touches: tuple[tuple[str, str], ...]
     """Label and names: what it touches."""
-    send: Callable[[BackendClient, Sending], ChangeAnswer]
+    send: Callable[[BackendClient, Change], ChangeAnswer]
     preview: Callable[[BackendClient], Preview] | None = None
     """What it would touch; None where the backend has no preview of it."""
     changes: Mapping[str, str] = field(default_factory=dict)

@@ -68,7 +68,7 @@ class AuditScreen(Dialog[None]):
             self._show()
             return
         try:
-            self._lines = await self._kshunt.link.ask(lambda client: client.audit_lines())
+            self._lines = await self._kshunt.link.ask(lambda client: client.audit.lines())
         except KshuntError as error:
             self.grid.show_message(str(error))
             return

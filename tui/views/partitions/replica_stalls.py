@@ -49,7 +49,7 @@ class ReplicaStalls:
         self._open.add(replica)
         try:
             found: Rows[StallRow] | None = await self._ask(
-                lambda client: client.pipeline_stalls(HOURS, replica=replica, most=MOST)
+                lambda client: client.pipeline.stalls(HOURS, replica=replica, most=MOST)
             )
         except KshuntError:
             found = self.known(replica)

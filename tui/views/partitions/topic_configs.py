@@ -55,7 +55,7 @@ class TopicConfigs:
             return
         self._open.add(topic)
         try:
-            found = await self._ask(lambda client: client.topic_configs(topic))
+            found = await self._ask(lambda client: client.topics.configs(topic))
             self._remember(topic, found, "")
         except KshuntError as error:
             self._remember(topic, None, error.message)

@@ -257,9 +257,9 @@ async def test_what_may_have_been_begun_is_not_said_to_have_failed() -> None:
     class Doubtful:
         foresee = change.foresee
 
-        async def carry_out(self, requester: object) -> object:
+        async def carry_out(self, agreed: object) -> object:
             here.book.fault = "doubt"
-            return await change.carry_out(requester)  # type: ignore[arg-type]
+            return await change.carry_out(agreed)  # type: ignore[arg-type]
 
     with pytest.raises(JournalUnavailable):
         await here.approvals.approve(proposed.id, BOB, "", "", Doubtful())  # type: ignore[arg-type]
@@ -293,10 +293,10 @@ async def test_tidy_leaves_alone_what_is_being_carried_out() -> None:
     class Watched:
         foresee = change.foresee
 
-        async def carry_out(self, requester: object) -> object:
+        async def carry_out(self, agreed: object) -> object:
             await here.approvals.tidy()
             seen.append(here.approvals.get(proposed.id).state)
-            return await change.carry_out(requester)  # type: ignore[arg-type]
+            return await change.carry_out(agreed)  # type: ignore[arg-type]
 
     await here.approvals.approve(proposed.id, BOB, "", "", Watched())  # type: ignore[arg-type]
     assert seen == [State.APPROVED]

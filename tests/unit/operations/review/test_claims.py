@@ -9,12 +9,8 @@ import pytest
 
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 from kshunt.backend.api.service.presence import SILENCE_S, PresenceBoard
-from kshunt.backend.domain.operations.operation import (
-    Operation,
-    OperationKind,
-    OperationState,
-    Requester,
-)
+from kshunt.backend.domain.operations.change import Requester
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.review.claims import Claims

@@ -12,7 +12,8 @@ import pytest
 from kshunt.backend.api.models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.domain.operations.approval import Person, ProposalState
-from kshunt.backend.domain.operations.operation import OperationKind, OperationState, Requester
+from kshunt.backend.domain.operations.change import AgreedChange, Change, Requester
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval, BackendError, BadInput, Conflict
@@ -47,25 +48,25 @@ def team(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_a_shrink_is_proposed_and_started_by_two(team: Shared) -> None:
     request = ShrinkRequest("orders", 1, HOUR_MS)
-    assert team.ada.shrink(request, validate_only=True).operation_id is None
+    assert team.ada.shrinks.start(request, Change(validate_only=True)).operation_id is None
     with pytest.raises(AwaitsApproval) as awaits:
-        team.ada.shrink(request, reason="too many")
-    assert team.ada.operations() == ()
+        team.ada.shrinks.start(request, Change(reason="too many"))
+    assert team.ada.operations.list() == ()
     id = awaits.value.proposal_id
-    seen = team.bob.foresee_proposal(id)
+    seen = team.bob.proposals.foresee(id)
     assert "3 partitions become 1" in seen.lines[0]
     assert any("POINT OF NO RETURN" in note for note in seen.notes)
-    done, answer = team.bob.approve_proposal(id, preview=seen.fingerprint)
+    done, answer = team.bob.proposals.approve(id, Change(preview=seen.fingerprint))
     assert (done.state, answer.operation_id) == ("done", done.operation_id)
-    (operation,) = team.ada.operations()
+    (operation,) = team.ada.operations.list()
     assert (operation.kind, operation.who) == ("shrink", "ada, approved by bob")
 
     # A second one would be refused, so it is not even proposed; nor is a cut-over before its time.
     with pytest.raises(BackendError, match="already"):
-        team.ada.shrink(request)
+        team.ada.shrinks.start(request)
     with pytest.raises(BackendError, match="no confirm is possible"):
-        team.ada.confirm_shrink(operation.id, "orders")
-    assert [one.id for one in team.ada.proposals()] == [id]
+        team.ada.shrinks.confirm(operation.id, "orders")
+    assert [one.id for one in team.ada.proposals.list()] == [id]
 
 
 # The cut-over
@@ -92,7 +93,7 @@ def deed(
     backend: Any, id: str, typed: str = "orders", people: tuple[str, ...] = ()
 ) -> TwoPersonChange:
     body = ConfirmRequestModel(typed=typed)
-    return TwoPersonChange(backend, CUT_OVER, id, body, Requester("ada", people=people))
+    return TwoPersonChange(backend, CUT_OVER, id, body, AgreedChange(who="ada", people=people))
 
 
 async def proposed(here: Side, backend: Any, id: str) -> str:

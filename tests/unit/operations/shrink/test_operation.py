@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kshunt.backend.domain.audit.lines import AuditEntry
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest, phases_of
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -303,10 +304,10 @@ def test_a_producer_that_writes_into_the_new_topic_is_told_of_and_nothing_is_los
         with pytest.raises(Conflict, match="cannot be cancelled any more"):
             await driver.cancel()
         # Compared once more, it is no other.
-        await driver.verbs.pause(driver.operation_id, validate_only=False)
+        await driver.verbs.pause(driver.operation_id, Change())
         while driver.operation.state is not OperationState.PAUSED:
             await driver.tick()
-        await driver.verbs.resume(driver.operation_id, validate_only=False)
+        await driver.verbs.resume(driver.operation_id, Change())
         await driver.tick()
         assert not driver.work.differs
         await driver.until("confirm")
@@ -358,8 +359,8 @@ def test_what_cannot_be_meant_changes_nothing(servers: str, tmp_path: Path) -> N
             (ShrinkRequest("compacted", 1, 0), Conflict),
         ):
             with pytest.raises(kind):
-                await driver.verbs.start(wanted, validate_only=False)
-        only = await driver.verbs.start(request("refused"), validate_only=True)
+                await driver.verbs.start(wanted, Change())
+        only = await driver.verbs.start(request("refused"), Change(validate_only=True))
         assert only.operation_id is None
         assert any("POINT OF NO RETURN" in note for note in only.notes)
 
@@ -386,13 +387,13 @@ def test_only_one_shrink_of_a_topic_runs_and_only_its_name_agrees(
 
     async def twice(driver: Driver) -> None:
         with pytest.raises(Conflict, match="already"):
-            await driver.verbs.start(request("once"), validate_only=False)
+            await driver.verbs.start(request("once"), Change())
         with pytest.raises(Conflict, match="no confirm"):
-            await driver.verbs.confirm(driver.operation_id, "once")
+            await driver.verbs.confirm(driver.operation_id, "once", Change())
         await driver.until("confirm")
         for typed in ("", "Once", "once ", "other"):
             with pytest.raises(BadInput):
-                await driver.verbs.confirm(driver.operation_id, typed)
+                await driver.verbs.confirm(driver.operation_id, typed, Change())
         await driver.cancel()
         await driver.until()
 
@@ -406,12 +407,12 @@ def test_it_is_paused_and_goes_on(servers: str, tmp_path: Path) -> None:
     async def pause(driver: Driver) -> None:
         while driver.work.phase is not ShrinkPhase.VERIFY:
             await driver.tick()
-        await driver.verbs.pause(driver.operation_id, validate_only=False)
+        await driver.verbs.pause(driver.operation_id, Change())
         for _ in range(5):
             await driver.tick()
         assert driver.operation.state is OperationState.PAUSED
         assert driver.work.phase is ShrinkPhase.VERIFY
-        await driver.verbs.resume(driver.operation_id, validate_only=False)
+        await driver.verbs.resume(driver.operation_id, Change())
         await driver.to_end()
 
     run(driver, started("paused"), pause)
