@@ -50,7 +50,7 @@ from kshunt.tui.shell.theme_manager import ThemeManager
 from kshunt.tui.stylesheet import CachedStylesheet
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
-from kshunt.tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 from kshunt.tui.views.view_screen import ViewScreen, opener
 
 if TYPE_CHECKING:

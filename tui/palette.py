@@ -12,7 +12,7 @@ from textual.markup import escape
 
 from kshunt.tui.actions import Action, actions_of, key_name
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:

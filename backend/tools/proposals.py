@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.config_file import CLIENT_HELP
-from kshunt.backend.domain.text.formatting import many, moment_text, time_words
+from kshunt.backend.domain.text.formatting import duration_text, many, moment_text
 from kshunt.backend.errors import BackendError
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
@@ -127,7 +127,7 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     head = f"{proposal.id}  {proposal.state:9}  {proposal.summary}"
     lines = [head, f"          by {proposal.who}{reason}"]
     if proposal.waiting:
-        left = time_words(max(proposal.expires_ms - now_ms, 0))
+        left = duration_text(max(proposal.expires_ms - now_ms, 0) / 1000)
         able = " or ".join(proposal.actions) or "look at"
         lines.append(f"          dies in {left}; you may {able} it")
         return lines

@@ -21,7 +21,7 @@ from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.terminal.input import GROW, LEAST, Done, grown
-from kshunt.tui.text.formatting import UNICODE
+from kshunt.tui.text.glyphs import UNICODE
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident, running_move

@@ -17,7 +17,7 @@ from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import NATURAL, Order
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
 from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import incident

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from kshunt.tui.dialogs.dialog import Dialog, Lines
 from kshunt.tui.dialogs.options import Options
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 
 class ChooseScreen(Dialog[str]):

@@ -14,7 +14,8 @@ from textual.widgets.option_list import Option
 from kshunt.tui.dialogs.dialog import Dialog, Lines
 from kshunt.tui.dialogs.options import Options
 from kshunt.tui.tables.model import NATURAL, Column, Order
-from kshunt.tui.text.formatting import Glyphs, printable
+from kshunt.tui.text.fitting import printable
+from kshunt.tui.text.glyphs import Glyphs
 
 
 def begins_with_largest(column: Column) -> bool:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
-from kshunt.tui.text.formatting import NEVER_TEXT, duration_text, printable
+from kshunt.backend.domain.text.formatting import NOT_AT_THIS_RATE, duration_text
+from kshunt.tui.text.fitting import printable
 
 PIPELINE: Final = "pipeline"
 LIVE: Final = "live"
@@ -76,7 +77,7 @@ def _forecast(row: EtaRow, now_ms: int) -> Forecast | None:
     return Forecast(low, middle, high, age_ms, row.bound or "", row.why or "")
 
 
-def range_text(forecast: Forecast, to: str = " to ", never: str = NEVER_TEXT) -> str:
+def range_text(forecast: Forecast, to: str = " to ", never: str = NOT_AT_THIS_RATE) -> str:
     """`12m00s to 31m00s`; or that it never ends."""
     if forecast.never:
         return never
@@ -87,7 +88,7 @@ def range_text(forecast: Forecast, to: str = " to ", never: str = NEVER_TEXT) ->
 def end_text(forecast: Forecast) -> str:
     """The range and its middle; or why there is no end in sight."""
     if forecast.never:
-        return printable(forecast.why or NEVER_TEXT)
+        return printable(forecast.why or NOT_AT_THIS_RATE)
     return f"{range_text(forecast)} (8 in 10), half by {duration_text(forecast.p50_s)}"
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.text.formatting import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Health:
         """`18 moving partitions under-replicated`: what moves is told from what does not."""
         count, moving = self.under_replicated, self.under_replicated_moving
         if moving and moving == count:
-            return f"{plural(count, 'moving partition')} under-replicated"
+            return f"{many(count, 'moving partition')} under-replicated"
         some = f" ({moving:,} of them moving)" if moving else ""
-        return f"{plural(count, 'partition')} under-replicated{some}"
+        return f"{many(count, 'partition')} under-replicated{some}"
 
     @property
     def min_isr_known(self) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.finished_moves import FinishedMoves
 from kshunt.tui.facts.forecast import Forecast, of_all, of_operation
@@ -69,7 +70,7 @@ def share_text(total: Total) -> str:
     """`45%`; at most that, where replicas do not say how much they lack; 100% only at the end."""
     if not total.known:
         return "?%"
-    percent = f"{min(math.floor(total.share * 100), 99) if total.left_bytes else 100}%"
+    percent = percent_done_text(min(total.share, 0.99) if total.left_bytes else 1.0)
     return f"<{percent}" if total.left_unknown else percent
 
 

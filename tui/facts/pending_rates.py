@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.text.formatting import (
+    NONE,
+    duration_text,
+    limit_text,
+    listed,
+    many,
+    rate_text,
+)
 from kshunt.backend.domain.throttles.configs import (
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
@@ -15,7 +23,6 @@ from kshunt.backend.domain.throttles.configs import (
     parse_rate,
 )
 from kshunt.backend.errors import BadInput
-from kshunt.tui.text.formatting import duration_text, names_text, plural, rate_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -110,7 +117,7 @@ def pair_text(rate: ThrottledRate | None) -> str:
     """`25.0 MB/s`, or both sides where they differ; `?` where it is not known."""
     if rate is None:
         return "?"
-    leader, follower = rate_text(rate.leader_bytes_per_s), rate_text(rate.follower_bytes_per_s)
+    leader, follower = limit_text(rate.leader_bytes_per_s), limit_text(rate.follower_bytes_per_s)
     return leader if leader == follower else f"{leader} / {follower}"
 
 
@@ -123,7 +130,7 @@ def change_lines(seen: Foresight) -> list[str]:
         alike.setdefault(f"{before} -> {pair_text(rate)}", []).append(broker)
     lines = [f"{some_brokers(ids)}: {change}" for change, ids in alike.items()]
     more = len(lines) - 2
-    return lines if more <= 0 else [*lines[:2], f"and {plural(more, 'other change')}"]
+    return lines if more <= 0 else [*lines[:2], f"and {many(more, 'other change')}"]
 
 
 def typed_back(rate: ThrottledRate) -> str:
@@ -135,7 +142,7 @@ def typed_back(rate: ThrottledRate) -> str:
 def typed_rate(rate_bytes_per_s: int | None) -> str:
     """One rate as an operator would type it, exactly: `25MB/s`, or all its digits."""
     if rate_bytes_per_s is None:
-        return rate_text(None)
+        return NONE
     for size, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
         if rate_bytes_per_s and rate_bytes_per_s % size == 0:
             return f"{rate_bytes_per_s // size}{unit}"
@@ -146,7 +153,7 @@ def some_brokers(ids: Sequence[int]) -> str:
     """`broker 2`, or `brokers 1, 2, 3, 4 and 3 more`."""
     if len(ids) == 1:
         return f"broker {ids[0]}"
-    return f"brokers {names_text(ids, BROKERS_MOST)}"
+    return f"brokers {listed(ids, BROKERS_MOST)}"
 
 
 def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
@@ -157,7 +164,7 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
         return f"{at}: nothing is being copied, so no ETA changes"
     if seen.needs and (seen.lowest is None or not seen.told):
         return f"{at}: {_needed_text(seen)}"
-    now, then = eta_text(seen.now), eta_text(seen.then)
+    now, then = forecast_text(seen.now), forecast_text(seen.then)
     parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
@@ -170,16 +177,16 @@ def _apart(then: Forecast) -> list[str]:
     parts = []
     if then.estimated:
         verb = "receives" if then.estimated == 1 else "receive"
-        parts.append(f"{plural(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
+        parts.append(f"{many(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
     if then.never:
         verb = "arrives" if then.never == 1 else "arrive"
-        parts.append(f"{plural(then.never, 'replica')} never {verb}")
+        parts.append(f"{many(then.never, 'replica')} never {verb}")
     if then.unknown:
         why = ", ".join(
             str(why) if count == then.unknown else f"{count:,} {why}"
             for why, count in then.why.items()
         )
-        parts.append(f"unknown of {plural(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+        parts.append(f"unknown of {many(then.unknown, 'replica')}{f' ({why})' if why else ''}")
     return parts
 
 
@@ -199,7 +206,7 @@ def rate_up_text(bytes_per_s: int) -> str:
     return rate_text(-(-bytes_per_s // step) * step)
 
 
-def eta_text(forecast: Forecast) -> str:
+def forecast_text(forecast: Forecast) -> str:
     """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
     if forecast.copies and forecast.never == forecast.copies:
         return "never"

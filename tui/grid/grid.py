@@ -19,7 +19,8 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import bind, grid_bindings
 from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
-from kshunt.tui.text.formatting import UNICODE, Glyphs, fit, fit_middle, printable
+from kshunt.tui.text.fitting import fit, fit_middle, printable
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from rich.style import Style

@@ -9,7 +9,8 @@ from rich.cells import cell_len
 
 from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import Glyphs, fit, fit_middle, printable
+from kshunt.tui.text.fitting import fit, fit_middle, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 
 class Line(NamedTuple):

@@ -22,7 +22,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from kshunt.tui.terminal.diff_output import DiffApp
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

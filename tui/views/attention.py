@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.tui.actions import key_of, view_key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from kshunt.tui.data.team import awaits_me, words_of
 from kshunt.tui.facts.row_keys import ListKey, RateKey
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, PIPELINE, PROPOSALS
 from kshunt.tui.tables.targets import Item, ScreenTarget
-from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
@@ -76,7 +76,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
     if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
-        never = plural(summary.eta_never - summary.stuck_replicas, "replica")
+        never = many(summary.eta_never - summary.stuck_replicas, "replica")
         target = ScreenTarget(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
@@ -90,7 +90,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
 
         found += leaving_items(summary.leaving, scene.snapshot.taken_ms, scene.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
-        led = plural(summary.misled_partitions, "partition")
+        led = many(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
@@ -109,7 +109,7 @@ def _foreign(store: Store) -> Item:
     scene = store.scene
     throttles = scene.snapshot.throttles if scene.snapshot is not None else None
     left = foreign_throttles_left(scene.operations, throttles, scene.answer(OWNED))
-    text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
+    text = f"{many(store.foreign, 'move')} of others: {left_words(left)}."
     if left.nothing:
         return Item(text, "", ScreenTarget(THROTTLES), "foreign")
     return Item(text, "warn", ScreenTarget(THROTTLES, mends="adopt"), "foreign")
@@ -164,11 +164,11 @@ def _offline(store: Store) -> list[Item]:
     """Partitions that nobody can write to."""
     found = []
     if store.summary is not None and store.summary.leaderless_partitions:
-        count = plural(store.summary.leaderless_partitions, "partition")
+        count = many(store.summary.leaderless_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="offline")
         found.append(Item(f"{count} without a leader: offline.", "bad", target, "leaderless"))
     if store.home is not None and store.home.health.under_min_isr:
-        count = plural(store.home.health.under_min_isr, "partition")
+        count = many(store.home.health.under_min_isr, "partition")
         target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
         text = f"{count} under min-ISR: producers with acks=all are refused."
         found.append(Item(text, "bad", target, "min-ISR"))
@@ -183,7 +183,7 @@ def unread(texts: Sequence[str], known: Collection[int]) -> list[Item]:
     silent = sorted({int(found[1]) for text in texts if (found := _SILENT.match(text))})
     if len(silent) <= SILENT_EACH:
         return [_problem(text, known) for text in texts]
-    brokers = names_text(silent)
+    brokers = listed(silent)
     words = f"{len(silent):,} brokers did not answer in time: {brokers}."
     others = [_problem(text, known) for text in texts if not _SILENT.match(text)]
     return [Item(words, "bad", ScreenTarget(BROKERS, silent[0]), "silent"), *others]
@@ -204,7 +204,7 @@ def _orphans(store: Store) -> list[Item]:
     orphans = store.scene.answer(ORPHANS)
     if not orphans or (store.summary is not None and store.summary.moving_partitions):
         return []
-    count = plural(len(orphans), "orphan throttle")
+    count = many(len(orphans), "orphan throttle")
     text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
     return [Item(text, "warn", ScreenTarget(THROTTLES, mends="remove_orphans"), "orphans")]
 

@@ -26,7 +26,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -58,6 +57,7 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import rebuilt_query
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import Declaration, Declared
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import KshuntError, NotActive
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.lease.lease import LeaseState
@@ -328,8 +328,8 @@ class Forward:
             409,
             "Another backend acts",
             f"Backend {other.backend} acts for this cluster, on host {other.host}, at "
-            f"{other.address}, since {_since(other)}. The change was not passed on to it: {reason}."
-            " Nothing was changed.",
+            f"{other.address}, since {moment_text(other.started_ms)}. The change was not passed on "
+            f"to it: {reason}. Nothing was changed.",
             advice=f"Run your tool there, with --backend {other.address}, or stop that backend: "
             f"this one takes over {patience_s} s after it is gone.",
             kafka_code=60,
@@ -391,14 +391,6 @@ def _doubtful(other: Heartbeat, reason: str) -> Response:
         "backends of the cluster need the same --cluster-keys.",
         kafka_code=7,
     )
-
-
-def _since(other: Heartbeat) -> str:
-    try:
-        started = datetime.fromtimestamp(other.started_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{other.started_ms} ms"
-    return started.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _document(body: bytes) -> Any:

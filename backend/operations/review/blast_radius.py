@@ -23,7 +23,7 @@ from typing import Final, TypeAlias
 
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition, is_being_deleted
 from kshunt.backend.domain.operations.preview import Preview
-from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     NO_REPLICAS,
@@ -384,9 +384,9 @@ def _needed_in_sync(partition: TopicPartition, view: ClusterView) -> int | None:
 
 def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:
     if not unknown_sizes:
-        return f"copies {size_text(copy_bytes)}"
+        return f"copies {bytes_text(copy_bytes)}"
     unknown = f"{many(unknown_sizes, 'partition')} of unknown size"
-    return f"copies {size_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
+    return f"copies {bytes_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
 
 
 # Fingerprint

@@ -19,7 +19,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
-from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import duration_text, listed, many
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.shrink.check import ShrinkChecks
@@ -303,7 +303,7 @@ def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
     if request.delay_ms:
         yield (
             "It waits until the partitions that go were not written for "
-            f"{time_words(request.delay_ms)}."
+            f"{duration_text(request.delay_ms / 1000)}."
         )
     elif not request.write_block:
         yield NO_DELAY

@@ -26,9 +26,9 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ResultTable,
     RunTable,
 )
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
-from kshunt.backend.pipeline.process.console import to_the_second
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
 from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
@@ -259,7 +259,7 @@ def _are_bad(expectations: Sequence[Expectation], counts: Mapping[str, int]) -> 
 def as_text(made: Made) -> str:
     """A line for an operator."""
     rows = f"{made.rows:,} row{'s' if made.rows != 1 else ''}"
-    newest = "nothing" if made.newest_ms is None else f"newest {to_the_second(made.newest_ms)}"
+    newest = "nothing" if made.newest_ms is None else f"newest {moment_text(made.newest_ms)}"
     return f"{made.table:<18} {rows:>18} {made.seconds:8.1f} s   {newest}"
 
 

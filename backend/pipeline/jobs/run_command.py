@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.pipeline.process.console import absolute, say, to_the_second
+from kshunt.backend.pipeline.process.console import absolute, say
 from kshunt.backend.pipeline.process.ending import (
     end_anyway,
     ended_by_signals,
@@ -198,7 +199,7 @@ class _Said:
             say(
                 f"{self.batches:,} batches, {self.rates:,} rates; the last took "
                 f"{done.seconds:.1f} s; newest sample "
-                f"{'none' if done.newest_ms is None else to_the_second(done.newest_ms)}"
+                f"{'none' if done.newest_ms is None else moment_text(done.newest_ms)}"
             )
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-BYTES: Final = "B"
-RATE: Final = "B/s"
-SECONDS: Final = "s"
-"""Units of a plot's values."""
+from kshunt.backend.domain.text.axes import Unit
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -71,7 +68,7 @@ class Plot:
     title: str
     times_ms: Floats
     """Ascending."""
-    unit: str
+    unit: Unit
     lines: Sequence[Line]
     band: tuple[Line, Line] | None = None
     """Below and above; the area between them is shaded."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from kshunt.backend.domain.pipeline.result_columns import ETA
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import clock_text, duration_text, many, percent_text
 from kshunt.backend.pipeline.reports.document import (
-    SECONDS,
     Block,
     Floats,
     Heading,
@@ -20,7 +20,6 @@ from kshunt.backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from kshunt.backend.pipeline.reports.words import clock, duration_text, share_text
 
 MOMENTS: Final = 10
 _CAUSES: Final = frozenset(cause.name for cause in CAUSE_TEXTS)
@@ -43,7 +42,7 @@ def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None)
     if ended_ms is not None:
         lines.append(Line("true", (ended_ms - at) / 1000, limit=True))
     plot = Plot(
-        "Time left, as said by then", at, SECONDS, lines, (Line("p10", low), Line("p90", high))
+        "Time left, as said by then", at, Unit.SECONDS, lines, (Line("p10", low), Line("p90", high))
     )
     table = _said(rows, at, ended_ms)
     return [head, plot, Paragraph(_verdict(at, low, middle, high, ended_ms)), table]
@@ -76,10 +75,10 @@ def _verdict(at: Floats, low: Floats, middle: Floats, high: Floats, end: float |
     held = (low <= true) & (true <= high)
     error = np.abs(middle - true) / np.where(true > 0, true, 1.0)
     third = np.minimum((np.arange(len(at)) * 3) // len(at), 2)
-    errors = [share_text(_median(error[known & (third == part)])) for part in range(3)]
+    errors = [percent_text(_median(error[known & (third == part)])) for part in range(3)]
     return (
-        f"{text}The range held the true end in {share_text(float(held[known].mean()))} of the "
-        f"others (80 % is meant); p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of the "
+        f"{text}The range held the true end in {percent_text(float(held[known].mean()))} of the "
+        f"others (80% is meant); p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of the "
         "true time left, in the median of the first, second and last third of them."
     )
 
@@ -96,7 +95,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
         true = None if end is None else (end - float(at[place])) / 1000
         lines.append(
             (
-                clock(float(at[place])),
+                clock_text(float(at[place]), seconds=True),
                 _range_text(row),
                 duration_text(row["p50_s"]),
                 duration_text(true),

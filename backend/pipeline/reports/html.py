@@ -19,7 +19,7 @@ from kshunt.backend.pipeline.reports.document import (
     Table,
 )
 from kshunt.backend.pipeline.reports.svg import as_svg
-from kshunt.backend.pipeline.reports.words import visible
+from kshunt.backend.pipeline.reports.visible_text import visible
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #5d6875; --rule: #d5dae0;

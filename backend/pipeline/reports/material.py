@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +25,9 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ResultTable,
 )
 from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.formatting import many, moment_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
-from kshunt.backend.pipeline.reports.words import utc
 from kshunt.backend.pipeline_files.result_files import (
     UnreadableResults,
     current_files,
@@ -316,7 +316,7 @@ def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> Made:
     for run in dict.fromkeys(manifest.hours.get(table, {}).values()):
         record = manifest.runs.get(run)
         if record is not None:
-            by[f"the backfill of {utc(record.made_ms)} by kshunt {record.made_by}"] = None
+            by[f"the backfill of {moment_text(record.made_ms)} by kshunt {record.made_by}"] = None
     if any(path.parent.name.startswith("batch_id=") for path in current_files(results, table)):
         by["the streaming job"] = None
     newest = None
@@ -363,4 +363,4 @@ def _gaps(samples: Path) -> Iterator[Missed]:
 
 
 def _iso(at_ms: float) -> str:
-    return utc(at_ms).replace(" ", "T").replace("Z", "+00:00")
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

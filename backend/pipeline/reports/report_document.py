@@ -10,10 +10,19 @@ import numpy as np
 
 from kshunt import __version__
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, WINDOWS
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    clock_text,
+    duration_text,
+    limit_text,
+    listed,
+    many,
+    moment_text,
+    percent_text,
+    rate_text,
+)
 from kshunt.backend.pipeline.reports.document import (
-    BYTES,
-    RATE,
     Block,
     Document,
     Facts,
@@ -46,20 +55,11 @@ from kshunt.backend.pipeline.reports.other_sections import (
     stalls,
     throttles,
 )
-from kshunt.backend.pipeline.reports.words import (
-    brokers_text,
-    bytes_text,
-    clock,
-    duration_text,
-    limit_text,
-    rate_text,
-    share_text,
-    utc,
-)
 
 EVENTS_MOST: Final = 40
 MOMENTS: Final = 10
 PAIRS_MOST: Final = 10
+BROKERS_MOST: Final = 12
 _LAST_MOST: Final = 5
 
 
@@ -158,20 +158,27 @@ def _summary(told: OperationFigures, now_ms: float) -> list[Block]:
     facts = [
         ("Cluster", told.material.cluster),
         ("State", _state(told, now_ms)),
-        ("First copy seen", utc(told.began_ms)),
-        ("Last arrival" if told.ended_ms else "Last sample", f"{utc(end)}, {_after(took_s)}"),
+        ("First copy seen", moment_text(told.began_ms)),
+        (
+            "Last arrival" if told.ended_ms else "Last sample",
+            f"{moment_text(end)}, {_after(took_s)}",
+        ),
         (
             "Copied",
             f"{bytes_text(moved)} into {many(len(copies), 'replica')} of "
             f"{many(len(names), 'partition')} of {_topics(topics)}",
         ),
-        ("From brokers", brokers_text(told.sources)),
-        ("To brokers", brokers_text(told.destinations)),
-        ("Taken off brokers", brokers_text([int(one) for one in leaving])),
+        ("From brokers", _brokers(told.sources)),
+        ("To brokers", _brokers(told.destinations)),
+        ("Taken off brokers", _brokers(leaving)),
         ("Mean rate", rate_text(moved / took_s if took_s else None)),
         ("Throttles", _held(told)),
     ]
     return [Facts(facts)]
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return listed(ids, BROKERS_MOST) or "none"
 
 
 def _after(seconds: float) -> str:
@@ -191,14 +198,14 @@ def _state(told: OperationFigures, now_ms: float) -> str:
     if told.over:
         return (
             f"over: {arrived} of {many(len(copies), 'copy', 'copies')} in the ISR; the others "
-            f"were last seen at {utc(float(copies.last_ms.max()))}, so they were cancelled, or are "
-            "no longer recorded"
+            f"were last seen at {moment_text(float(copies.last_ms.max()))}, so they were "
+            "cancelled, or are no longer recorded"
         )
     left = bytes_text(float(np.nansum(copies.remaining_bytes)))
     age = duration_text((now_ms - told.seen_ms) / 1000)
     return (
         f"{arrived} of {many(len(copies), 'copy', 'copies')} in the ISR, {left} left, "
-        f"as of {utc(told.seen_ms)} ({age} before this report)"
+        f"as of {moment_text(told.seen_ms)} ({age} before this report)"
     )
 
 
@@ -215,7 +222,7 @@ def _held(told: OperationFigures) -> str:
     low, high = float(permitted[held].min()), float(permitted[held].max())
     rates = rate_text(low) if low == high else f"{rate_text(low)} to {rate_text(high)}"
     changed = f", changed {many(changes, 'time')}" if changes else ""
-    return f"{rates} in all, in force for {share_text(float(held.mean()))} of the time{changed}"
+    return f"{rates} in all, in force for {percent_text(float(held.mean()))} of the time{changed}"
 
 
 # Over time
@@ -226,7 +233,7 @@ def _progress(told: OperationFigures) -> list[Block]:
     if not len(history.at_ms):
         return []
     plot = Plot(
-        "Bytes that remain", history.at_ms, BYTES, [Line("remaining", history.remaining_bytes)]
+        "Bytes that remain", history.at_ms, Unit.BYTES, [Line("remaining", history.remaining_bytes)]
     )
     places = np.unique(np.linspace(0, len(history.at_ms) - 1, MOMENTS).round().astype(int))
     rows = []
@@ -234,11 +241,11 @@ def _progress(told: OperationFigures) -> list[Block]:
         part = slice(since, place + 1) if place else slice(0, 1)
         rows.append(
             (
-                clock(float(history.at_ms[place])),
+                clock_text(float(history.at_ms[place]), seconds=True),
                 duration_text((float(history.at_ms[place]) - told.began_ms) / 1000),
                 bytes_text(float(history.remaining_bytes[place])),
                 rate_text(float(history.rate_bytes_per_s[part].mean())),
-                _permitted(float(history.permitted_bytes_per_s[place])),
+                limit_text(_or_none(float(history.permitted_bytes_per_s[place]))),
                 f"{int(history.arrived[place])} of {len(told.copies)}",
             )
         )
@@ -246,8 +253,8 @@ def _progress(told: OperationFigures) -> list[Block]:
     return [Heading("Progress"), plot, Table(names, rows, frozenset(names[1:]))]
 
 
-def _permitted(rate: float) -> str:
-    return "no limit" if np.isnan(rate) else rate_text(rate)
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
 def _speed(told: OperationFigures) -> list[Block]:
@@ -260,7 +267,7 @@ def _speed(told: OperationFigures) -> list[Block]:
         lines.append(Line("permitted", history.permitted_bytes_per_s, limit=True))
         words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
         words += "; where it is not drawn, something was not throttled."
-    plot = Plot("Rate against throttle", history.at_ms, RATE, lines)
+    plot = Plot("Rate against throttle", history.at_ms, Unit.BYTES_PER_S, lines)
     return [Heading("Rate and throttle"), plot, Paragraph(words)]
 
 
@@ -268,7 +275,7 @@ def _events(told: OperationFigures) -> list[Block]:
     found = [Event(change.at_ms, _change(change)) for change in throttle_changes(told.rows)]
     found += elections(told.rows) + isr_losses(told.rows) + _arrivals(told)
     found += [
-        Event(gap.from_ms, f"not recorded until {utc(gap.to_ms)}: {gap.text}")
+        Event(gap.from_ms, f"not recorded until {moment_text(gap.to_ms)}: {gap.text}")
         for gap in told.material.missed
     ]
     end = told.ended_ms or told.seen_ms
@@ -276,7 +283,11 @@ def _events(told: OperationFigures) -> list[Block]:
     if not found:
         return [Heading("What happened"), Paragraph("Nothing but copying.")]
     rows = [
-        (utc(event.at_ms), duration_text(max(event.at_ms - told.began_ms, 0) / 1000), event.text)
+        (
+            moment_text(event.at_ms),
+            duration_text(max(event.at_ms - told.began_ms, 0) / 1000),
+            event.text,
+        )
         for event in found[:EVENTS_MOST]
     ]
     table = Table(("UTC", "after", "what"), rows, frozenset({"after"}))
@@ -286,10 +297,10 @@ def _events(told: OperationFigures) -> list[Block]:
 
 
 def _change(change: Change) -> str:
-    many = len(change.brokers) > 1
-    who = f"broker{'s' if many else ''} {brokers_text(list(change.brokers))}"
+    several = len(change.brokers) > 1
+    who = f"broker{'s' if several else ''} {_brokers(change.brokers)}"
     what = "may send" if change.direction == "leader" else "may fetch"
-    each = " each" if many else ""
+    each = " each" if several else ""
     if change.after is None:
         return f"throttle: {who} {what} without a limit (before: {rate_text(change.before)}{each})"
     before = limit_text(change.before)
@@ -351,9 +362,15 @@ def _source(told: OperationFigures, now_ms: float) -> list[Block]:
     material = told.material
     results, samples = material.results_newest_ms, material.samples_newest_ms
     facts = [
-        ("Written", f"{utc(now_ms)} by kshunt {__version__}, from results of recorded samples"),
-        ("Newest result", f"{utc(results)}, {_age(now_ms, results)}"),
-        ("Newest sample", f"{utc(samples)}, {_age(now_ms, samples)}" if samples else "gone"),
+        (
+            "Written",
+            f"{moment_text(now_ms)} by kshunt {__version__}, from results of recorded samples",
+        ),
+        ("Newest result", f"{moment_text(results)}, {_age(now_ms, results)}"),
+        (
+            "Newest sample",
+            f"{moment_text(samples)}, {_age(now_ms, samples)}" if samples else "gone",
+        ),
     ]
     facts += [
         (made.table, f"{many(made.rows, 'row')}{f', from {made.by}' if made.by else ''}")

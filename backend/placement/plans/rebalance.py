@@ -25,7 +25,7 @@ import numpy as np
 
 from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
 from kshunt.backend.domain.planning.requests import Weighing
-from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.domain.text.formatting import bytes_text, rate_text
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft
 from kshunt.backend.placement.plans.leveller import Band, Floats, Leveller
@@ -122,7 +122,9 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[P
         has, wanted = (_amount(value, loads.weighing) for value in (loads.by_broker[broker], mark))
         remedy = "Allow a larger tolerance, or split the largest partitions."
         if max_moved_bytes is not None:
-            remedy = f"Allow more than {size_text(max_moved_bytes)} to move, or a larger tolerance."
+            remedy = (
+                f"Allow more than {bytes_text(max_moved_bytes)} to move, or a larger tolerance."
+            )
         yield PlanNote(
             f"It comes to {has}, {'above' if above else 'below'} the {wanted} that was wanted; "
             "no replica was found that may move and brings it nearer.",
@@ -134,4 +136,4 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[P
 def _amount(value: float, weighing: Weighing) -> str:
     if weighing is Weighing.REPLICAS:
         return f"{value:.0f} replicas"
-    return size_text(value) + ("/s" if weighing is Weighing.LOAD else "")
+    return rate_text(value) if weighing is Weighing.LOAD else bytes_text(value)

@@ -20,7 +20,6 @@ import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -29,6 +28,7 @@ import pyarrow as pa
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import Conflict, WrongCluster
 from kshunt.backend.files import locked, make_folder, replace_file
 from kshunt.backend.telemetry.recording.gaps import (
@@ -156,8 +156,7 @@ class FolderSink:
         if state.written_ms == UNKNOWN:
             text = f"{text}, and since when rows lack is not known."
             return [Gap(now_ms, now_ms, Why.CRASH, text)]
-        since = datetime.fromtimestamp(state.written_ms // 1000, UTC)
-        text = f"{text}: what it had not written is lost, from {since:%Y-%m-%d %H:%M:%S} UTC on."
+        text = f"{text}: what it had not written is lost, from {moment_text(state.written_ms)} on."
         return [Gap(state.written_ms, max(now_ms, state.written_ms), Why.CRASH, text)]
 
     def pieces(self, table: Table, rows: Any) -> list[Any]:

@@ -28,7 +28,7 @@ from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, 
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Placed
-from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.text.glyphs import ASCII, UNICODE
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import START_MS
 from tests.support.tui.plans import (
@@ -249,7 +249,7 @@ def test_a_measure_without_bytes_is_a_number() -> None:
     ("seconds", "text"), [(400.0, "09:00"), (60_000.0, "+1d 01:33"), (0.0, "08:53")]
 )
 def test_the_time_of_day_says_which_day(seconds: float, text: str) -> None:
-    assert proposal_words.clock_text(START_MS, seconds) == text
+    assert proposal_words.clock_after(START_MS, seconds) == text
 
 
 def test_notes_are_wrapped_and_the_most_are_counted() -> None:

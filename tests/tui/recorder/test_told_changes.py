@@ -31,7 +31,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.told_change import told_change
 from kshunt.tui.recorder.reader import RecordingReader
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import DRIFT, ORPHAN, START_MS
 from tests.support.tui.replay import Recorded, recorded, scripted

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.plots import Series
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.transfer_history import (
@@ -24,8 +26,8 @@ from kshunt.tui.facts.transfer_history import (
     within,
 )
 from kshunt.tui.feed.polled_facts import PIPELINE
-from kshunt.tui.text.formatting import ASCII, UNICODE, bytes_text
-from kshunt.tui.text.plots import Series, plot_history
+from kshunt.tui.text.glyphs import ASCII, UNICODE
+from kshunt.tui.text.plots import plot_history
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
 from tests.support.tui.tables import board, choose
@@ -184,7 +186,7 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
     times = [START_MS + second * 1_000 for second in range(400)]
     values = [math.nan if 100 < second < 200 else second * 1e6 for second in range(400)]
     limit = Series([2e8] * 400, "-")
-    text = plot_history("Rate", times, [limit, Series(values)], bytes_text, 60, 12, glyphs)
+    text = plot_history("Rate", times, [limit, Series(values)], Unit.BYTES, 60, 12, glyphs)
     lines = text.plain.splitlines()
     assert lines[0] == "Rate, last 6m39s"
     assert len(lines) == 12
@@ -194,7 +196,7 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
 
 
 def test_nothing_known_is_said() -> None:
-    nothing = plot_history("Rate", [1, 2], [Series([math.nan] * 2)], bytes_text, 60, 12, UNICODE)
+    nothing = plot_history("Rate", [1, 2], [Series([math.nan] * 2)], Unit.BYTES, 60, 12, UNICODE)
     assert nothing.plain == "Rate: no history yet"
 
 

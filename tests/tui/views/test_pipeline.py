@@ -33,7 +33,7 @@ from kshunt.tui.feed.polled_facts import (
     due,
 )
 from kshunt.tui.recorder.json_values import decode, encode
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend

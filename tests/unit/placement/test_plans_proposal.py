@@ -32,7 +32,7 @@ def test_a_proposal_says_what_it_does_in_one_sentence() -> None:
     proposal = drained()
     assert proposal.targets == {tp(0): (4, 2), tp(2): (3, 4)}
     assert proposal.sentence == (
-        "To drain broker 1: 2 partitions change, 2 replicas move (2 GB); 1 note."
+        "To drain broker 1: 2 partitions change, 2 replicas move (2.00 GB); 1 note."
     )
     (note,) = proposal.notes
     assert "disks of broker 4 are not known" in str(note)

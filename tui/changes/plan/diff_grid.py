@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from kshunt.tui.grid.grid import GUTTER, Grid, Look
 from kshunt.tui.tables.model import GAP, Cell
-from kshunt.tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 SIGNED: Final = re.compile(r"(?<!\S)[-+]\d+\*?(?!\S)")
 """A broker that goes or comes."""

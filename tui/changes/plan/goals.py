@@ -14,11 +14,11 @@ from kshunt.backend.domain.planning.requests import (
     PlanRequest,
     Weighing,
 )
+from kshunt.backend.domain.text.formatting import listed
 from kshunt.tui.changes.plan import fields
 from kshunt.tui.changes.plan.fields import ALL, NOTHING, About
 from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
 from kshunt.tui.dialogs.form import FormField
-from kshunt.tui.text.formatting import names_text
 
 
 class PlanStep(enum.IntEnum):
@@ -137,6 +137,6 @@ def _field(name: str, about: About) -> FormField:
 
 
 def _directories(about: About) -> FormField:
-    known = names_text(about.paths, 2)
+    known = listed(about.paths, 2)
     hint = f"{ALL} evens them out; those to empty: {known}" if known else f"{ALL} evens them out"
     return FormField("Directories", ALL, hint, lambda text: fields.directories(text, about.paths))

@@ -22,7 +22,7 @@ from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import Table
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 TALL: Final = 36
 """Lines of the terminal from which on everything stands below each other."""

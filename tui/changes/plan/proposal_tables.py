@@ -11,10 +11,11 @@ import numpy as np
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
+from kshunt.backend.domain.text.formatting import UNKNOWN, bytes_text, count_text
 from kshunt.tui.changes.plan.fields import About
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, bytes_text, count_text
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.brokers.disks import PEAK_BAD, PEAK_WARNS
 from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table
@@ -59,7 +60,7 @@ def _state(row: BrokerRow) -> Cell:
 def _share(row: BrokerRow) -> Cell:
     share = row.disk.share
     if share is None:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     return Cell(f"{share:.0%}", "warn" if share > PEAK_WARNS else "")
 
 
@@ -158,7 +159,7 @@ class DiffTable:
             before, after = proposal.before[key], proposal.targets[key]
             return str(key), diff_text(before, after, self._leader(key), self._glyphs)
         partition, broker = key
-        here = proposal.log_dirs_before.get(key, UNKNOWN_TEXT)
+        here = proposal.log_dirs_before.get(key, UNKNOWN)
         moved = f"{broker}: {here} {self._glyphs.arrow} {proposal.log_dirs[key]}"
         return str(partition), moved
 
@@ -227,7 +228,7 @@ def _quiet(row: BrokerImpact, text: str, tone: str = "") -> Cell:
 def shares_cell(row: BrokerImpact) -> Cell:
     """How full its disks are before, at the peak, and after."""
     if not row.disk_bytes:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     shares = (row.bytes_before, row.bytes_peak, row.bytes_after)
     text = "".join(f"{size / row.disk_bytes:5.0%}" for size in shares).strip()
     return Cell(text, share_tone(row.bytes_peak / row.disk_bytes))

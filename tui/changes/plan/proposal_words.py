@@ -10,9 +10,10 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Measure
 from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.tui.changes.plan.proposal_tables import share_tone
 from kshunt.tui.changes.wizard.parsing import default_caps
-from kshunt.tui.text.formatting import Glyphs, bytes_text, names_text, plural
+from kshunt.tui.text.glyphs import Glyphs
 
 NAMED: Final = 2
 """Partitions that are named one by one; the rest is counted."""
@@ -49,8 +50,8 @@ def measure_text(measure: Measure, glyphs: Glyphs) -> str:
 
 
 def _leaders(impact: Impact) -> str:
-    moved = plural(impact.leaders_moved, "leader")
-    preferred = plural(impact.preferred_moved, "partition")
+    moved = many(impact.leaders_moved, "leader")
+    preferred = many(impact.preferred_moved, "partition")
     gets = "gets" if impact.preferred_moved == 1 else "get"
     return f"Leaders: {moved} must move, {preferred} {gets} another preferred leader."
 
@@ -64,7 +65,7 @@ def _phases(impact: Impact) -> str:
 
 
 def _racks(impact: Impact) -> Said:
-    more = f", {plural(impact.more_racks, 'partition')} more" if impact.more_racks else ""
+    more = f", {many(impact.more_racks, 'partition')} more" if impact.more_racks else ""
     if not impact.fewer_racks:
         return Said(f"Racks: no partition spans fewer{more}.")
     return Said(f"! Racks: {_named(impact.fewer_racks)} fewer{more}.", "warn")
@@ -80,7 +81,7 @@ def _min_isr(impact: Impact) -> Said:
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
     """`12 partitions (orders-3, orders-4 and 10 more)`."""
-    return f"{plural(len(partitions), 'partition')} ({names_text(partitions, NAMED)})"
+    return f"{many(len(partitions), 'partition')} ({listed(partitions, NAMED)})"
 
 
 def _fullest(impact: Impact) -> Said:
@@ -96,7 +97,7 @@ def _fullest(impact: Impact) -> Said:
     return Said(f"{sign}Fullest at its peak: broker {worst.broker}, {share:.0%} ({peak}).", tone)
 
 
-def clock_text(from_ms: int, seconds: float) -> str:
+def clock_after(from_ms: int, seconds: float) -> str:
     """The time of day so long after a moment, by UTC: `14:35`, or `+1d 02:10` on a later day."""
     start = datetime.fromtimestamp(from_ms / 1000, UTC)
     then = datetime.fromtimestamp(from_ms / 1000 + seconds, UTC)

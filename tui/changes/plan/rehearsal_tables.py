@@ -10,18 +10,19 @@ from typing import Final
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.rehearsal import IsrEvent, Rehearsal
 from kshunt.backend.domain.planning.requests import RehearsalAnswer
-from kshunt.tui.changes.plan.fields import TypedDeadline
-from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
-from kshunt.tui.changes.plan.proposal_words import Said, clock_text
-from kshunt.tui.tables.list_table import Field, ListTable
-from kshunt.tui.tables.model import Cell, Column, RowKey
-from kshunt.tui.text.formatting import (
-    UNKNOWN_TEXT,
+from kshunt.backend.domain.text.formatting import (
+    UNKNOWN,
     bytes_text,
     duration_text,
-    names_text,
+    limit_text,
+    listed,
     rate_text,
 )
+from kshunt.tui.changes.plan.fields import TypedDeadline
+from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
+from kshunt.tui.changes.plan.proposal_words import Said, clock_after
+from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.model import Cell, Column, RowKey
 
 NOBODY_LEAVES: Final = "No replica that is in sync falls behind."
 EVENTS_MOST: Final = 2_000
@@ -37,7 +38,7 @@ class Candidate:
     @property
     def title(self) -> str:
         """The throttle."""
-        return rate_text(self.rehearsal.throttle_bytes_per_s)
+        return limit_text(self.rehearsal.throttle_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
 def _done_at(base_ms: int, run: Rehearsal) -> Cell:
     if run.finish_s is None:
         return Cell("never", "bad")
-    return Cell(clock_text(base_ms, run.finish_s), "strong")
+    return Cell(clock_after(base_ms, run.finish_s), "strong")
 
 
 def _takes(run: Rehearsal) -> Cell:
@@ -147,15 +148,15 @@ def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> Said
     deadline = answer.deadline
     if deadline is None or typed is None:
         return None
-    by = clock_text(answer.taken_ms, deadline.deadline_s)
+    by = clock_after(answer.taken_ms, deadline.deadline_s)
     until = f"by {by} UTC, in {duration_text(deadline.deadline_s)}"
     if deadline.possible:
-        rate = rate_text(deadline.throttle_bytes_per_s)
+        rate = limit_text(deadline.throttle_bytes_per_s)
         return Said(f"Done {until}: {rate} for each broker, in and out.", "good")
     finish = deadline.rehearsal.finish_s
     if finish is None:
         return Said(f"Not possible {until}: {deadline.rehearsal.why}", "bad")
-    earliest = clock_text(answer.taken_ms, finish)
+    earliest = clock_after(answer.taken_ms, finish)
     return Said(f"Not possible {until}; earliest is {earliest}, without a throttle.", "bad")
 
 
@@ -211,7 +212,7 @@ def _rated(
 
 def _disk_share(row: BrokerRehearsal) -> Cell:
     if not row.size_bytes:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     share = row.disk_bytes / row.size_bytes
     return Cell(f"{share:.0%}", share_tone(share))
 
@@ -281,5 +282,5 @@ def plotted(run: Rehearsal) -> tuple[str, list[tuple[str, list[float]]]]:
         (mark, received[:, columns[broker]].tolist())
         for mark, broker in zip(MARKS, busiest, strict=False)
     ]
-    named = names_text(f"{mark} = {broker}" for mark, broker in zip(MARKS, busiest, strict=False))
+    named = listed(f"{mark} = {broker}" for mark, broker in zip(MARKS, busiest, strict=False))
     return f"Replication into the busiest brokers ({named})", lines

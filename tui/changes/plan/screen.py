@@ -23,6 +23,7 @@ from textual.widgets.option_list import Option
 
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from kshunt.backend.domain.reassignment.plan import rollback_path
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.changes.plan import fields, proposal_tables
 from kshunt.tui.changes.plan.fields import NOTHING, TypedDeadline
@@ -42,7 +43,7 @@ from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.dialogs.options import Options
 from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.feed.link import ask_planner
-from kshunt.tui.text.formatting import duration_text, servers_text
+from kshunt.tui.text.fitting import servers_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 AROUND: Final = 8
 """Lines of the screen that are not the view's: frame, steps, headline, what is below, keys."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
-from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.text.formatting import duration_text, moment_text
 from kshunt.backend.errors import BadInput
 from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, RowKey
-from kshunt.tui.text.formatting import duration_text
 
 LINES_MOST: Final = 5_000
 """Older lines are left to what is written to a file."""

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
 from kshunt.tui.tables.list_table import Field
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
-from kshunt.tui.text.formatting import UNICODE, bytes_text, count_text, rate_text
+from kshunt.tui.text.glyphs import UNICODE
 from kshunt.tui.views.brokers.disks import peak_tone
 
 if TYPE_CHECKING:

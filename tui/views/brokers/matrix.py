@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text, terse_rate_text
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, plural, rate_text
 
 FLOWS: Final = "flows"
 PLACES: Final = "places"
@@ -55,7 +55,7 @@ class Flow:
         """Everything about it."""
         stuck = f", {self.stuck:,} stuck" if self.stuck else ""
         rate, left = rate_text(self.rate_bytes_per_s), bytes_text(self.lag_bytes)
-        return f"{plural(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
+        return f"{many(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,20 +142,10 @@ def _flow_cell(flow: Flow, width: int) -> Cell:
     """`3 25M`, or `3 25.0 MB/s`; a dot where nothing is copied."""
     if not flow.copies:
         return Cell(".", "dim")
-    rate = rate_text(flow.rate_bytes_per_s) if width >= 12 else short_rate(flow.rate_bytes_per_s)
+    written = rate_text if width >= 12 else terse_rate_text
+    rate = written(flow.rate_bytes_per_s)
     tone = "bad" if flow.stuck else "strong" if flow.rate_bytes_per_s > 0 else "warn"
     return Cell(f"{flow.copies}{'!' if flow.stuck else ' '}{rate}", tone)
-
-
-def short_rate(bytes_per_s: float) -> str:
-    """A rate in at most four cells: `8.3M`, `25M`, `950k`, `0`, `?`."""
-    if math.isnan(bytes_per_s):
-        return "?"
-    size, units = bytes_per_s, ["", "k", "M", "G", "T", "P"]
-    while round(size) >= 1000 and len(units) > 1:
-        size, units = size / 1000, units[1:]
-    digits = 1 if units[0] and size < 9.95 else 0
-    return f"{size:.{digits}f}{units[0]}"
 
 
 def _source(sent: Sent, width: int) -> Cell:

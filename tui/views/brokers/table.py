@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus
+from kshunt.backend.domain.text.formatting import bytes_text, duration_text
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, duration_text
 from kshunt.tui.views.brokers.cells import FIELDS
 from kshunt.tui.views.brokers.disks import Disk, disks_of, sizes_of, whole_disk
 from kshunt.tui.views.brokers.loads import Loads, loads_of

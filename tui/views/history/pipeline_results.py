@@ -20,23 +20,22 @@ from kshunt.backend.domain.pipeline.delivered import (
     TransferHistory,
 )
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    count_text,
+    duration_text,
+    many,
+    rate_text,
+)
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
 from kshunt.tui.facts.forecast import Forecast, age_text, end_text, of_operation
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.tables.lines import Line, Part, fitted, labelled, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import (
-    Glyphs,
-    bytes_text,
-    count_text,
-    duration_text,
-    fit,
-    plural,
-    printable,
-    rate_text,
-    sparkline,
-)
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 ROWS_MOST: Final = 5
 """Of a table; what matters most comes first."""
@@ -144,7 +143,7 @@ def _about(pipeline_status: PipelineStatus) -> str:
     process = pipeline_status.process
     if process is not None and process.restarts:
         last = f", last: {process.last_error}" if process.last_error else ""
-        said.append(f"Started again {plural(process.restarts, 'time')}{last}.")
+        said.append(f"Started again {many(process.restarts, 'time')}{last}.")
     return " ".join(said)
 
 
@@ -297,7 +296,7 @@ def _loads(loads: Rows[LoadRow], now_ms: int, width: int, glyphs: Glyphs) -> lis
     lines = [_head(words, loads.of, now_ms, _full_tone(soonest))]
     lines += [_load(one, now_ms, width, glyphs) for one in listed]
     if len(rows) > len(listed):
-        more = f"and {plural(len(rows) - len(listed), 'more broker', 'more brokers')}"
+        more = f"and {many(len(rows) - len(listed), 'more broker', 'more brokers')}"
         lines.append(Line((Cell(more, "dim"),)))
     return lines
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.widget import Widget
 
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.feed.polled_facts import DELIVERED, PIPELINE
 from kshunt.tui.grid.board import Board
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.formatting import duration_text
 from kshunt.tui.views.board_screen import BoardScreen
 
 if TYPE_CHECKING:

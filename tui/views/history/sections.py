@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import rate_text
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.facts.transfer_history import (
     TransferPoint,
@@ -21,7 +23,8 @@ from kshunt.tui.facts.transfer_history import (
 from kshunt.tui.tables.lines import BLANK, Line, Part, fitted, labelled
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import even, section_lines, sections
 
 if TYPE_CHECKING:
@@ -59,34 +62,37 @@ def kinds(past: PipelinePast | None) -> tuple[str, ...]:
 
 def draw_days(history: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
     """A plot of what the data pipeline delivered; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_history
+    from kshunt.backend.domain.text.plots import Series
+    from kshunt.tui.text.plots import plot_history
 
     times, copied, lag = even(history)
-    values, words = (copied, rate_text) if kind == PAST_KINDS[0] else (lag, bytes_text)
+    copies = kind == PAST_KINDS[0]
+    values, unit = (copied, Unit.BYTES_PER_S) if copies else (lag, Unit.BYTES)
     title = f"{kind[:1].upper()}{kind[1:]} (pipeline)"
-    return plot_history(title, times, [Series(values)], words, width, height, glyphs)
+    return plot_history(title, times, [Series(values)], unit, width, height, glyphs)
 
 
 def draw_history(
     history: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_history
+    from kshunt.backend.domain.text.plots import Series
+    from kshunt.tui.text.plots import plot_history
 
     moments = within(history, chosen.span_s)
     times = [moment.at_ms for moment in moments]
     draw = partial(plot_history, width=width, height=height, glyphs=glyphs)
     kind = KINDS[chosen.kind]
     if kind == "remaining":
-        return draw("Bytes remaining", times, [Series(remaining(moments))], bytes_text)
+        return draw("Bytes remaining", times, [Series(remaining(moments))], Unit.BYTES)
     if kind == "stuck":
         counts = [float(m.point.stuck_replicas) for m in moments]
         known = [math.nan if count < 0 else count for count in counts]
-        return draw("Stuck replicas", times, [Series(known)], count_text)
+        return draw("Stuck replicas", times, [Series(known)], Unit.COUNT)
     title = "Throughput of moves, and what throttles allow (-)"
     # The limit first: what is moved stands before it.
     lines = [Series(permitted(moments), "-"), Series(rates(moments))]
-    return draw(title, times, lines, rate_text)
+    return draw(title, times, lines, Unit.BYTES_PER_S)
 
 
 def history_lines(

@@ -10,19 +10,24 @@ from typing import Final
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.pipeline.delivered import EtaRow
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    listed,
+    percent_done_text,
+    rate_text,
+)
 from kshunt.backend.domain.throttles.owners import ShownDrift
 from kshunt.tui.facts.forecast import Forecast, of_operation, range_text
 from kshunt.tui.facts.progress import Progress, held, progress_of
 from kshunt.tui.facts.shrink_phases import (
     eta_range,
-    percent,
     phase_now,
     share_of,
 )
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, duration_text, names_text, rate_text
 
 _KINDS: Final = {
     "throttled_rates": "rates",
@@ -116,7 +121,7 @@ def _more(row: OperationRow) -> list[tuple[str, str]]:
         ("Reason", operation.reason or "-"),
         *(("Note", f"{note.who or '?'}: {note.text}") for note in operation.notes),
         *([("Its throttle", removal)] if throttled else []),
-        ("Partitions", names_text(operation.partitions, 40) or "-"),
+        ("Partitions", listed(operation.partitions, 40) or "-"),
     ]
 
 
@@ -155,7 +160,7 @@ def _arrived(row: OperationRow, width: int) -> Cell:
     progress = _shrink_progress(row)
     if progress is not None:
         share = share_of(phase_now(progress))
-        words = progress.phase.value if math.isnan(share) else percent(share)
+        words = progress.phase.value if math.isnan(share) else percent_done_text(share)
         both = f"{progress.phase.value} {words}"
         return Cell(both if not math.isnan(share) and len(both) <= width else words[:width])
     if row.progress is None:

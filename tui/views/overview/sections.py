@@ -10,6 +10,16 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.text.formatting import (
+    NEVER,
+    NOT_AT_THIS_RATE,
+    bytes_text,
+    duration_text,
+    eta_text,
+    listed,
+    many,
+    rate_text,
+)
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.facts.eta_words import joined, shown_etas
 from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
@@ -21,17 +31,7 @@ from kshunt.tui.tables.lines import Line, Part, fitted, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
-from kshunt.tui.text.formatting import (
-    NEVER_SHORT,
-    NEVER_TEXT,
-    Glyphs,
-    bytes_text,
-    duration_text,
-    eta_text,
-    names_text,
-    plural,
-    rate_text,
-)
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.operations.table import TONES, eta_words
 
@@ -90,11 +90,11 @@ def _brokers(overview: Overview) -> list[Cell]:
         (health.silent, "not answering", "bad"),
     ]
     found = [
-        Cell(f"{len(ids)} of {plural(health.brokers, 'broker')} {word} ({names_text(ids)})", tone)
+        Cell(f"{len(ids)} of {many(health.brokers, 'broker')} {word} ({listed(ids)})", tone)
         for ids, word, tone in missing
         if ids
     ]
-    return found or [Cell(f"All {plural(health.brokers, 'broker')} up", "dim")]
+    return found or [Cell(f"All {many(health.brokers, 'broker')} up", "dim")]
 
 
 def _replication(overview: Overview) -> list[Cell]:
@@ -174,7 +174,7 @@ def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) 
     forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
     used = sum(cell_len(cell.text) + 1 for cell in etas)
     if used > width:
-        etas = [Cell(text.replace(NEVER_TEXT, NEVER_SHORT), tone) for text, tone in etas]
+        etas = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in etas]
     speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
     fits = next((text for text in speeds if used + cell_len(text) <= width), "")
     return wrapped([*etas, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
@@ -235,7 +235,7 @@ def _cut(
         return lines
     if most < 2:
         return lines[:most]
-    said = Cell(f"and {plural(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
+    said = Cell(f"and {many(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
     key = ("more", noun) if target is not None else None
     return [*lines[: most - 1], Line((said,), key, target)]
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
-from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    count_text,
+    duration_text,
+    eta_text,
+    many,
+    moment_text,
+    rate_text,
+)
 from kshunt.tui.facts.forecast import age_text
 from kshunt.tui.facts.lag_history import Sample
 from kshunt.tui.facts.leaving_partitions import asked_words
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import (
-    Glyphs,
-    bytes_text,
-    count_text,
-    duration_text,
-    eta_text,
-    plural,
-    rate_text,
-    sparkline,
-)
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import cause_text, source_text
 from kshunt.tui.views.partitions.cells import mode_text, role_cell, status_cell
 
@@ -228,7 +228,7 @@ def _operations(
     for number, one in enumerate(touching[:2]):
         by = f" by {one.who}" if one.who else ""
         why = f": {one.reason}" if one.reason else ""
-        more = f" (and {plural(len(touching) - 2, 'other')})" if number and touching[2:] else ""
+        more = f" (and {many(len(touching) - 2, 'other')})" if number and touching[2:] else ""
         words = f"{one.id} {one.kind.value} {one.state.words}{by}{why}{more}"
         yield PaneLine("" if number else "Operation", words, "dim" if one.state.ended else "")
     if not touching:

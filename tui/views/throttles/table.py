@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from kshunt.backend.domain.text.formatting import UNKNOWN, limit_text, many
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -29,7 +30,6 @@ from kshunt.tui.facts.row_keys import ListKey, RateKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import Field, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, plural, rate_text
 from kshunt.tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ThrottleRow:
     orphans: tuple[ShownOrphan, ...] = ()
     owned: tuple[OwnedThrottle, ...] = ()
     """Its settings that operations here have a share of."""
-    owner: str = UNKNOWN_TEXT
+    owner: str = UNKNOWN
     before: str = ""
     """What comes back in the end; empty where nothing of it is ours."""
     pending: ThrottledRate | None = None
@@ -141,7 +141,7 @@ def _judged(
 
 def _owned(row: ThrottleRow, cells: tuple[OwnedThrottle, ...]) -> ThrottleRow:
     """The row with whose it is."""
-    present = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN_TEXT))
+    present = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN))
     return replace(row, owned=cells, owner=owner_text(cells, present), before=before_text(cells))
 
 
@@ -162,8 +162,8 @@ def throttle_hint(facts: Facts, job: Job, foreign: int) -> str:
     if job.drift:
         return f"{len(job.drift):,} drifted"
     if job.orphans:
-        return plural(len(job.orphans), "orphan")
-    return f"{plural(foreign, 'move')} of others" if foreign else orphan_hint(facts)
+        return many(len(job.orphans), "orphan")
+    return f"{many(foreign, 'move')} of others" if foreign else orphan_hint(facts)
 
 
 def orphan_hint(facts: Facts) -> str:
@@ -175,9 +175,9 @@ def orphan_hint(facts: Facts) -> str:
         return ""
     parts = []
     if brokers:
-        parts.append(f"rates on {plural(brokers, 'broker')}")
+        parts.append(f"rates on {many(brokers, 'broker')}")
     if topics:
-        parts.append(f"replica lists on {plural(topics, 'topic')}")
+        parts.append(f"replica lists on {many(topics, 'topic')}")
     return f"Nothing moves, but throttles stand: {' and '.join(parts)}."
 
 
@@ -196,8 +196,8 @@ def _rate_row(id: int, throttle: BrokerThrottle | None, idle: bool) -> ThrottleR
     return ThrottleRow(
         what,
         rank,
-        rate_text(rate.leader_bytes_per_s),
-        rate_text(rate.follower_bytes_per_s),
+        limit_text(rate.leader_bytes_per_s),
+        limit_text(rate.follower_bytes_per_s),
         note,
         "" if _has_rate(throttle) else "dim",
         "warn" if left_over else "dim",
@@ -234,8 +234,8 @@ def _rate_cell(present: str, wanted: int | None, row: ThrottleRow, width: int) -
     """What is set, and what an operator is about to set instead."""
     if row.pending is None:
         return Cell(present, row.tone or ("dim" if present == "none" else ""))
-    both = f"{present} -> {rate_text(wanted)}"
-    return Cell(both if len(both) <= width else f"->{rate_text(wanted, tight=True)}", "warn")
+    both = f"{present} -> {limit_text(wanted)}"
+    return Cell(both if len(both) <= width else f"->{limit_text(wanted, tight=True)}", "warn")
 
 
 def _leader(row: ThrottleRow, width: int) -> Cell:
@@ -249,7 +249,7 @@ def _follower(row: ThrottleRow, width: int) -> Cell:
 
 
 def _owner(row: ThrottleRow, width: int) -> Cell:
-    return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN_TEXT) else "")
+    return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN) else "")
 
 
 FIELDS: Final[tuple[Field[ThrottleRow], ...]] = (
