@@ -51,6 +51,7 @@ from kshunt.backend.errors import BrokerUnreachable, ClusterError, ClusterUnreac
 from kshunt.backend.offload import offload
 from kshunt.backend.settings import LIMITS, Settings
 from kshunt.backend.wire import columnar, metadata
+from kshunt.backend.wire.api_keys import DESCRIBE_LOG_DIRS_KEY, LIST_OFFSETS_KEY
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class KafkaAdmin:
         """See `ClusterAdmin.log_end_offsets`."""
         request = RawRequest(
             "ListOffsets",
-            columnar.LIST_OFFSETS_KEY,
+            LIST_OFFSETS_KEY,
             columnar.LIST_OFFSETS_VERSIONS,
             columnar.LIST_OFFSETS_FLEXIBLE_FROM,
             lambda version: columnar.encode_list_offsets(partitions, version),
@@ -175,7 +176,7 @@ class KafkaAdmin:
         """See `ClusterAdmin.log_dirs`."""
         request = RawRequest(
             "DescribeLogDirs",
-            columnar.DESCRIBE_LOG_DIRS_KEY,
+            DESCRIBE_LOG_DIRS_KEY,
             columnar.DESCRIBE_LOG_DIRS_VERSIONS,
             columnar.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
             lambda version: columnar.encode_describe_log_dirs(partitions, version),

@@ -34,6 +34,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
     raise_for_code,
 )
 from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.error_codes import (
     NOT_CONTROLLER,
     REQUEST_TIMED_OUT,
@@ -44,7 +45,6 @@ from kshunt.backend.errors import BrokerUnreachable
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError
 
-OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 """The source of what is set on a topic itself."""
 _CHOSEN: Final = -1
 """For the number of partitions and replicas, where they are listed."""
@@ -203,7 +203,7 @@ async def topic_overrides(
     found = await cluster.topic_configs(topic, timeout_s=timeout_s)
     if found is None:
         return None
-    return {one.name: one.value or "" for one in found if one.source == OWN}
+    return {one.name: one.value or "" for one in found if one.source == ConfigSource.DYNAMIC_TOPIC}
 
 
 async def topic_configs_in_force(

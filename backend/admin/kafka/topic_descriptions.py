@@ -15,10 +15,11 @@ from kafka.protocol.admin.topics import (
 )
 
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, has
-from kshunt.backend.admin.rpc.configs import MIN_ISR, all_configs
+from kshunt.backend.admin.rpc.configs import all_configs
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.admin.rpc.requests import metadata_request
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -33,6 +34,7 @@ from kshunt.backend.domain.topics.descriptions import (
 )
 from kshunt.backend.errors import NotAuthorized, NotSupported
 from kshunt.backend.wire import seeds
+from kshunt.backend.wire.api_keys import DESCRIBE_TOPIC_PARTITIONS_KEY
 from kshunt.backend.wire.metadata import decode_metadata, decode_topic_ids
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
@@ -41,7 +43,6 @@ T = TypeVar("T")
 CONFIGS_PER_REQUEST: Final = 200
 """Topics whose whole configurations are asked for at once: each has some 35 keys."""
 
-DESCRIBE_TOPIC_PARTITIONS_KEY: Final = 75
 PARTITIONS_PER_ANSWER: Final = 2_000
 """Kafka's own limit of such an answer."""
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from kshunt.backend.admin.port.cluster_admin import ItemResult
 from kshunt.backend.admin.rpc import configs
@@ -37,6 +37,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
     item_result,
     raise_for_code,
 )
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.error_codes import (
     INVALID_PARTITIONS,
     INVALID_REQUEST,
@@ -57,9 +58,6 @@ from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.errors import Conflict, KshuntError, NotSupported
 from kshunt.backend.wire import seeds
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
-
-ENABLE: Final = "delete.topic.partition.enable"
-
 
 Results = dict[TopicPartition, DeletedPartition]
 
@@ -115,9 +113,9 @@ async def shrink_support(cluster: BrokerCalls, *, timeout_s: float) -> ShrinkSup
     if not await has(cluster, seeds.DELETE_PARTITIONS_KEY, timeout_s):
         return ShrinkSupport.UNSUPPORTED
     broker = state.controller
-    request = configs.describe_request(configs.BROKER, [str(broker)], [ENABLE])
+    request = configs.describe_request(configs.BROKER, [str(broker)], [SHRINK_ENABLE])
     answer = await cluster.call(broker, request, timeout_s=timeout_s)
-    value = configs.described(answer).get(str(broker), {}).get(ENABLE)
+    value = configs.described(answer).get(str(broker), {}).get(SHRINK_ENABLE)
     on = value is not None and value.value == "true"
     return ShrinkSupport.ENABLED if on else ShrinkSupport.DISABLED
 
@@ -158,9 +156,9 @@ def _check_support(support: ShrinkSupport) -> None:
         )
     if support is ShrinkSupport.DISABLED:
         raise Conflict(
-            f"TOPIC_DELETION_DISABLED: Partition deletion is disabled ({ENABLE}). Nothing was "
-            "changed.",
-            advice=f"Set {ENABLE}=true for the cluster's brokers.",
+            f"TOPIC_DELETION_DISABLED: Partition deletion is disabled ({SHRINK_ENABLE}). "
+            "Nothing was changed.",
+            advice=f"Set {SHRINK_ENABLE}=true for the cluster's brokers.",
         )
 
 

@@ -29,6 +29,11 @@ from kshunt.backend.domain.cluster.assignment import (
     part_of,
     partition_states,
 )
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_PARTITIONS,
+    INVALID_TOPIC_EXCEPTION,
+)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -40,12 +45,6 @@ from kshunt.backend.errors import (
 )
 from kshunt.backend.offload import offload
 from kshunt.backend.wire import seeds
-
-INVALID_TOPIC_EXCEPTION = 17
-
-CLUSTER_AUTHORIZATION_FAILED = 31
-
-INVALID_PARTITIONS = 37
 
 
 async def replica_status(

@@ -57,6 +57,7 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import rebuilt_query
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import Declaration, Declared
+from kshunt.backend.domain.cluster.error_codes import REASSIGNMENT_IN_PROGRESS, REQUEST_TIMED_OUT
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import KshuntError, NotActive
 from kshunt.backend.operations.journal.entries import Heartbeat
@@ -332,7 +333,7 @@ class Forward:
             f"to it: {reason}. Nothing was changed.",
             advice=f"Run your tool there, with --backend {other.address}, or stop that backend: "
             f"this one takes over {patience_s} s after it is gone.",
-            kafka_code=60,
+            kafka_code=REASSIGNMENT_IN_PROGRESS,
         )
 
 
@@ -352,7 +353,7 @@ def _laxer(me: BackendIdentity, other: Heartbeat) -> Response | None:
         f"It {' and '.join(lacks)}, and this one demands that. Nothing was changed.",
         advice="Start that backend with the same --tokens, --oidc-… and --two-person as this one, "
         "or stop it: then this one takes over.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
 
 
@@ -367,7 +368,7 @@ def _nameless(me: BackendIdentity, other: Heartbeat) -> Response | None:
         f"It takes changes only from callers with a credential, and {me.backend} asked you for "
         "none. Nothing was changed.",
         advice=f"Run your tool with --backend {other.address} and --token-file.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
 
 
@@ -389,7 +390,7 @@ def _doubtful(other: Heartbeat, reason: str) -> Response:
         f"{other.address}, and no answer came back ({reason}).",
         advice="It may have been carried out: look at the operations before asking again. All "
         "backends of the cluster need the same --cluster-keys.",
-        kafka_code=7,
+        kafka_code=REQUEST_TIMED_OUT,
     )
 
 

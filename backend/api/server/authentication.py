@@ -43,6 +43,10 @@ from kshunt.backend.api.http.paths import fault_of
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import OPEN, Declared
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.error_codes import (
+    SASL_AUTHENTICATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 from kshunt.backend.settings import LIMITS
@@ -293,7 +297,7 @@ def _unknown(given: str) -> Response:
         detail,
         advice="Give a valid one by --token-file, --token-command or KSHUNT_TOKEN; `kshunt tokens` "
         "makes them.",
-        kafka_code=58,
+        kafka_code=SASL_AUTHENTICATION_FAILED,
     )
     answer.headers["www-authenticate"] = "Bearer"
     return answer
@@ -315,7 +319,7 @@ def _forbidden(caller: Caller, role: str) -> Response:
         "Not allowed",
         f"{caller.name} is {caller.role}, and this takes {role}. Nothing was done.",
         advice="Ask somebody who may, or for another role.",
-        kafka_code=29,
+        kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )
 
 

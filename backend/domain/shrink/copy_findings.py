@@ -11,6 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import (
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_TYPE,
+    RETENTION_BYTES,
+    TIMESTAMP_BEFORE_MAX_MS,
+    TIMESTAMP_DIFFERENCE_MAX_MS,
+)
 from kshunt.backend.domain.shrink.check import Finding
 from kshunt.backend.domain.shrink.disk_space import RESERVE, CopySpace, copy_bytes, room_for
 from kshunt.backend.domain.shrink.facts import COPY_START_MS, ShrinkFacts
@@ -85,7 +92,7 @@ def of_room(facts: ShrinkFacts, room: CopySpace | None) -> Iterator[Finding]:
 def of_retention(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     """Whether retention deletes anything before it is copied, or the copy itself."""
     yield from _by_time(facts, copy_ms)
-    limit, total = facts.limit("retention.bytes"), facts.total_bytes
+    limit, total = facts.limit(RETENTION_BYTES), facts.total_bytes
     if limit is None or total is None or "delete" not in facts.policies or facts.wanted < 1:
         return
     each = -(-copy_bytes(total, facts.total_records) // facts.wanted)
@@ -126,7 +133,7 @@ def _by_time(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
 def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
     """Whether the target would take every record as it is."""
     largest = 0 if facts.sample is None else facts.sample.largest_bytes
-    limit = facts.limit("max.message.bytes")
+    limit = facts.limit(MAX_MESSAGE_BYTES)
     if limit is not None and largest > limit:
         words = (
             f"A record of {bytes_text(largest)} was seen, and max.message.bytes is "
@@ -137,7 +144,7 @@ def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
         words = f"max.message.bytes is {bytes_text(limit)}; older records may be larger."
         advice = "The copy stops at one that is, and says which; the source stays whole."
         yield note("record-limit", words, advice)
-    if facts.configs.get("message.timestamp.type") == "LogAppendTime":
+    if facts.configs.get(MESSAGE_TIMESTAMP_TYPE) == "LogAppendTime":
         words = "message.timestamp.type is LogAppendTime: copies would bear the time of the copy."
         yield warning("log-append-time", words, "The copy needs CreateTime until the cut-over.")
     yield from _old_timestamps(facts)
@@ -149,7 +156,7 @@ def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
 def _old_timestamps(facts: ShrinkFacts) -> Iterator[Finding]:
     times = [p.offsets.oldest_ms for p in facts.there if p.offsets]
     oldest = min((one for one in times if one is not None), default=None)
-    for key in ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"):
+    for key in (TIMESTAMP_BEFORE_MAX_MS, TIMESTAMP_DIFFERENCE_MAX_MS):
         limit = facts.limit(key)
         if limit is None or limit >= UNLIMITED_MS or oldest is None:
             continue

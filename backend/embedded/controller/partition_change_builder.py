@@ -17,7 +17,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kshunt.backend.embedded.metadata.config_keys import UNCLEAN
+from kshunt.backend.domain.cluster.config_names import UNCLEAN_ELECTION
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
 from kshunt.backend.embedded.metadata.records import (
@@ -144,7 +144,7 @@ def draft(
         KeyError: the topic has no such partition.
     """
     old = topic.partitions[number]
-    unclean = image.config(Resource.TOPIC, topic.name, UNCLEAN).value == "true"
+    unclean = image.config(Resource.TOPIC, topic.name, UNCLEAN_ELECTION).value == "true"
     return PartitionChangeBuilder(topic, number, old, online or image.is_online, unclean)
 
 

@@ -33,10 +33,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
-from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import (
     PartitionDeletion,

@@ -31,6 +31,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
 from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
 from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
@@ -40,13 +46,7 @@ from kshunt.backend.embedded.controller.partition_change_builder import (
 from kshunt.backend.embedded.controller.reassign import check_target, partition_draft, retarget
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
 from kshunt.backend.embedded.controller.throttles import Pairs, check_rate, listed, set_keys
-from kshunt.backend.embedded.metadata.config_keys import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    LONG_MAX,
-)
+from kshunt.backend.embedded.metadata.config_keys import LONG_MAX
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import (
     Record,

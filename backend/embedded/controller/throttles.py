@@ -30,14 +30,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from kshunt.backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
-from kshunt.backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    RATE_MIN_BYTES_PER_S,
 )
+from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
@@ -46,9 +47,6 @@ from kshunt.backend.embedded.metadata.records import (
     ThrottledRatesRemoval,
     ThrottledReplicasRemoval,
 )
-
-RATE_MIN_BYTES_PER_S = 1_000
-"""KIP-179: a throttle "should be at least 1 KB/s"."""
 
 Pairs = set[tuple[int, int]]
 """(partition, broker) pairs of a throttled replica list."""

@@ -22,6 +22,7 @@ from itertools import count
 from random import Random
 from typing import Final, Protocol, TypeVar
 
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.brokers import (
     Registration,
@@ -284,7 +285,7 @@ class Core:
         """Apply every topic's retention.ms and retention.bytes."""
         limits: dict[PartitionKey, tuple[int, int]] = {}
         for name, topic in self.image.topics.items():
-            if "delete" in self._topic_config(name, "cleanup.policy"):
+            if "delete" in self._topic_config(name, CLEANUP_POLICY):
                 ms, size = (
                     int(self._topic_config(name, f"retention.{u}")) for u in ("ms", "bytes")
                 )

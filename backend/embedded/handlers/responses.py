@@ -6,14 +6,13 @@ import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.error_codes import REQUEST_TIMED_OUT
 from kshunt.backend.embedded.controller.decision import Decision, KafkaError
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 
 Item = TypeVar("Item")
 
-UNKNOWN_SERVER_ERROR: Final = -1
-REQUEST_TIMED_OUT: Final = 7
 NOT_LISTED: Final = -(2**31)
 """The authorized operations of a client that did not ask for them."""
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))

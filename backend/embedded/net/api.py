@@ -16,16 +16,12 @@ from typing import Any, Final
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from kshunt.backend.embedded.net.errors import error_answer
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
 from kshunt.backend.wire import seeds
+from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 from kshunt.backend.wire.reader import Reader, WireError
-
-SASL_HANDSHAKE_KEY: Final = 17
-API_VERSIONS_KEY: Final = 18
-SASL_AUTHENTICATE_KEY: Final = 36
-UNSUPPORTED_VERSION: Final = 35
-INVALID_REQUEST: Final = 42
 
 _API_VERSIONS_FLEXIBLE_FROM: Final = 3
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -40,7 +36,7 @@ class WireReply(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """See `kshunt.backend.wire.error_codes`."""
+        """See `kshunt.backend.domain.cluster.error_codes`."""
         self.message = message
         """For APIs whose answer has a place for it."""
 

@@ -11,19 +11,16 @@ import enum
 import struct
 from typing import Final
 
-from kshunt.backend.embedded.net.api import (
-    SASL_AUTHENTICATE_KEY,
-    SASL_HANDSHAKE_KEY,
-    Request,
-    WireClose,
+from kshunt.backend.domain.cluster.error_codes import (
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
 )
+from kshunt.backend.embedded.net.api import Request, WireClose
 from kshunt.backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
+from kshunt.backend.wire.api_keys import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 
 FRAME_BYTES_MAX: Final = 524_288
 """Kafka's default of `sasl.server.max.receive.size`."""
-UNSUPPORTED_SASL_MECHANISM: Final = 33
-ILLEGAL_SASL_STATE: Final = 34
-SASL_AUTHENTICATION_FAILED: Final = 58
 
 _LENGTH: Final = struct.Struct(">i")
 

@@ -24,20 +24,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kshunt.backend.clock import Clock, SystemClock
-from kshunt.backend.embedded.net.api import (
-    API_VERSIONS_KEY,
-    SASL_AUTHENTICATE_KEY,
-    ApiTable,
-    Request,
-    RequestHeader,
-    WireClose,
-    WireReply,
-)
+from kshunt.backend.embedded.net.api import ApiTable, Request, RequestHeader, WireClose, WireReply
 from kshunt.backend.embedded.net.faults import Faults
 from kshunt.backend.embedded.net.frame_check import BadFrame
 from kshunt.backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
 from kshunt.backend.embedded.security.principals import ANONYMOUS
 from kshunt.backend.embedded.security.sasl_plain import PlainUsers
+from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -40,6 +40,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -57,7 +58,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 
 RateCellId: TypeAlias = tuple[int, RateKey]
@@ -66,7 +66,7 @@ ListCellId: TypeAlias = tuple[str, ListKey]
 """A topic and one of its lists."""
 
 REPLICATION_RATES: Final = (RateKey.LEADER, RateKey.FOLLOWER)
-_SOURCES: Final = frozenset(Source)
+_SOURCES: Final = frozenset(ConfigSource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +97,13 @@ def found_settings(throttles: Throttles, topics: Iterable[str]) -> FoundSettings
             if value is None:
                 rates[broker, key] = NO_RATE_FOUND
             elif source in _SOURCES:
-                rates[broker, key] = FoundRate(value, Source(source))
+                rates[broker, key] = FoundRate(value, ConfigSource(source))
     return FoundSettings(rates, lists)
 
 
 def _values(throttle: BrokerThrottle) -> Iterator[tuple[RateKey, int | None, str]]:
     """Key, value and source of each rate."""
-    rate, own = throttle.rate, Source.DYNAMIC_BROKER
+    rate, own = throttle.rate, ConfigSource.DYNAMIC_BROKER
     yield RateKey.LEADER, rate.leader_bytes_per_s, throttle.leader_source or own
     yield RateKey.FOLLOWER, rate.follower_bytes_per_s, throttle.follower_source or own
     yield RateKey.LOG_DIRS, throttle.log_dir_bytes_per_s, throttle.log_dir_source or own

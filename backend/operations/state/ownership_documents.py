@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.domain.untrusted.json_codec import (
@@ -31,7 +32,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
 from kshunt.backend.operations.state.reassignment_work import MALFORMED
@@ -41,8 +41,6 @@ FORMAT: Final = 1
 BROKER_KEY: Final = "throttle/broker/"
 TOPIC_KEY: Final = "throttle/topic/"
 NOT_READ: Final[Literal["NOT_READ"]] = "NOT_READ"
-SET_ON_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
-NOT_SET: Final = "DEFAULT_CONFIG"
 
 Document: TypeAlias = Mapping[str, Any]
 _Value = TypeVar("_Value")
@@ -66,7 +64,7 @@ class _TopicDocument(_Document):
 
 class _FoundRate(_Document):
     value: Whole | None
-    source: Source
+    source: ConfigSource
 
 
 class _RateShare(_Document):
@@ -137,7 +135,7 @@ def _rate_document(cell: RateCell) -> Document:
 
 
 def _list_document(cell: ListCell) -> Document:
-    source = SET_ON_TOPIC if cell.prior else NOT_SET
+    source = ConfigSource.DYNAMIC_TOPIC if cell.prior else ConfigSource.DEFAULT
     written = _List(
         NOT_READ if cell.prior is None else _FoundList(str(cell.prior), source),
         _text(cell.pending),
@@ -234,7 +232,7 @@ def _list_cell(document: object, where: str) -> ListCell:
     prior = None
     if isinstance(found.prior, _FoundList):
         prior = _replicas(found.prior.value, f"{where}.prior.value")
-        if found.prior.source != (SET_ON_TOPIC if prior else NOT_SET):
+        if found.prior.source != (ConfigSource.DYNAMIC_TOPIC if prior else ConfigSource.DEFAULT):
             raise _error(f"{where}.prior.source", f"is {found.prior.source!r}, unlike its value")
     return ListCell(
         prior,

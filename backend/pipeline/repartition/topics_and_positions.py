@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from kshunt.backend.domain.cluster.config_names import MAX_MESSAGE_BYTES
 from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     TopicGone,
@@ -34,7 +35,6 @@ _ANSWER_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 _SPEC: Final[Any] = OffsetSpec
 """Its methods have no types."""
-_LIMIT: Final = "max.message.bytes"
 
 
 class Topics:
@@ -65,7 +65,7 @@ class Topics:
             answers = self._admin.describe_configs([resource], request_timeout=_ANSWER_S)
             return answers[resource].result()
 
-        return int(_known(topic, asked)[_LIMIT].value)
+        return int(_known(topic, asked)[MAX_MESSAGE_BYTES].value)
 
     def starts(self, topic: str) -> dict[int, int]:
         """The first offset that is kept, of each partition."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import (
@@ -32,7 +33,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 from kshunt.backend.operations.ownership.ownership import Ownership
 from kshunt.backend.operations.state.operation_body import Recorded
@@ -154,7 +154,7 @@ RECORDED: Final = (
 OWNERSHIP: Final = Ownership(
     {
         (1, RateKey.LEADER): RateCell(
-            FoundRate(77, Source.DYNAMIC_BROKER),
+            FoundRate(77, ConfigSource.DYNAMIC_BROKER),
             {
                 "ab12": RateShare(1_000_000, False, ShareState.HELD),
                 "ab13": RateShare(None, True, ShareState.ENDING),
@@ -162,7 +162,7 @@ OWNERSHIP: Final = Ownership(
             frozenset({None, 5, 1_000_000}),
         ),
         (2, RateKey.FOLLOWER): RateCell(None),
-        (3, RateKey.LEADER): RateCell(FoundRate(None, Source.DEFAULT)),
+        (3, RateKey.LEADER): RateCell(FoundRate(None, ConfigSource.DEFAULT)),
     },
     {
         ("orders", ListKey.LEADERS): ListCell(

@@ -17,6 +17,7 @@ from kshunt.backend.api.models.previews import PreviewRequestModel
 from kshunt.backend.api.models.throttles import AdoptRequestModel
 from kshunt.backend.api.schema.audit import AuditEntries, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.service.backend_status import BackendStatus
@@ -30,7 +31,7 @@ from kshunt.backend.domain.throttles.owners import (
     ShownOrphan,
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 from kshunt.backend.operations.throttles.orphans import OrphanRate, OrphanReplicas
 from kshunt.backend.operations.throttles.repair import shown_drift, shown_orphan
@@ -46,7 +47,7 @@ LISTED = ReplicaSet(frozenset({(3, 1)}))
 
 
 def test_drift_is_shown_with_both_values() -> None:
-    found = FoundRate(2_000, Source.DYNAMIC_BROKER)
+    found = FoundRate(2_000, ConfigSource.DYNAMIC_BROKER)
     rate = RateDrift(4, RateKey.FOLLOWER, DriftKind.CHANGED, 1_000, found, ("a",))
     shown = as_read(shown_drift(rate))
     assert (shown.broker, shown.topic, shown.setting) == (4, None, RateKey.FOLLOWER.value)

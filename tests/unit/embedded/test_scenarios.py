@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -18,7 +19,6 @@ from kshunt.backend.embedded.controller.configs import (
 from kshunt.backend.embedded.controller.elections import elect_leaders
 from kshunt.backend.embedded.controller.shrink import delete_partitions
 from kshunt.backend.embedded.controller.topics import NewPartitions, create_partitions
-from kshunt.backend.embedded.metadata.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
 from kshunt.backend.embedded.scenario.model import scenario_names
 from kshunt.backend.embedded.scenario.reading import load_scenario, read_scenario

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
@@ -57,12 +58,9 @@ class TopicSettings:
         if self.configs is None:
             return f"? {self.reason}" if self.reason else "asking"
         set_here = [one for one in self.configs if not one.is_default]
-        set_here.sort(key=lambda one: (one.source != _OF_TOPIC, one.name))
+        set_here.sort(key=lambda one: (one.source != ConfigSource.DYNAMIC_TOPIC, one.name))
         said = [f"{one.name}={_value(one)}{_source(one)}" for one in set_here]
         return ", ".join(said) or "nothing differs from Kafka's defaults"
-
-
-_OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 
 
 def _value(config: TopicConfig) -> str:
@@ -71,7 +69,7 @@ def _value(config: TopicConfig) -> str:
 
 def _source(config: TopicConfig) -> str:
     """Where it is set, unless it is the topic itself."""
-    if config.source == _OF_TOPIC:
+    if config.source == ConfigSource.DYNAMIC_TOPIC:
         return ""
     return " (broker)" if "BROKER" in config.source else f" ({config.source.lower()})"
 

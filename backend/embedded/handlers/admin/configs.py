@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNKNOWN_SERVER_ERROR
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -22,22 +23,18 @@ from kshunt.backend.embedded.controller.configs import (
 )
 from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
 from kshunt.backend.embedded.core.world import World
-from kshunt.backend.embedded.handlers.responses import (
-    UNKNOWN_SERVER_ERROR,
-    committed,
-    invalid_topic_name,
-    response,
-)
+from kshunt.backend.embedded.handlers.responses import committed, invalid_topic_name, response
 from kshunt.backend.embedded.metadata.config_keys import KEYS, READ_ONLY, ConfigSource
 from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
 from kshunt.backend.embedded.metadata.image_values import ConfigValue
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-DESCRIBE_CONFIGS_KEY: Final = 32
-ALTER_CONFIGS_KEY: Final = 33
-INCREMENTAL_ALTER_CONFIGS_KEY: Final = 44
+from kshunt.backend.wire.api_keys import (
+    ALTER_CONFIGS_KEY,
+    DESCRIBE_CONFIGS_KEY,
+    INCREMENTAL_ALTER_CONFIGS_KEY,
+)
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 """Kafka's `ConfigResource.Type`."""

@@ -18,6 +18,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kshunt.backend.domain.cluster.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    LOG_DIR_NOT_FOUND,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
@@ -26,15 +32,9 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.wire.api_keys import ALTER_REPLICA_LOG_DIRS_KEY, DESCRIBE_LOG_DIRS_KEY
 from kshunt.backend.wire.reader import array_length, string, tags
 
-ALTER_REPLICA_LOG_DIRS_KEY: Final = 34
-DESCRIBE_LOG_DIRS_KEY: Final = 35
-
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-REPLICA_NOT_AVAILABLE: Final = 9
-KAFKA_STORAGE_ERROR: Final = 56
-LOG_DIR_NOT_FOUND: Final = 57
 UNKNOWN_BYTES: Final = -1
 """What a broker says of a disk that failed."""
 

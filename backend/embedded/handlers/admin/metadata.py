@@ -12,11 +12,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_ENDPOINT_TYPE,
+)
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin.metadata_bytes import (
     FLEXIBLE_FROM,
-    LEADER_NOT_AVAILABLE,
     TOPIC_IDS_FROM,
     MetadataTopics,
     offline_replicas,
@@ -27,26 +36,21 @@ from kshunt.backend.embedded.handlers.responses import (
     INTERNAL_TOPICS,
     NOT_LISTED,
     TOPIC_OPERATIONS,
-    UNKNOWN_SERVER_ERROR,
     committed,
     invalid_topic_name,
     response,
     topic_id_of,
 )
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.api_keys import (
+    DESCRIBE_CLUSTER_KEY,
+    DESCRIBE_TOPIC_PARTITIONS_KEY,
+    METADATA_KEY,
+)
 from kshunt.backend.wire.reader import array_length
 
-METADATA_KEY: Final = 3
-DESCRIBE_CLUSTER_KEY: Final = 60
-DESCRIBE_TOPIC_PARTITIONS_KEY: Final = 75
-
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-INVALID_TOPIC_EXCEPTION: Final = 17
-UNKNOWN_TOPIC_ID: Final = 100
-MISMATCHED_ENDPOINT_TYPE: Final = 114
-UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 PARTITIONS_MAX: Final = 2000
 """Kafka's default of max.request.partition.size.limit."""
 

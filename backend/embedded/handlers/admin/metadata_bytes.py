@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kshunt.backend.domain.cluster import partition_modes as domain
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
+from kshunt.backend.domain.cluster.error_codes import LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE
 from kshunt.backend.embedded.controller.shrink import looked_at_ms
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
-from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage, TopicImage
 from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode
 from kshunt.backend.wire.modes import mode_fields, tag_section
 from kshunt.backend.wire.reader import array_length, string
 
-LEADER_NOT_AVAILABLE: Final = 5
-REPLICA_NOT_AVAILABLE: Final = 9
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 10
 

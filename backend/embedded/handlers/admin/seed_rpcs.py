@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, NOT_LEADER_OR_FOLLOWER
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
 from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError
@@ -38,14 +39,13 @@ from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.responses import committed
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import PartitionMode
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, WireReply
+from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.wire import seeds
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-NOT_LEADER_OR_FOLLOWER = 6
 UNKNOWN = -1
 """ReplicaStatus: the time and the lag of a replica that cannot be described."""
 

@@ -34,10 +34,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-CREATE_TOPICS_KEY: Final = 19
-DELETE_TOPICS_KEY: Final = 20
-CREATE_PARTITIONS_KEY: Final = 37
+from kshunt.backend.wire.api_keys import CREATE_PARTITIONS_KEY, CREATE_TOPICS_KEY, DELETE_TOPICS_KEY
 
 _CONFIGS_FROM: Final = 5
 _DELETE_STATES_FROM: Final = 6

@@ -20,9 +20,7 @@ from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-OFFSET_COMMIT_KEY: Final = 8
-OFFSET_FETCH_KEY: Final = 9
+from kshunt.backend.wire.api_keys import OFFSET_COMMIT_KEY, OFFSET_FETCH_KEY
 
 _GROUPS_FROM: Final = 8
 

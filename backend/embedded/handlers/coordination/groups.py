@@ -25,15 +25,16 @@ from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
 from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-FIND_COORDINATOR_KEY: Final = 10
-JOIN_GROUP_KEY: Final = 11
-HEARTBEAT_KEY: Final = 12
-LEAVE_GROUP_KEY: Final = 13
-SYNC_GROUP_KEY: Final = 14
-DESCRIBE_GROUPS_KEY: Final = 15
-LIST_GROUPS_KEY: Final = 16
-DELETE_GROUPS_KEY: Final = 42
+from kshunt.backend.wire.api_keys import (
+    DELETE_GROUPS_KEY,
+    DESCRIBE_GROUPS_KEY,
+    FIND_COORDINATOR_KEY,
+    HEARTBEAT_KEY,
+    JOIN_GROUP_KEY,
+    LEAVE_GROUP_KEY,
+    LIST_GROUPS_KEY,
+    SYNC_GROUP_KEY,
+)
 
 GROUP_OPERATIONS: Final = frozenset({3, 6, 8, 10, 11})
 """What anybody may do with a group where nobody authorizes: codes of `AclOperation`."""

@@ -29,12 +29,13 @@ from kshunt.backend.embedded.metadata.records import PartitionMode
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.errors import Conflict
-
-INIT_PRODUCER_ID_KEY: Final = 22
-ADD_PARTITIONS_KEY: Final = 24
-ADD_OFFSETS_KEY: Final = 25
-END_TXN_KEY: Final = 26
-TXN_OFFSET_COMMIT_KEY: Final = 28
+from kshunt.backend.wire.api_keys import (
+    ADD_OFFSETS_KEY,
+    ADD_PARTITIONS_KEY,
+    END_TXN_KEY,
+    INIT_PRODUCER_ID_KEY,
+    TXN_OFFSET_COMMIT_KEY,
+)
 
 _NONE: Final = -1
 """A producer id or epoch that is not said."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
     ListedOffset,
@@ -219,7 +220,7 @@ class _Offsets:
         error = leading_error(image, place, broker)
         if error:
             return error
-        deletes = "delete" in topic_config(image, place.topic, "cleanup.policy")
+        deletes = "delete" in topic_config(image, place.topic, CLEANUP_POLICY)
         return Code.NONE if deletes else Code.POLICY_VIOLATION
 
     # --- OffsetForLeaderEpoch

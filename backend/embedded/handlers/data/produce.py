@@ -23,6 +23,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.config_names import (
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_TYPE,
+    MIN_ISR,
+)
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_OFFSET,
@@ -38,7 +43,6 @@ from kshunt.backend.embedded.handlers.data.partition_lookup import (
 from kshunt.backend.embedded.logs import batch as log_batch
 from kshunt.backend.embedded.logs.batch import Header
 from kshunt.backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, LogError
-from kshunt.backend.embedded.metadata.config_keys import MIN_ISR
 from kshunt.backend.embedded.metadata.records import PartitionMode
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireClose
 from kshunt.backend.embedded.net.server import Handler, RequestContext
@@ -192,8 +196,8 @@ class _Produce:
 
     def _append(self, outcome: _Outcome, place: Place, data: bytes) -> None:
         core = self._world.core
-        max_bytes = int(topic_config(core.image, place.topic, "max.message.bytes"))
-        kind = topic_config(core.image, place.topic, "message.timestamp.type")
+        max_bytes = int(topic_config(core.image, place.topic, MAX_MESSAGE_BYTES))
+        kind = topic_config(core.image, place.topic, MESSAGE_TIMESTAMP_TYPE)
         append_ms = core.now_ms if kind == "LogAppendTime" else None
         appended = core.plane.append(place.held, data, max_bytes, append_ms=append_ms)
         outcome.base_offset, outcome.end_offset = appended.base_offset, appended.end_offset

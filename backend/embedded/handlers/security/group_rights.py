@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
 from kshunt.backend.embedded.handlers.security.guard import (
     Call,
     Need,
@@ -13,7 +14,6 @@ from kshunt.backend.embedded.handlers.security.guard import (
 )
 from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
 
-OPERATION_NOT_ATTEMPTED: Final = 55
 NO_OFFSET: Final = -1
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 _TXN, _CLUSTER = ResourceKind.TRANSACTIONAL_ID, ResourceKind.CLUSTER

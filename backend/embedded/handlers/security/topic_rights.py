@@ -6,14 +6,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.error_codes import TOPIC_AUTHORIZATION_FAILED
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
-from kshunt.backend.embedded.handlers.security.guard import (
-    TOPIC_AUTHORIZATION_FAILED,
-    Call,
-    Need,
-    answered_by_entry,
-    changed,
-)
+from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
 from kshunt.backend.wire import seeds
 
