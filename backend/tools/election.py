@@ -40,6 +40,7 @@ from kshunt.backend.tools.shared.flags import (
     ANSWER_MARGIN_S,
     JSON,
     REASON_HELP,
+    TIMEOUT_MS_MAX,
     ZK_CONFIG,
     Flag,
     UsageError,
@@ -61,7 +62,6 @@ PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
 """Kafka's tool has one code for everything that is not done."""
 DEFAULT_TIMEOUT_MS: Final = 30_000
-TIMEOUT_MS_MAX: Final = 600_000
 PAUSE_MS_MAX: Final = 60_000
 BATCH_SIZE_MAX: Final = 200_000
 PATIENCE_S: Final = 86_400.0

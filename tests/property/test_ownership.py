@@ -112,7 +112,7 @@ class OwnershipLaw(RuleBasedStateMachine):
 
     def present(self) -> FoundSettings:
         rates = {
-            i: FoundRate(99, ConfigSource.STATIC_BROKER)
+            i: FoundRate(99, ConfigSource.STATIC)
             if own is None
             else FoundRate(own, ConfigSource.DYNAMIC_BROKER)
             for i, own in self.rates.items()

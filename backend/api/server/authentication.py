@@ -37,6 +37,7 @@ from kshunt.backend.access.refused_tokens import RefusedTokens, peer_of
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 from kshunt.backend.addresses import is_loopback
+from kshunt.backend.api.client.credential import TOKEN_BYTES_MAX
 from kshunt.backend.api.forwarding.inbound import ForwardedRequests, is_passed_on
 from kshunt.backend.api.forwarding.signatures import Reach
 from kshunt.backend.api.http.paths import fault_of
@@ -55,7 +56,6 @@ log = logging.getLogger(__name__)
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
-TOKEN_BYTES_MAX: Final = 16_384
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """Of `Sec-Fetch-Site`: what no page of another site sends. Every port has a site of its own here,
 so `same-site` is another program's page on this machine."""

@@ -33,7 +33,8 @@ from kshunt.backend.embedded.metadata.records import (
 )
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_NAME_MAX = 249
+NAME_MAX = 249
+"""Characters of a topic's name."""
 DEFAULT = -1
 """A count of which the cluster's default is wanted."""
 PARTITIONS_MAX = 10_000
@@ -238,10 +239,10 @@ def _check_name(names: Mapping[str, str], name: str) -> None:
         raise Refused(KafkaError.TOPIC_ALREADY_EXISTS, message)
     if other is not None:
         raise Refused(error, f"Topic '{name}' collides with existing topic: {other}")
-    if name in ("", ".", "..") or len(name) > _NAME_MAX or not _NAME.fullmatch(name):
+    if name in ("", ".", "..") or len(name) > NAME_MAX or not _NAME.fullmatch(name):
         raise Refused(
             error,
-            f"Topic name is invalid: '{name}' must have 1 to {_NAME_MAX} ASCII alphanumerics, "
+            f"Topic name is invalid: '{name}' must have 1 to {NAME_MAX} ASCII alphanumerics, "
             "'.', '_' and '-', and may not be '.' or '..'.",
         )
 

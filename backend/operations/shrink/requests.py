@@ -20,6 +20,7 @@ from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
 from kshunt.backend.domain.text.formatting import duration_text, listed, many
+from kshunt.backend.domain.topics.descriptions import TOPIC_NAME_MAX
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.shrink.check import ShrinkChecks
@@ -28,8 +29,6 @@ from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 State = OperationState
 KEYLESS: Final = ("round-robin", "as-source")
-NAME_MAX: Final = 249
-"""Characters in the name of a topic."""
 _PAUSABLE: Final = frozenset(
     {
         ShrinkPhase.QUIESCE,
@@ -253,10 +252,10 @@ class Shrinks:
                 )
 
     async def _check_names(self, request: ShrinkRequest, copy: str) -> None:
-        if len(copy) > NAME_MAX:
+        if len(copy) > TOPIC_NAME_MAX:
             raise BadInput(
-                f"The copy's name would be {copy}, which is longer than {NAME_MAX} characters. "
-                "Nothing was changed.",
+                f"The copy's name would be {copy}, which is longer than {TOPIC_NAME_MAX} "
+                "characters. Nothing was changed.",
                 advice="Ask for a new name, and give one.",
             )
         timeout_s = self._context.timeout_s

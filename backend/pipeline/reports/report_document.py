@@ -32,7 +32,7 @@ from kshunt.backend.pipeline.reports.document import (
     Plot,
     Table,
 )
-from kshunt.backend.pipeline.reports.forecasts import forecasts
+from kshunt.backend.pipeline.reports.forecasts import MOMENTS, forecasts
 from kshunt.backend.pipeline.reports.material import Material
 from kshunt.backend.pipeline.reports.operation_history import (
     Change,
@@ -57,7 +57,6 @@ from kshunt.backend.pipeline.reports.other_sections import (
 )
 
 EVENTS_MOST: Final = 40
-MOMENTS: Final = 10
 PAIRS_MOST: Final = 10
 BROKERS_MOST: Final = 12
 _LAST_MOST: Final = 5

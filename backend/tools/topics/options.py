@@ -21,6 +21,7 @@ from kshunt.backend.tools.shared.flags import (
     DEFAULT_TIMEOUT_MS,
     JSON,
     REASON_HELP,
+    TIMEOUT_MS_MAX,
     Flag,
     UsageError,
     backend_address,
@@ -33,7 +34,6 @@ from kshunt.backend.tools.shared.flags import (
 PROG: Final = "kshunt kafka-topics"
 USAGE: Final = 1
 """Kafka's tool has one code for everything that is not done."""
-TIMEOUT_MS_MAX: Final = 600_000
 PARTITIONS_MAX: Final = 2**31 - 1
 
 DESCRIPTION: Final = "List and describe topics, and change how many partitions they have."

@@ -18,6 +18,7 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.backend.domain.throttles.owners import ShownDrift
+from kshunt.tui.facts.eta_words import ETA_RANGE
 from kshunt.tui.facts.forecast import Forecast, of_operation, range_text
 from kshunt.tui.facts.progress import Progress, held, progress_of
 from kshunt.tui.facts.shrink_phases import (
@@ -48,8 +49,6 @@ TONES: Final = {
     OperationState.SUPERSEDED: "bad",
     OperationState.FAILED: "bad",
 }
-ETA_RANGE: Final = 1.25
-"""Where the latest ETA is later than this many times the earliest, both are said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,9 @@ from kshunt.backend.wire.reader import array_length
 PARTITIONS_MAX: Final = 2000
 """Kafka's default of max.request.partition.size.limit."""
 
-_AUTO_CREATION_FROM: Final = 4
-_OPERATIONS_FROM: Final = 8
-_CLUSTER_OPERATIONS_UNTIL: Final = 10
+AUTO_CREATION_FROM: Final = 4
+OPERATIONS_FROM: Final = 8
+CLUSTER_OPERATIONS_UNTIL: Final = 10
 _IDS_ASKED_FROM: Final = 12
 """Two versions before it have the field, and refuse it."""
 _ERROR_FROM: Final = 13
@@ -113,7 +113,7 @@ class _Metadata:
         known = self._topics.describe(version, [t for t in found.values() if t is not None])
         missing = [name for name, topic in found.items() if topic is None]
         invalid = {name for name in missing if invalid_topic_name(name)}
-        if version < _AUTO_CREATION_FROM or message.allow_auto_topic_creation:
+        if version < AUTO_CREATION_FROM or message.allow_auto_topic_creation:
             self._create(context, [name for name in missing if name not in invalid])
         codes = UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
         errors = [topic_head(version, codes[n in invalid], n, b"", 0) for n in missing]
@@ -136,7 +136,7 @@ class _Metadata:
             cluster_id=self._world.cluster_id,
             controller_id=self._image.controller,
         )
-        tells = _OPERATIONS_FROM <= version <= _CLUSTER_OPERATIONS_UNTIL
+        tells = OPERATIONS_FROM <= version <= CLUSTER_OPERATIONS_UNTIL
         if tells and message.include_cluster_authorized_operations:
             answer.authorized_operations = CLUSTER_OPERATIONS
         empty = bytes(answer.encode(version=version))
@@ -247,7 +247,7 @@ class _Metadata:
 def _topic_end(version: int, message: Any) -> bytes:
     """What follows the partitions of a topic."""
     flexible = b"\x00" if version >= FLEXIBLE_FROM else b""
-    if version < _OPERATIONS_FROM:
+    if version < OPERATIONS_FROM:
         return flexible
     asked = message.include_topic_authorized_operations
     return struct.pack(">i", TOPIC_OPERATIONS if asked else NOT_LISTED) + flexible

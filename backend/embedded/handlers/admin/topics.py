@@ -37,7 +37,7 @@ from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.wire.api_keys import CREATE_PARTITIONS_KEY, CREATE_TOPICS_KEY, DELETE_TOPICS_KEY
 
 _CONFIGS_FROM: Final = 5
-_DELETE_STATES_FROM: Final = 6
+DELETE_STATES_FROM: Final = 6
 _DUPLICATE: Final = "Duplicate topic name."
 _GONE: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -113,7 +113,7 @@ class _Topics:
     async def delete_topics(self, context: RequestContext, message: Any) -> Any:
         """Delete topics by name, or by id; they are gone when the answer leaves."""
         version = context.version
-        if version >= _DELETE_STATES_FROM:
+        if version >= DELETE_STATES_FROM:
             asked = [(topic.name, topic.topic_id) for topic in message.topics]
         else:
             asked = [(name, None) for name in message.topic_names]

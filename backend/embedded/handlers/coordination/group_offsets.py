@@ -22,7 +22,7 @@ from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.wire.api_keys import OFFSET_COMMIT_KEY, OFFSET_FETCH_KEY
 
-_GROUPS_FROM: Final = 8
+GROUPS_FROM: Final = 8
 
 
 def handlers(world: World, coordinator: GroupCoordinator) -> dict[int, Handler]:
@@ -53,7 +53,7 @@ class _GroupOffsets:
         """What groups have committed; of null topics, of all."""
         version = context.version
         stable = bool(message.require_stable)
-        if version < _GROUPS_FROM:
+        if version < GROUPS_FROM:
             check_coordinator(self._world, context, message.group_id)
             made = KAFKA_APIS[OFFSET_FETCH_KEY].response.OffsetFetchResponseTopic
             topics = self._fetched(made, version, message.group_id, message.topics, stable)

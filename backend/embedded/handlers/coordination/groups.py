@@ -43,7 +43,7 @@ CLASSIC: Final = "classic"
 
 _KEY_TYPES: Final = (0, 1)
 """FindCoordinator: a group, or a transactional id."""
-_KEYS_FROM: Final = 4
+KEYS_FROM: Final = 4
 _KNOWN_ID_FROM: Final = 4
 _BATCHED_LEAVE_FROM: Final = 3
 _NULL_PROTOCOL_FROM: Final = 7
@@ -80,7 +80,7 @@ class _Groups:
 
     async def find_coordinator(self, context: RequestContext, message: Any) -> Any:
         """Any broker knows who coordinates a key."""
-        if context.version < _KEYS_FROM:
+        if context.version < KEYS_FROM:
             found = self._found(message.key, message.key_type or 0)
             return response(FIND_COORDINATOR_KEY, context.version, **found)
         entry = KAFKA_APIS[FIND_COORDINATOR_KEY].response.Coordinator

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
 from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.data.fetch import READ_COMMITTED
 from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
     ListedOffset,
     list_offsets_answer,
@@ -28,7 +29,7 @@ from kshunt.backend.embedded.handlers.data.partition_lookup import (
     place_in,
     topic_config,
 )
-from kshunt.backend.embedded.handlers.data.produce import INTERNAL_TOPICS
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
 from kshunt.backend.embedded.logs.errors import OffsetOutOfRange
 from kshunt.backend.embedded.logs.partition_log import OffsetAtTime, PartitionLog
 from kshunt.backend.embedded.metadata.image_values import TopicImage
@@ -41,7 +42,6 @@ OFFSET_FOR_LEADER_EPOCH: Final = 23
 
 CONSUMER: Final = -1
 DEBUGGING: Final = -2
-READ_COMMITTED: Final = 1
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -40,6 +40,7 @@ from kshunt.backend.embedded.handlers.data.partition_lookup import (
     topic_config,
     topic_of,
 )
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
 from kshunt.backend.embedded.logs import batch as log_batch
 from kshunt.backend.embedded.logs.batch import Header
 from kshunt.backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, LogError
@@ -54,11 +55,10 @@ PRODUCE: Final = 0
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
 
-_TOPIC_IDS_FROM: Final = 13
+TOPIC_IDS_FROM: Final = 13
 _LEADERS_FROM: Final = 10
 _ABORTABLE_FROM: Final = 11
 _ZSTD: Final = 4
@@ -124,7 +124,7 @@ class _Produce:
     # --- appending
 
     def _topic(self, context: RequestContext, acks: int, asked: Any) -> list[_Outcome]:
-        topic_id: UUID | None = asked.topic_id if context.version >= _TOPIC_IDS_FROM else None
+        topic_id: UUID | None = asked.topic_id if context.version >= TOPIC_IDS_FROM else None
         topic, unknown = topic_of(self._world.core.image, asked.name, topic_id)
         found = []
         for data in asked.partition_data:
@@ -246,7 +246,7 @@ class _Produce:
         for asked, outcomes in topics:
             parts = list(self._partitions(version, outcomes, leaders))
             entry = _TOPIC(version=version, name=asked.name, partition_responses=parts)
-            if version >= _TOPIC_IDS_FROM:
+            if version >= TOPIC_IDS_FROM:
                 entry.topic_id = asked.topic_id
             answered.append(entry)
         answer = _ANSWER(version=version, responses=answered)

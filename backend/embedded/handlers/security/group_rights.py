@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
+from kshunt.backend.embedded.handlers.coordination.group_offsets import GROUPS_FROM
+from kshunt.backend.embedded.handlers.coordination.groups import KEYS_FROM
 from kshunt.backend.embedded.handlers.security.guard import (
     Call,
     Need,
@@ -17,8 +19,6 @@ from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
 NO_OFFSET: Final = -1
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 _TXN, _CLUSTER = ResourceKind.TRANSACTIONAL_ID, ResourceKind.CLUSTER
-_KEYS_FROM: Final = 4
-_GROUPS_FROM: Final = 8
 _FROM_BROKERS: Final = 4
 _TRANSACTION: Final = 1
 """FindCoordinator's type of key that is not a group."""
@@ -27,7 +27,7 @@ _TRANSACTION: Final = 1
 async def find_coordinator(call: Call) -> Any:
     """Each key for itself, from version 4 on."""
     kind = _TXN if (call.message.key_type or 0) == _TRANSACTION else _GROUP
-    if call.version < _KEYS_FROM:
+    if call.version < KEYS_FROM:
         call.check(Need(Operation.DESCRIBE, kind, call.message.key))
         return await call.forward()
     reply = await answered_by_entry(
@@ -72,7 +72,7 @@ async def delete_groups(call: Call) -> Any:
 async def fetch_offsets(call: Call) -> Any:
     """Each group, and in each the topics, for themselves; of all topics those one may describe."""
     message, made = call.message, call.response
-    if call.version < _GROUPS_FROM:
+    if call.version < GROUPS_FROM:
         call.check(Need(Operation.DESCRIBE, _GROUP, message.group_id))
         asked, refused = _split(call, message.topics)
         reply = await call.forward(topics=asked)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kshunt.backend.embedded.handlers.data.fetch import replica_of
+from kshunt.backend.embedded.handlers.data.produce import ACKS_NONE, TOPIC_IDS_FROM
 from kshunt.backend.embedded.handlers.security import group_rights as groups
 from kshunt.backend.embedded.handlers.security import topic_rights as topics
 from kshunt.backend.embedded.handlers.security.guard import Call, Guard, Need, each, whole
@@ -22,9 +23,7 @@ from kshunt.backend.embedded.logs import batch as log_batch
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
 from kshunt.backend.embedded.net.api import WireClose, WireReply
 
-ACKS_NONE: Final = 0
 MODE_UNKNOWN: Final = -1
-_TOPIC_IDS_FROM: Final = 13
 _LOG_DIRS_ERROR_FROM: Final = 3
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 _TXN, _CLUSTER = ResourceKind.TRANSACTIONAL_ID, ResourceKind.CLUSTER
@@ -59,7 +58,7 @@ def topic(operation: Operation, field: str = "name") -> Callable[[Call, Any], Ne
 
     def needed(call: Call, entry: Any) -> Need | None:
         name = getattr(entry, field)
-        if call.version >= _TOPIC_IDS_FROM and getattr(entry, "topic_id", None) is not None:
+        if call.version >= TOPIC_IDS_FROM and getattr(entry, "topic_id", None) is not None:
             found = call.world.core.image.topic_by_id(entry.topic_id.hex)
             name = None if found is None else found.name
         return None if name is None else Need(operation, _TOPIC, name)

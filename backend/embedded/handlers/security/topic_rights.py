@@ -7,6 +7,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from kshunt.backend.domain.cluster.error_codes import TOPIC_AUTHORIZATION_FAILED
+from kshunt.backend.embedded.handlers.admin.metadata import (
+    AUTO_CREATION_FROM,
+    CLUSTER_OPERATIONS_UNTIL,
+    OPERATIONS_FROM,
+)
+from kshunt.backend.embedded.handlers.admin.topics import DELETE_STATES_FROM
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
 from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
@@ -14,12 +20,8 @@ from kshunt.backend.wire import seeds
 
 CREATE_REFUSED: Final = "Authorization failed."
 _TOPIC, _CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER
-_AUTO_CREATION_FROM: Final = 4
-_OPERATIONS_FROM: Final = 8
-_CLUSTER_OPERATIONS_UNTIL: Final = 10
 _IDS_FROM: Final = 10
 _CREATED_FROM: Final = 5
-_DELETE_STATES_FROM: Final = 6
 _NO_ID: Final = UUID(int=0)
 
 
@@ -69,7 +71,7 @@ def _without_topics(call: Call, reply: Any) -> Any:
 def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """The entries that may be answered, and the others."""
     image = call.world.core.image
-    creates = call.version < _AUTO_CREATION_FROM or call.message.allow_auto_topic_creation
+    creates = call.version < AUTO_CREATION_FROM or call.message.allow_auto_topic_creation
     creates = creates and image.cluster_config("auto.create.topics.enable") == "true"
     allowed: list[Any] = []
     refused: list[Any] = []
@@ -91,9 +93,9 @@ def _may_create(call: Call, name: str) -> bool:
 
 
 def _tells_operations(call: Call) -> bool:
-    if call.version < _OPERATIONS_FROM:
+    if call.version < OPERATIONS_FROM:
         return False
-    cluster = call.version <= _CLUSTER_OPERATIONS_UNTIL
+    cluster = call.version <= CLUSTER_OPERATIONS_UNTIL
     return bool(
         call.message.include_topic_authorized_operations
         or (cluster and call.message.include_cluster_authorized_operations)
@@ -104,7 +106,7 @@ def _patched(call: Call, reply: Any, refused: Iterable[Any]) -> bytes:
     """The answer with the topics that are refused, and with the client's own operations."""
     body = bytes(reply)
     answer, version = call.decoded(body), call.version
-    if version >= _OPERATIONS_FROM:
+    if version >= OPERATIONS_FROM:
         if call.message.include_topic_authorized_operations:
             for topic in answer.topics:
                 if topic.name is not None and not topic.error_code:
@@ -124,7 +126,7 @@ def _patched(call: Call, reply: Any, refused: Iterable[Any]) -> bytes:
 
 
 def _patch_cluster(call: Call, answer: Any) -> None:
-    until = call.version <= _CLUSTER_OPERATIONS_UNTIL
+    until = call.version <= CLUSTER_OPERATIONS_UNTIL
     if until and call.message.include_cluster_authorized_operations:
         answer.authorized_operations = _cluster_operations(call)
 
@@ -212,7 +214,7 @@ async def delete_topics(call: Call) -> Any:
     """
     if call.may(Need(Operation.DELETE, _CLUSTER)):
         return await call.forward()
-    if call.version < _DELETE_STATES_FROM:
+    if call.version < DELETE_STATES_FROM:
         return await answered_by_entry(call, "topic_names", _to_delete)
     image = call.world.core.image
     allowed: list[Any] = []

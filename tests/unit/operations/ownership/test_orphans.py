@@ -90,7 +90,7 @@ def test_a_rate_on_a_broker_that_no_list_names() -> None:
 
 
 def test_an_inherited_rate_is_not_ours_to_remove() -> None:
-    static = FoundRate(9, ConfigSource.STATIC_BROKER)
+    static = FoundRate(9, ConfigSource.STATIC)
     assert orphans(situation({(7, RateKey.LEADER): static}, "", "")) == ()
 
 

@@ -56,7 +56,7 @@ def test_the_lowest_rate_is_in_force_and_who_asked_for_it_is_named() -> None:
 
 def test_an_inherited_rate_comes_back_by_deleting_the_key() -> None:
     for source in (
-        ConfigSource.STATIC_BROKER,
+        ConfigSource.STATIC,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.DEFAULT,
     ):
@@ -129,13 +129,13 @@ def test_each_rate_is_from_where_its_own_source_says() -> None:
         8,
         leader_source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
         follower_source=ConfigSource.DYNAMIC_BROKER,
-        log_dir_source=ConfigSource.STATIC_BROKER,
+        log_dir_source=ConfigSource.STATIC,
     )
     found = found_settings(Throttles({1: throttle}, {}), ()).rates
     assert [found[1, key] for key in RateKey] == [
         FoundRate(5, ConfigSource.DYNAMIC_DEFAULT_BROKER),
         FoundRate(7, ConfigSource.DYNAMIC_BROKER),
-        FoundRate(8, ConfigSource.STATIC_BROKER),
+        FoundRate(8, ConfigSource.STATIC),
     ]
     assert [found[1, key].own_bytes_per_s for key in RateKey] == [None, 7, None]
 
