@@ -38,7 +38,7 @@ SILENT_S: Final = 10.0
 LOST_S: Final = 10.0
 ATTENTION_S: Final = 600.0
 """The words of what an operation waits for may change with each attempt; no oftener than this."""
-TOLD_MAX: Final = 2_000
+REPORTED_MAX: Final = 2_000
 """Operations whose state is remembered."""
 FACTS_MAX: Final = 20
 """Drifts or orphans in one message; of more the number is told."""
@@ -117,10 +117,10 @@ class Watch:
     def operation(self, operation: Operation, at_s: float, *, tell: bool) -> Iterator[News]:
         """What is new of an operation; without `tell` it is only remembered."""
         before = self._operations.pop(operation.id, None)
-        told = self._operations[operation.id] = before or _Reported(operation.state)
-        if len(self._operations) > TOLD_MAX:
+        reported = self._operations[operation.id] = before or _Reported(operation.state)
+        if len(self._operations) > REPORTED_MAX:
             del self._operations[next(iter(self._operations))]
-        was, told.state = (None if before is None else before.state), operation.state
+        was, reported.state = (None if before is None else before.state), operation.state
         if not tell:
             return
         waits = operation.state is _State.QUEUED or operation.state.ended
@@ -131,14 +131,14 @@ class Watch:
                 yield _of(operation, *_STATES[operation.state])
             elif was in (_State.PAUSED, _State.RESUMING) and operation.state is _State.RUNNING:
                 yield _of(operation, "operation.resumed", "goes on")
-        yield from self._attention(operation, told, at_s)
+        yield from self._attention(operation, reported, at_s)
 
-    def _attention(self, operation: Operation, told: _Reported, at_s: float) -> Iterator[News]:
+    def _attention(self, operation: Operation, reported: _Reported, at_s: float) -> Iterator[News]:
         words = needs(operation)
         if not words:
-            told.attention = ""
-        elif words != told.attention and at_s - told.attention_s >= ATTENTION_S:
-            told.attention, told.attention_s = words, at_s
+            reported.attention = ""
+        elif words != reported.attention and at_s - reported.attention_s >= ATTENTION_S:
+            reported.attention, reported.attention_s = words, at_s
             yield _of(operation, "operation.attention", f"needs attention: {words}", needs=words)
 
     # Everything else, look by look

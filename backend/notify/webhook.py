@@ -148,7 +148,7 @@ class Webhook:
         self._failures = 0
         self._delivered += 1
         self._remove(one)
-        await self._keeping.settle(self.target.id, one.message.id)
+        await self._keeping.forget(self.target.id, one.message.id)
 
     async def _not_delivered(self, one: _Waiting, answer: Answer) -> Answer | None:
         self._failed += 1

@@ -188,15 +188,15 @@ def _run_server(options: argparse.Namespace) -> int:
     listen, peers = _listen(options), peers_of(options.peers)
     clock = SystemClock()
     credentials = credentials_of(options, clock)
-    told_apart = listen is not None and listen.path is None and bool(credentials)
+    identified = listen is not None and listen.path is None and bool(credentials)
     if listen is not None:
         check_reach(listen, credentials)
-        _warn(listen, told_apart=told_apart)
+        _warn(listen, identified=identified)
     settings = Settings(
         *(bootstrap, options.command_config),
         recording=recording_settings,
         placer=placer,
-        two_person=two_person.rule_of(options, told_apart=told_apart),
+        two_person=two_person.rule_of(options, identified=identified),
     )
 
     async def run() -> None:
@@ -377,9 +377,9 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
     loop.add_reader(sys.stdin.fileno(), look)
 
 
-def _warn(listen: Listen, *, told_apart: bool) -> None:
+def _warn(listen: Listen, *, identified: bool) -> None:
     """Say in one line what a port without credentials means."""
-    if listen.path is None and not told_apart:
+    if listen.path is None and not identified:
         sys.stderr.write(
             f"Warning: everyone on this host is an admin of the cluster through {listen.address}. "
             "Give --tokens, or serve on a socket.\n"

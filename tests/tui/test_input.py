@@ -57,7 +57,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown, what: str) -> None:
     await shown.press(*OPEN[what])
     await shown.until(lambda: not shown.app.changing or shown.app.screen is not shown.view, what)
-    await shown.settle()
+    await shown.until_shown()
     before, screen, focused = shown.frame(), shown.app.screen, shown.app.focused
     for size in TINY:
         await shown.pilot.resize_terminal(*size)

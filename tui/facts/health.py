@@ -88,10 +88,10 @@ def _counts(mask: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.int
 
 def _min_isr(facts: Facts) -> NDArray[np.int32]:
     """Of each partition's topic, UNKNOWN where nobody knows. Shape (partitions,)."""
-    told = facts.snapshot.min_isr
-    if len(told) != len(facts.snapshot.topics):
+    min_isr = facts.snapshot.min_isr
+    if len(min_isr) != len(facts.snapshot.topics):
         return np.full(len(facts.starts), UNKNOWN, np.int32)
-    of_topics = np.array(told, np.int32)
+    of_topics = np.array(min_isr, np.int32)
     return of_topics[facts.rows.topic_index[facts.starts]]
 
 

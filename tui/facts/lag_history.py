@@ -128,9 +128,9 @@ class LagHistory:
         self._columns = {replica: column for column, replica in enumerate(found)}
         self._places = np.array(list(found.values()), np.intp)
         self._lags = np.full((SAMPLES_MOST, len(found)), _ABSENT, np.int64)
-        kept = [(before[one], column) for one, column in self._columns.items() if one in before]
-        if kept and lags is not None:
-            old, new = zip(*kept, strict=True)
+        common = [(before[one], column) for one, column in self._columns.items() if one in before]
+        if common and lags is not None:
+            old, new = zip(*common, strict=True)
             self._lags[:, list(new)] = lags[:, list(old)]
 
 

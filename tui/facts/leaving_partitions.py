@@ -45,8 +45,8 @@ def leaving_of(snapshot: Snapshot) -> tuple[Leaving, ...]:
 
 
 def _first(snapshot: Snapshot, members: Iterable[TopicPartition]) -> int:
-    told = [snapshot.deletes_ms[p] for p in members if p in snapshot.deletes_ms]
-    return min(told, default=UNKNOWN_MS)
+    times_ms = [snapshot.deletes_ms[p] for p in members if p in snapshot.deletes_ms]
+    return min(times_ms, default=UNKNOWN_MS)
 
 
 def leaving_items(
@@ -85,8 +85,8 @@ def _together(found: Sequence[Leaving], now_ms: int) -> str:
     subject = f"{many(count, 'partition')} of {many(len(found), 'topic')}"
     if found[0].mode is PartitionMode.NONE:
         return f"{subject} are being deleted."
-    told = [one.deletes_ms for one in found if one.deletes_ms != UNKNOWN_MS]
-    first = f"; the first is {mode_words(found[0].mode, min(told), now_ms)}" if told else ""
+    times_ms = [one.deletes_ms for one in found if one.deletes_ms != UNKNOWN_MS]
+    first = f"; the first is {mode_words(found[0].mode, min(times_ms), now_ms)}" if times_ms else ""
     return f"{subject} are about to be deleted{first}."
 
 

@@ -66,7 +66,7 @@ class Foresight:
         return max(short, key=lambda found: found[0])[1] if short else None
 
     @property
-    def told(self) -> bool:
+    def is_copying(self) -> bool:
         """Whether anything is copied at present from which an ETA can be reckoned."""
         return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
 
@@ -162,7 +162,7 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
     if not seen.then.copies:
         return f"{at}: nothing is being copied, so no ETA changes"
-    if seen.needs and (seen.lowest is None or not seen.told):
+    if seen.needs and (seen.lowest is None or not seen.is_copying):
         return f"{at}: {_needed_text(seen)}"
     now, then = forecast_text(seen.now), forecast_text(seen.then)
     parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]

@@ -148,8 +148,8 @@ def steady(moments: Sequence[TransferPoint]) -> Sequence[TransferPoint]:
     if not moments:
         return moments
     last = moments[-1].at_ms // STEADY_MS * STEADY_MS
-    kept = [moment for moment in moments if moment.at_ms <= last]
-    return kept if len(kept) > 1 else moments
+    past = [moment for moment in moments if moment.at_ms <= last]
+    return past if len(past) > 1 else moments
 
 
 def broker_history(

@@ -126,6 +126,6 @@ class Scene:
 def _with_audit(
     audits: Mapping[str, tuple[AuditLine, ...]], message: AuditArrived
 ) -> dict[str, tuple[AuditLine, ...]]:
-    kept = {id: lines for id, lines in audits.items() if id != message.operation_id}
-    kept[message.operation_id] = message.lines
-    return dict(list(kept.items())[-AUDITS_KEPT:])
+    others = {id: lines for id, lines in audits.items() if id != message.operation_id}
+    others[message.operation_id] = message.lines
+    return dict(list(others.items())[-AUDITS_KEPT:])

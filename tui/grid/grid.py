@@ -33,7 +33,7 @@ GUTTER = 2
 IN_ASCII = str.maketrans("█░", "#-")
 """Bars, where the terminal has no block characters."""
 
-ROWS_KEPT = 512
+ROWS_CACHED = 512
 """Rows that were drawn and may be wanted again."""
 
 _Row = tuple[tuple[Cell, ...], bool, bool]
@@ -81,7 +81,7 @@ class Grid(Widget, can_focus=True):
         """Where the operator was in rows that were let go: a key, and its line."""
         self._cursor = 0
         self._top = 0
-        self._told: RowKey | None = None
+        self._cursor_posted: RowKey | None = None
         """The row of which it was said last that it is under the cursor."""
         self._moved = False
         """False while the operator has chosen no place: then the top of the table is shown."""
@@ -343,8 +343,8 @@ class Grid(Widget, can_focus=True):
         self._cursor = min(max(self._cursor, 0), max(count - 1, 0))
         around = min(max(self._top, self._cursor - page + 1), self._cursor)
         self._top = min(max(around, 0), max(count - page, 0))
-        if self.cursor_key != self._told:
-            self._told = self.cursor_key
+        if self.cursor_key != self._cursor_posted:
+            self._cursor_posted = self.cursor_key
             self.post_message(self.CursorMoved())
 
     def _strip(self, y: int, size: Size, look: Look) -> Strip:
@@ -369,9 +369,9 @@ class Grid(Widget, can_focus=True):
             if strip is None:
                 strip = self._drawn[said] = self._row_strip(said, width, look)
             self._rows[place] = strip
-            for kept in (self._rows, self._drawn):
-                if len(kept) > ROWS_KEPT:
-                    kept.clear()
+            for cache in (self._rows, self._drawn):
+                if len(cache) > ROWS_CACHED:
+                    cache.clear()
         return strip
 
     def _message_strip(self, y: int, size: Size, look: Look) -> Strip:

@@ -97,7 +97,7 @@ class RecordingReader:
         self._state = _PlaybackState()
         self._reached = 0
         """How many records `_course` has taken."""
-        self._told: dict[str, None] = {}
+        self._troubles: dict[str, None] = {}
         self._shown: tuple[_PlaybackState, int, Snapshot | None] | None = None
         try:
             self.follow(paths)
@@ -152,7 +152,7 @@ class RecordingReader:
     @property
     def trouble(self) -> tuple[str, ...]:
         """What cannot be read, as far as it was met."""
-        return (*(text for one in self._tapes for text in one.trouble()), *self._told)
+        return (*(text for one in self._tapes for text in one.trouble()), *self._troubles)
 
     @property
     def first_ms(self) -> int:
@@ -194,7 +194,7 @@ class RecordingReader:
             try:
                 found = state.canvas.snapshot()
             except UnreadableValue as error:
-                self._told[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
+                self._troubles[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
                 found = None
             self._shown = (state, state.drawn, found)
         return replace(state.scene, snapshot=self._shown[2])
@@ -205,7 +205,7 @@ class RecordingReader:
         except (RecordingError, UnreadableValue) as error:
             text = error.message if isinstance(error, RecordingError) else str(error)
             where = f"{one.path.name}, byte {entry.place}"
-            self._told[f"{where}: {text} It is left out."] = None
+            self._troubles[f"{where}: {text} It is left out."] = None
 
     def _key(self, count: int) -> int:
         """The last place among the first `count` from which a scene can be built."""

@@ -44,7 +44,7 @@ RECORD_BYTES_MOST: Final = 1 << 27
 """Of a payload, packed or unpacked: more is damage, or harm. 200,000 replicas take 30 MB."""
 SEARCHED_BYTES: Final = 1 << 20
 """Read at once while a sound header is looked for."""
-TOLD_MOST: Final = 20
+DAMAGES_SHOWN: Final = 20
 """Places of damage that are told one by one."""
 PACKED_LEAST: Final = 200
 """Payloads shorter than this do not get shorter."""
@@ -283,9 +283,9 @@ class RecordingFile:
 
     def trouble(self) -> tuple[str, ...]:
         """What of the file cannot be read, a sentence each."""
-        found = [f"{self.path.name} is {damage.text}." for damage in self.damages[:TOLD_MOST]]
-        if len(self.damages) > TOLD_MOST:
-            more = len(self.damages) - TOLD_MOST
+        found = [f"{self.path.name} is {damage.text}." for damage in self.damages[:DAMAGES_SHOWN]]
+        if len(self.damages) > DAMAGES_SHOWN:
+            more = len(self.damages) - DAMAGES_SHOWN
             found.append(f"{self.path.name} is damaged at {more:,} more places.")
         if self.cut_bytes:
             found.append(

@@ -94,9 +94,9 @@ def _history(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint]) -> d
     gone = 0
     while gone < len(before) and (not after or before[gone].at_ms < after[0].at_ms):
         gone += 1
-    kept = tuple(before[gone:])
-    if kept == tuple(after[: len(kept)]):
-        return {"gone": gone, "fresh": encode(tuple(after[len(kept) :]))}
+    common = tuple(before[gone:])
+    if common == tuple(after[: len(common)]):
+        return {"gone": gone, "fresh": encode(tuple(after[len(common) :]))}
     return {"history": encode(tuple(after))}
 
 

@@ -105,11 +105,11 @@ class WebServer(Server):
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            verdict = self.guard.judge(_asked(request, self.guard.cookie))
-            if verdict.status == 303:
-                return self._welcomed(verdict.session)
-            if verdict.status != 200:
-                return web.Response(status=verdict.status, text=verdict.reason, headers=HEADERS)
+            admission = self.guard.judge(_asked(request, self.guard.cookie))
+            if admission.status == 303:
+                return self._welcomed(admission.session)
+            if admission.status != 200:
+                return web.Response(status=admission.status, text=admission.reason, headers=HEADERS)
             response = await handler(request)
             if not response.prepared:
                 response.headers.update(HEADERS)

@@ -132,7 +132,7 @@ class Acceptor:
             return
         protocol = self._make_protocol()
         connection = Accepted(peer, plain, protocol)
-        protocol.when_connected = lambda: self._connections.settled(connection)
+        protocol.when_connected = lambda: self._connections.handshake_ended(connection)
         protocol.when_lost = lambda: self._connections.remove(connection)
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._connect(plain, protocol, connection))

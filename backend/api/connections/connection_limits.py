@@ -148,7 +148,7 @@ class Connections:
         if connection.phase is Phase.HANDSHAKE:
             self._shaking[connection] = None
 
-    def settled(self, connection: Connection) -> None:
+    def handshake_ended(self, connection: Connection) -> None:
         """The connection has ended its TLS handshake, or needs no handshake."""
         self._shaking.pop(connection, None)
 

@@ -160,8 +160,8 @@ def _signing(send: Any, nonce: str, keys: ClusterKeys) -> Any:
         body = b"".join(parts)
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         shown = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        kept = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
-        proof = Answer(nonce, start["status"], kept, digest_of(body)).signature(keys)
+        signed_headers = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
+        proof = Answer(nonce, start["status"], signed_headers, digest_of(body)).signature(keys)
         headers.append((ANSWER_SIGNED.encode(), proof.encode()))
         await send({**start, "headers": headers})
         await send({"type": "http.response.body", "body": body})

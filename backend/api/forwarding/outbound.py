@@ -294,11 +294,15 @@ class Forward:
                 content += part
                 if len(content) > ANSWER_BYTES_MAX:
                     return None
-        kept = {name: answer.headers[name] for name in SIGNED_HEADERS if name in answer.headers}
-        said = Answer(statement.nonce, answer.status_code, kept, digest_of(bytes(content)))
+        signed_headers = {
+            name: answer.headers[name] for name in SIGNED_HEADERS if name in answer.headers
+        }
+        said = Answer(
+            statement.nonce, answer.status_code, signed_headers, digest_of(bytes(content))
+        )
         if not said.is_signed_by(answer.headers.get(ANSWER_SIGNED, ""), self._keys):
             return None
-        return Response(bytes(content), answer.status_code, headers=kept)
+        return Response(bytes(content), answer.status_code, headers=signed_headers)
 
     def _statement(self, other: Heartbeat, request: _Request) -> Statement:
         caller, me = CURRENT_CALLER.get(), self._leadership.me

@@ -175,7 +175,7 @@ class Backend:
     steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
     throttle_repair: ThrottleRepair = field(init=False)
-    journal_told: JournalAudit = field(init=False)
+    journal_audit: JournalAudit = field(init=False)
     second_copy: SecondCopy = field(init=False)
     cluster_id: str = field(init=False, default="")
     """Empty before the cluster has said it."""
@@ -226,7 +226,7 @@ class Backend:
         self.steering = Steering(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.throttle_repair = ThrottleRepair(context)
-        self.journal_told = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
+        self.journal_audit = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
         self.deletions = PartitionDeletions(context)
@@ -321,7 +321,7 @@ class Backend:
             await self._recover()
             await self.engine.tick()
             await self.approvals.tidy()
-            await self.journal_told.tell()
+            await self.journal_audit.tell()
         except KshuntError as error:
             log.info("A tick of the engine came to nothing: %s", error)
         except Exception:

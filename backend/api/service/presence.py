@@ -46,7 +46,7 @@ class PresenceBoard:
         self._seen: dict[tuple[str, str], _Seen] = {}
         """By credential and session: nobody speaks for another one."""
         self._news = False
-        self._told_s = float("-inf")
+        self._announced_s = float("-inf")
 
     def listed(self) -> tuple[ConnectedSession, ...]:
         """Who is here; those who came first stand first."""
@@ -81,8 +81,8 @@ class PresenceBoard:
         """Publish what is new, unless that was done a moment ago; to be called every second."""
         self._forget()
         now_s = self._clock.monotonic_s()
-        if self._news and now_s >= self._told_s + EVENT_S:
-            self._news, self._told_s = False, now_s
+        if self._news and now_s >= self._announced_s + EVENT_S:
+            self._news, self._announced_s = False, now_s
             self._publish(self.listed())
 
     def _forget(self) -> None:

@@ -230,8 +230,8 @@ def _share(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
     # As if each copy used the same: what is left over for one is then its share of the rate.
     even = np.ones(len(copies.lag))
     sent = _ratio(copies.source, copies.at_source, even, leaders)
-    taken = _ratio(copies.target, copies.at_target, even, followers)
-    share: Floats = np.minimum(sent, taken)
+    received = _ratio(copies.target, copies.at_target, even, followers)
+    share: Floats = np.minimum(sent, received)
     untold = np.isinf(share) | _unread(copies, rates, rates) | ~np.isin(copies.cause, _CURED)
     share[untold] = math.nan
     return share
@@ -242,8 +242,8 @@ def _room(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
     leaders = {id: rate.leader_bytes_per_s for id, rate in rates.items()}
     followers = {id: rate.follower_bytes_per_s for id, rate in rates.items()}
     sent = _ratio(copies.source, copies.at_source, copies.received, leaders)
-    taken = _ratio(copies.target, copies.at_target, copies.received, followers)
-    room: Floats = np.minimum(sent, taken)
+    fetched = _ratio(copies.target, copies.at_target, copies.received, followers)
+    room: Floats = np.minimum(sent, fetched)
     return room
 
 
@@ -330,11 +330,11 @@ def _eta(lag_bytes: float, bytes_per_s: float) -> float:
 
 def _use(copies: _Copies, received: Floats, broker: int, rate: ThrottledRate | None) -> BrokerUse:
     sent = received[copies.at_source & (copies.source == broker)]
-    taken = received[copies.at_target & (copies.target == broker)]
+    fetched = received[copies.at_target & (copies.target == broker)]
     return BrokerUse(
         broker,
         float(sent.sum()),
         None if rate is None else rate.leader_bytes_per_s,
-        float(taken.sum()),
+        float(fetched.sum()),
         None if rate is None else rate.follower_bytes_per_s,
     )

@@ -73,7 +73,7 @@ class Group:
         self._static: dict[str, str] = {}
         self._expected: dict[str, float] = {}
         self._unsynced: set[str] = set()
-        self._settled_s = 0.0
+        self._not_before_s = 0.0
         self._join_deadline_s = 0.0
         self._sync_deadline_s = 0.0
 
@@ -139,9 +139,9 @@ class Group:
         self.members[member_id] = Member(member_id, request, deadline_s, joining=ticket)
         if request.instance_id is not None:
             self._static[request.instance_id] = member_id
-        if self.state is GroupState.PREPARING_REBALANCE and now_s < self._settled_s:
+        if self.state is GroupState.PREPARING_REBALANCE and now_s < self._not_before_s:
             wanted_s = now_s + self.settings.initial_rebalance_delay_s
-            self._settled_s = min(wanted_s, self._join_deadline_s)
+            self._not_before_s = min(wanted_s, self._join_deadline_s)
         self._rebalance(now_s)
 
     def _replace(
@@ -164,9 +164,9 @@ class Group:
             return
         if old.member_id in self._unsynced:
             self._unsynced.symmetric_difference_update((old.member_id, member_id))
-        ticket.give(self._kept_answer(member, former_leader))
+        ticket.give(self._unchanged_answer(member, former_leader))
 
-    def _kept_answer(self, member: Member, former_leader: str | None) -> JoinAnswer:
+    def _unchanged_answer(self, member: Member, former_leader: str | None) -> JoinAnswer:
         """What a static member that came back is told when nothing else changed (KIP-814).
 
         A leader whose client cannot skip the assignment is not told that it leads.
@@ -194,7 +194,7 @@ class Group:
             self.state = GroupState.PREPARING_REBALANCE
             self._join_deadline_s = now_s + self._rebalance_timeout_s()
             delay_s = self.settings.initial_rebalance_delay_s if initial else 0.0
-            self._settled_s = now_s + min(delay_s, self._rebalance_timeout_s())
+            self._not_before_s = now_s + min(delay_s, self._rebalance_timeout_s())
         self._begin_if_complete(now_s)
 
     def _end_syncs(self) -> None:
@@ -211,7 +211,7 @@ class Group:
 
     def _begin_if_complete(self, now_s: float) -> None:
         missing = self._expected or any(m.joining is None for m in self.members.values())
-        if now_s >= self._settled_s and not missing:
+        if now_s >= self._not_before_s and not missing:
             self._begin(now_s)
 
     def _begin(self, now_s: float) -> None:

@@ -123,8 +123,8 @@ class GroupCoordinator:
             raise CoordinatorError(Code.ILLEGAL_GENERATION)
         limit = self.settings.metadata_bytes_max
         large = {item for item, one in offsets.items() if len(one.metadata.encode()) > limit}
-        taken = {item: one for item, one in offsets.items() if item not in large}
-        self._emit(self.offsets.commit(group_id, taken, producer_id))
+        accepted = {item: one for item, one in offsets.items() if item not in large}
+        self._emit(self.offsets.commit(group_id, accepted, producer_id))
         refused = Code.OFFSET_METADATA_TOO_LARGE
         return {item: refused if item in large else Code.NONE for item in offsets}
 

@@ -142,8 +142,8 @@ class Core:
         if not records:
             return decision
         if self._lose_after is not None:
-            kept, self._lose_after = records[: self._lose_after], None
-            self._write(kept)
+            written, self._lose_after = records[: self._lose_after], None
+            self._write(written)
             self.fail_over()
             raise ControllerLost("The controller crashed; another one has taken over.")
         self._write(records)

@@ -395,9 +395,9 @@ class DataPlane:
 
     def answer_isr(self, rows: Iterable[tuple[HostedPartition, int, int]]) -> None:
         """Leaders' proposals were decided: `(partition, broker, replica row)` each."""
-        kept = [row for held, broker, row in rows if held.replicas.get(broker) == row]
-        if kept:
-            self.replication.set_isr(kept, self.replication.replicas.in_isr[kept])
+        current = [row for held, broker, row in rows if held.replicas.get(broker) == row]
+        if current:
+            self.replication.set_isr(current, self.replication.replicas.in_isr[current])
 
     # --- records
 

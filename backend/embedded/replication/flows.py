@@ -72,7 +72,7 @@ class Flows:
     """Followers in the ISR that are not at their leader's end, and may have to leave."""
     outside: Rows
     """Followers that work and are not in the ISR, and may join."""
-    settled: bool
+    steady: bool
     """False where a tail has just become too slow: a grain later it is one of those behind."""
 
 
@@ -148,7 +148,7 @@ def work_out(
         move_rates=moved,
         watched=np.flatnonzero(replicas.in_isr & follows & ~attached & roles.live[roles.leaders]),
         outside=np.flatnonzero(roles.fetching & ~replicas.in_isr),
-        settled=not slow.any(),
+        steady=not slow.any(),
     )
 
 

@@ -179,8 +179,8 @@ class ZnodeJournal:
             BadInput: also, it is more than a server takes at once.
             Conflict: also, one of the seed's znodes cannot be understood.
         """
-        kept, named = dict(entries), frozenset(replacing)
-        await self._alone(lambda: self._append(kept, named))
+        copied, replaced = dict(entries), frozenset(replacing)
+        await self._alone(lambda: self._append(copied, replaced))
 
     async def resolve(self) -> bool:
         """As `Journal.resolve`."""

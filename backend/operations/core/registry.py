@@ -358,8 +358,8 @@ class Registry:
         before = self._known
         self._known = known_operations(state)
         for operation in self._known.operations.values():
-            told = before.teams.get(operation.id, Team()) == self.team(operation.id)
-            if before.operations.get(operation.id) != operation or not told:
+            same_team = before.teams.get(operation.id, Team()) == self.team(operation.id)
+            if before.operations.get(operation.id) != operation or not same_team:
                 self._changed(operation)
         for proposal in self._known.proposals.values():
             if before.proposals.get(proposal.id) != proposal:

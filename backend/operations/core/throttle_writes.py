@@ -170,7 +170,7 @@ class ThrottleWriter:
         await self._registry.save_ownership(self._registry.ownership.confirm(present))
         return present
 
-    async def told(
+    async def read_back(
         self, rates: Iterable[RateCellId], lists: Iterable[ListCellId]
     ) -> tuple[str, ...]:
         """What these settings are now, in words, for the audit; empty where nobody answers."""

@@ -205,7 +205,7 @@ class Elections:
         operation = await self._begin(outcomes, pacing, requester)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
-            found = await offload(len(outcomes), _told, outcomes)
+            found = await offload(len(outcomes), _results_of, outcomes)
             answer = ElectionAnswer(False, operation.id, found, there.notes)
         await end_with_answer(self._registry, operation, answer)
         return answer
@@ -382,7 +382,7 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
     return sorted({partition.topic for partition in partitions})
 
 
-def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
+def _results_of(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
     """ELECTION_NOT_NEEDED is success: the partition is led as it should be."""
     return results(
         {
@@ -473,7 +473,7 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
 
 def _previewed(cluster: ClusterState, there: _Prospects) -> ElectionAnswer:
     leaders = _counts(cluster, there.states, there.outcomes)
-    return ElectionAnswer(True, None, _told(there.outcomes), there.notes, leaders=leaders)
+    return ElectionAnswer(True, None, _results_of(there.outcomes), there.notes, leaders=leaders)
 
 
 def _relevant(

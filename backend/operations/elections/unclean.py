@@ -209,8 +209,8 @@ class UncleanElections:
         cluster = await self._admin.describe(topics, timeout_s=timeout_s)
         found = partition_states(cluster.assignment)
         states = {p: found[p] for p in wanted if p in found}
-        verdicts = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
-        refused = {p: verdict for p, verdict in verdicts.items() if verdict is not None}
+        refusals = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
+        refused = {p: why for p, why in refusals.items() if why is not None}
         fresh = await self._ends(states, cluster, min(timeout_s, ENDS_TIMEOUT_S))
         ends = {p: {**last_seen.get(p, {}), **fresh.get(p, {})} for p in states}
         # A replica that is up and does not say its end has none that could be relied on.

@@ -283,7 +283,7 @@ class JournalState:
     audit: AuditSpan | None = field(default=None, compare=False)
     journal_id: str = field(default="", compare=False)
     """Which journal it is: one that is begun anew has another."""
-    not_kept: int = 0
+    claims_dropped: int = 0
     """Records that are not believed and that there was no room to remember."""
 
     @property
@@ -302,7 +302,7 @@ class JournalState:
         found = []
         if self.provenance in REFUSED:
             found.append(REFUSED[self.provenance][1])
-        elif count := len(self.aside) + self.not_kept:
+        elif count := len(self.aside) + self.claims_dropped:
             some = ", ".join(f"{_plain(one.key)} ({one.why})" for one in [*self.aside.values()][:3])
             found.append(
                 f"{count} entries of the journal are not from a backend of this cluster and are "

@@ -163,7 +163,7 @@ class JournalReplay:
         self._heads: dict[str, SignedHead] = {}
         self._claims: dict[str, UnprovenHead] = {}
         self._claim_bytes = 0
-        self._not_kept = 0
+        self._claims_dropped = 0
         self._numbers: dict[str, int] = {}
         """The greatest that was found of a key, also of one that was removed."""
         self._newest = 0
@@ -252,7 +252,7 @@ class JournalReplay:
         room = LIMITS.journal_aside_bytes - self._claim_bytes
         size = len(name) + claim.size_bytes
         if len(self._claims) >= LIMITS.journal_aside or size > room:
-            self._not_kept += 1
+            self._claims_dropped += 1
             return
         self._claims[name] = claim
         self._claim_bytes += size
@@ -288,7 +288,7 @@ class JournalReplay:
             bool(adopted),
             self._audit,
             self.journal_id,
-            self._not_kept,
+            self._claims_dropped,
         )
         return self._state
 
@@ -520,10 +520,10 @@ class JournalReplay:
 
     def _with_old_parts(self, key: str, written: list[Record]) -> list[Record]:
         """With tombstones for the parts that an earlier version left."""
-        kept = len(written) - 1
+        parts = len(written) - 1
         head, claim = self._heads.get(key), self._claims.get(key)
         there = {*(head.parts if head else ()), *(claim.parts if claim else ())}
-        gone = sorted(number for number in there if number >= kept)
+        gone = sorted(number for number in there if number >= parts)
         return written + [(part_key(key, number).encode(), None) for number in gone]
 
     def _believed(self) -> dict[str, int]:

@@ -143,8 +143,8 @@ class Queue:
     @property
     def waiting(self) -> tuple[TopicPartition, ...]:
         """Partitions that were never submitted, in the plan's order."""
-        taken = self.started | self.dropped
-        return tuple(partition for partition in self.plan if partition not in taken)
+        submitted = self.started | self.dropped
+        return tuple(partition for partition in self.plan if partition not in submitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class NextMoves:
         return "; ".join(words)
 
 
-def next_batch(queue: Queue, view: ClusterView, claimed: Iterable[Move] = ()) -> NextMoves:
+def next_moves(queue: Queue, view: ClusterView, claimed: Iterable[Move] = ()) -> NextMoves:
     """The moves to start now, and why each of the others waits.
 
     `claimed` are moves that other operations were given since the view was read.

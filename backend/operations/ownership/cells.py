@@ -244,8 +244,8 @@ class RateCell:
         ours = bool(self.rates_bytes_per_s) or (
             own in self.known and own != self.wanted_bytes_per_s
         )
-        kept = self.live and self.prior is not None and ours
-        cell = self if kept else self.restarted(NO_RATE_FOUND)
+        goes_on = self.live and self.prior is not None and ours
+        cell = self if goes_on else self.restarted(NO_RATE_FOUND)
         if cell.is_foreign(found) or not self.live:
             cell = replace(cell, known=frozenset({own}))
         return cell.with_share(operation_id, RateShare(own))

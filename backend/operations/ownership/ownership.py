@@ -373,8 +373,8 @@ class Ownership:
             cell = None if listed is None else lists.get(j, ListCell(listed))
             if cell is not None and listed is not None:
                 lists[j] = cell.adopted(operation_id, pairs, listed)
-        kept = {j: cell for j, cell in lists.items() if cell.shares}
-        return planned(Ownership(rates, kept), present, ids, wanted)
+        shared = {j: cell for j, cell in lists.items() if cell.shares}
+        return planned(Ownership(rates, shared), present, ids, wanted)
 
     # What has become of it
 
@@ -388,9 +388,9 @@ class Ownership:
         rates: dict[RateCellId, RateCell] = {}
         for i, rate_cell in self.rates.items():
             found = present.rates.get(i)
-            settled = rate_cell if found is None else rate_cell.as_found(found)
-            if settled is not None:
-                rates[i] = settled
+            known_rate = rate_cell if found is None else rate_cell.as_found(found)
+            if known_rate is not None:
+                rates[i] = known_rate
         lists: dict[ListCellId, ListCell] = {}
         for j, list_cell in self.lists.items():
             listed = present.lists.get(j)

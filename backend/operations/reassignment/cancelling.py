@@ -201,15 +201,15 @@ class Cancellations:
             outcomes |= await self._ask(asked, timeout_s)
         stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
         notes += await self._unmark(every, outcomes, wish.preserve_throttles)
-        told: tuple[str, ...] = ()
+        throttles: tuple[str, ...] = ()
         if not wish.preserve_throttles and stopped - ours:
-            said, told = await self._clear(stopped - ours, timeout_s)
+            said, throttles = await self._clear(stopped - ours, timeout_s)
             notes += said
         answer = ChangeAnswer(False, operation.id, await offload(size, results, outcomes), notes)
         if any(outcome.error_code in UNANSWERED for outcome in outcomes.values()):
             # `finish` tells what became of it.
             return answer
-        return await recorded(self._registry, operation, answer, told)
+        return await recorded(self._registry, operation, answer, throttles)
 
     async def _ask(self, asked: Sequence[TopicPartition], timeout_s: float) -> Results:
         """What the cluster says; a request that it refuses is refused for each partition."""
@@ -305,11 +305,11 @@ class Cancellations:
             )
         except KshuntError as error:
             return (f"Their throttles may still be on: {error}",), ()
-        told = await self._context.throttling.told(
+        throttles = await self._context.throttling.read_back(
             [(broker, key) for broker in clearing.brokers for key in RateKey],
             [(topic, key) for topic in clearing.topics for key in ListKey],
         )
-        return notes, told
+        return notes, throttles
 
 
 def unfinished_works(context: Context) -> Iterable[tuple[Operation, ReassignmentWork]]:

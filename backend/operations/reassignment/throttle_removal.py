@@ -11,7 +11,7 @@ Algorithm
     With the step to LIFTING, the operation's details name each setting and what will be there.
     The writes follow (`ThrottleWriter.carry_out` reads once more right before them). When no share
     is left, the settings are read, and `ending_of` says how the operation ended. An end that a
-    broker which is behind could feign must be seen the same for `SETTLE_S`.
+    broker which is behind could feign must be seen the same for `SEEN_S`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 State = OperationState
 
-SETTLE_S: Final = 2.0
+SEEN_S: Final = 2.0
 """An end that a broker which is behind could feign is seen the same for this long."""
 _UNKNOWN_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
@@ -102,8 +102,8 @@ class ThrottleRemoval:
             rows = Restored.rows((*known, *restored))
             details = structs.replace(operation.details, put_back=rows or None)
             operation = replace(operation, details=details)
-            told = lifting_words(operation.id, before, step, present)
-            await registry.put(operation, work, step.after, throttles=told)
+            settings = lifting_words(operation.id, before, step, present)
+            await registry.put(operation, work, step.after, throttles=settings)
         written = await throttling.carry_out(step.writes, present)
         left = registry.ownership.unlifted(operation.id)
         if not left:
@@ -127,8 +127,8 @@ class ThrottleRemoval:
         if differing:
             words.append(f"but {listed(differing, LISTED_MAX)}")
         after = self._context.to(operation, ending.state, ", ".join(words))
-        told = found_words(restored, present)
-        await self._registry.put(after, work, throttles=told)
+        settings = found_words(restored, present)
+        await self._registry.put(after, work, throttles=settings)
         self._seen.pop(operation.id, None)
 
     async def _ending(self, operation: Operation, work: ReassignmentWork) -> Ending | None:
@@ -155,7 +155,7 @@ class ThrottleRemoval:
         if seen is None or seen.ending != ending:
             self._seen[operation.id] = _Seen(ending, now_s)
             return None
-        return ending if now_s - seen.since_s >= SETTLE_S else None
+        return ending if now_s - seen.since_s >= SEEN_S else None
 
 
 def _setting(one: tuple[int | str, object]) -> str:

@@ -83,8 +83,8 @@ def own(work: ShrinkWork) -> dict[str, str]:
 
 def copy_settings(work: ShrinkWork) -> dict[str, str]:
     """What the copy is created with."""
-    kept = {key: value for key, value in own(work).items() if not key.startswith(_TIERED)}
-    return {**kept, **held(work)}
+    untiered = {key: value for key, value in own(work).items() if not key.startswith(_TIERED)}
+    return {**untiered, **held(work)}
 
 
 def final_settings(work: ShrinkWork) -> dict[str, str]:

@@ -311,8 +311,8 @@ class BatchWork:
         names = ["rows", THERE, IN_TIME, *(e.name for e in REPLICA_EXPECTATIONS)]
         total = {name: former.get(name, 0) + counted[name] for name in names}
         self.batch.counted = hour_folder(hour_ms), _quality(total, hour_ms)
-        kept = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
-        return {**kept, str(hour_ms): total}
+        recent = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
+        return {**recent, str(hour_ms): total}
 
     def _reasons(self, bad: Any) -> list[str]:
         """Of each row the expectations that it breaks."""
@@ -330,7 +330,7 @@ class BatchWork:
         hours = hour_folders(self.batch.table(RATES.name))
         hidden = [h.start_ms for h in hours if made_ms(manifest, h.start_ms)]
         owed = {**self.former.owed, **{str(h): now_ms for h in (*hidden, *self.arrived.gone)}}
-        return {h: since for h, since in owed.items() if not settled(manifest, int(h), since)}
+        return {h: since for h, since in owed.items() if not is_backfilled(manifest, int(h), since)}
 
     # Files
 
@@ -340,7 +340,7 @@ class BatchWork:
         return self.shop.session.read.schema(schema).parquet(*map(literal, paths))
 
 
-def settled(manifest: Manifest, hour_ms: int, since_ms: int) -> bool:
+def is_backfilled(manifest: Manifest, hour_ms: int, since_ms: int) -> bool:
     """Whether a backfill has made an hour after it was over, and after it was owed."""
     return made_ms(manifest, hour_ms) >= max(hour_ms + HOUR_MS, since_ms)
 

@@ -187,10 +187,10 @@ def _used(tick: Tick, rows: Ints, given: Floats, tight: Ints, live: Mask, count:
     found = []
     for seen in (tick.seen_30s[rows], tick.step[rows]):
         which = live & np.isfinite(given) & ~np.isnan(seen)
-        taken = np.bincount(tight[which], seen[which], count)
+        used = np.bincount(tight[which], seen[which], count)
         offered = np.bincount(tight[which], given[which], count)
         share = np.zeros(count)
-        np.divide(taken, offered, out=share, where=offered > 0)
+        np.divide(used, offered, out=share, where=offered > 0)
         found.append(share)
     longer, last = found
     # It may just have been changed: then what was taken since the last tick fits it better.

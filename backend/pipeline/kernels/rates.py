@@ -153,8 +153,8 @@ def rates(samples: Samples, state: State, settings: Settings, *, carries: bool =
     columns = rows.columns()
     columns["tick"] = samples.at[anchors] // settings.tick_ms * settings.tick_ms
     columns["samples"] = np.diff(anchors, prepend=-1)
-    kept = rows.state() if carries else State.nothing(len(settings.windows))
-    return Rates(anchors, columns, kept)
+    carried = rows.state() if carries else State.nothing(len(settings.windows))
+    return Rates(anchors, columns, carried)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,8 @@ def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
     if not buckets:
         return
     rows = together([*new, *_former(batch, PENDING, buckets, batch.samples)])
-    kept = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
-    looked = _looked(rows, rate_step.state_of(together(kept), batch.settings), batch)
+    carried = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
+    looked = _looked(rows, rate_step.state_of(together(carried), batch.settings), batch)
     closed = rates(looked.samples(looked.closed), looked.state, batch.settings)
     opened = rates(looked.samples(looked.open), closed.state, batch.settings, carries=False)
     tables = _Tables(
@@ -140,8 +140,8 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     """Those that have ended, and those that have not; the state goes on."""
     former = together(_former(batch, STALLS, buckets, stalls.STATE))
     # Whoever may still come late is not taken for gone.
-    settled = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
-    closed = _islands(rates.closed, former, settled)
+    closing = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
+    closed = _islands(rates.closed, former, closing)
     state = closed.filter(closed.column("open")).select(stalls.STATE.names)
     _write_state(batch, STALLS, buckets, state)
     ended = closed.filter(pc.invert(closed.column("open")))

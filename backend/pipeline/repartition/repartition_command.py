@@ -204,14 +204,14 @@ def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said)
     topics = Topics(clients)
     plan = _plan(options, clients, topics)
     start = topics.starts(plan.source)
-    copied = topics.committed(plan.group, plan.source, len(start), settled=True)
+    copied = topics.committed(plan.group, plan.source, len(start), stable=True)
     if len(copied) < len(start):
         raise BadInput(
             f"Operation {plan.operation} has not copied {plan.source}: the group {plan.group} "
             "has no positions. Nothing was compared."
         )
     source = Side(plan.source, start, copied)
-    target = Side(plan.target, topics.starts(plan.target), topics.settled_ends(plan.target))
+    target = Side(plan.target, topics.starts(plan.target), topics.stable_ends(plan.target))
     connector = chosen_connector(options.kafka_jars)
     began_s = time.monotonic()
     with ended_with_its_parent(options.until_end_of_input, partial(os._exit, 1)):

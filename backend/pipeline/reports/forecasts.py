@@ -45,7 +45,7 @@ def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None)
         "Time left, as said by then", at, Unit.SECONDS, lines, (Line("p10", low), Line("p90", high))
     )
     table = _said(rows, at, ended_ms)
-    return [head, plot, Paragraph(_verdict(at, low, middle, high, ended_ms)), table]
+    return [head, plot, Paragraph(_accuracy(at, low, middle, high, ended_ms)), table]
 
 
 def _of_operation(table: Any, operation: str, ended_ms: float | None) -> list[Row]:
@@ -63,7 +63,7 @@ def _floats(rows: Sequence[Row], name: str) -> Floats:
     return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
 
 
-def _verdict(at: Floats, low: Floats, middle: Floats, high: Floats, end: float | None) -> str:
+def _accuracy(at: Floats, low: Floats, middle: Floats, high: Floats, end: float | None) -> str:
     known = np.isfinite(middle)
     text = f"{many(len(at), 'forecast')}; {int((~known).sum())} of them saw no end. "
     if end is None:

@@ -113,25 +113,25 @@ class OperationFigures:
 
 def report(material: Material, now_ms: float) -> Document:
     """The document; `now_ms` is when it is written."""
-    told = OperationFigures.of(material)
-    tables, span = material.tables, (told.began_ms, told.ended_ms or told.seen_ms)
-    brokers = {"leader": set(told.sources), "follower": set(told.destinations)}
-    if not len(told.copies):
+    figures = OperationFigures.of(material)
+    tables, span = material.tables, (figures.began_ms, figures.ended_ms or figures.seen_ms)
+    brokers = {"leader": set(figures.sources), "follower": set(figures.destinations)}
+    if not len(figures.copies):
         lacks = quality(tables, material.missed, span)
-        return _titled(material, [*_summary(told, now_ms), *lacks, *_source(told, now_ms)])
+        return _titled(material, [*_summary(figures, now_ms), *lacks, *_source(figures, now_ms)])
     blocks: list[Block] = [
-        *_summary(told, now_ms),
-        *next_steps(tables, material.operation, brokers, span, over=told.over),
-        *_progress(told),
-        *_speed(told),
-        *_events(told),
+        *_summary(figures, now_ms),
+        *next_steps(tables, material.operation, brokers, span, over=figures.over),
+        *_progress(figures),
+        *_speed(figures),
+        *_events(figures),
         *stalls(tables, material.operation, span),
-        *forecasts(tables, material.operation, told.ended_ms),
+        *forecasts(tables, material.operation, figures.ended_ms),
         *throttles(tables, brokers, span),
-        *_pairs(told),
-        *disks(tables, told.destinations),
+        *_pairs(figures),
+        *disks(tables, figures.destinations),
         *quality(tables, material.missed, span),
-        *_source(told, now_ms),
+        *_source(figures, now_ms),
     ]
     return _titled(material, blocks)
 
@@ -143,23 +143,23 @@ def _titled(material: Material, blocks: Sequence[Block]) -> Document:
 # What was moved
 
 
-def _summary(told: OperationFigures, now_ms: float) -> list[Block]:
-    rows, copies = told.rows, told.copies
+def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
+    rows, copies = figures.rows, figures.copies
     if not len(copies):
         text = "No replica of it was seen to be copied: its partitions were in sync throughout."
-        return [Paragraph(text), Facts([("Cluster", told.material.cluster)])]
+        return [Paragraph(text), Facts([("Cluster", figures.material.cluster)])]
     moved = float(copies.bytes.sum())
-    end = told.ended_ms or told.seen_ms
-    took_s = max((end - told.began_ms) / 1000, 0.0)
+    end = figures.ended_ms or figures.seen_ms
+    took_s = max((end - figures.began_ms) / 1000, 0.0)
     names = {(rows.topic[i], rows.partition[i]) for i in copies.row.tolist()}
     topics = sorted({rows.topics[topic] for topic, _ in names})
     leaving = np.unique(rows.broker[rows.removing]).tolist()
     facts = [
-        ("Cluster", told.material.cluster),
-        ("State", _state(told, now_ms)),
-        ("First copy seen", moment_text(told.began_ms)),
+        ("Cluster", figures.material.cluster),
+        ("State", _state(figures, now_ms)),
+        ("First copy seen", moment_text(figures.began_ms)),
         (
-            "Last arrival" if told.ended_ms else "Last sample",
+            "Last arrival" if figures.ended_ms else "Last sample",
             f"{moment_text(end)}, {_after(took_s)}",
         ),
         (
@@ -167,11 +167,11 @@ def _summary(told: OperationFigures, now_ms: float) -> list[Block]:
             f"{bytes_text(moved)} into {many(len(copies), 'replica')} of "
             f"{many(len(names), 'partition')} of {_topics(topics)}",
         ),
-        ("From brokers", _brokers(told.sources)),
-        ("To brokers", _brokers(told.destinations)),
+        ("From brokers", _brokers(figures.sources)),
+        ("To brokers", _brokers(figures.destinations)),
         ("Taken off brokers", _brokers(leaving)),
         ("Mean rate", rate_text(moved / took_s if took_s else None)),
-        ("Throttles", _held(told)),
+        ("Throttles", _held(figures)),
     ]
     return [Facts(facts)]
 
@@ -189,22 +189,22 @@ def _topics(names: Sequence[str]) -> str:
     return some if len(names) <= 3 else f"{some} and {many(len(names) - 3, 'topic')} more"
 
 
-def _state(told: OperationFigures, now_ms: float) -> str:
-    copies = told.copies
+def _state(figures: OperationFigures, now_ms: float) -> str:
+    copies = figures.copies
     arrived = int(np.isfinite(copies.arrived_ms).sum())
-    if told.ended_ms is not None:
+    if figures.ended_ms is not None:
         return f"done: {_all(len(copies))} in the ISR"
-    if told.over:
+    if figures.over:
         return (
             f"over: {arrived} of {many(len(copies), 'copy', 'copies')} in the ISR; the others "
             f"were last seen at {moment_text(float(copies.last_ms.max()))}, so they were "
             "cancelled, or are no longer recorded"
         )
     left = bytes_text(float(np.nansum(copies.remaining_bytes)))
-    age = duration_text((now_ms - told.seen_ms) / 1000)
+    age = duration_text((now_ms - figures.seen_ms) / 1000)
     return (
         f"{arrived} of {many(len(copies), 'copy', 'copies')} in the ISR, {left} left, "
-        f"as of {moment_text(told.seen_ms)} ({age} before this report)"
+        f"as of {moment_text(figures.seen_ms)} ({age} before this report)"
     )
 
 
@@ -212,12 +212,12 @@ def _all(count: int) -> str:
     return "the one copy is" if count == 1 else f"all {count:,} copies are"
 
 
-def _held(told: OperationFigures) -> str:
-    permitted = told.history.permitted_bytes_per_s
+def _held(figures: OperationFigures) -> str:
+    permitted = figures.history.permitted_bytes_per_s
     held = np.isfinite(permitted)
     if not held.any():
         return "none held all of it"
-    changes = len({change.at_ms for change in throttle_changes(told.rows)})
+    changes = len({change.at_ms for change in throttle_changes(figures.rows)})
     low, high = float(permitted[held].min()), float(permitted[held].max())
     rates = rate_text(low) if low == high else f"{rate_text(low)} to {rate_text(high)}"
     changed = f", changed {many(changes, 'time')}" if changes else ""
@@ -227,8 +227,8 @@ def _held(told: OperationFigures) -> str:
 # Over time
 
 
-def _progress(told: OperationFigures) -> list[Block]:
-    history = told.history
+def _progress(figures: OperationFigures) -> list[Block]:
+    history = figures.history
     if not len(history.at_ms):
         return []
     plot = Plot(
@@ -241,11 +241,11 @@ def _progress(told: OperationFigures) -> list[Block]:
         rows.append(
             (
                 clock_text(float(history.at_ms[place]), seconds=True),
-                duration_text((float(history.at_ms[place]) - told.began_ms) / 1000),
+                duration_text((float(history.at_ms[place]) - figures.began_ms) / 1000),
                 bytes_text(float(history.remaining_bytes[place])),
                 rate_text(float(history.rate_bytes_per_s[part].mean())),
                 limit_text(_or_none(float(history.permitted_bytes_per_s[place]))),
-                f"{int(history.arrived[place])} of {len(told.copies)}",
+                f"{int(history.arrived[place])} of {len(figures.copies)}",
             )
         )
     names = ("UTC", "after", "remaining", "rate since", "permitted", "in the ISR")
@@ -256,8 +256,8 @@ def _or_none(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _speed(told: OperationFigures) -> list[Block]:
-    history = told.history
+def _speed(figures: OperationFigures) -> list[Block]:
+    history = figures.history
     if not len(history.at_ms):
         return []
     lines = [Line("copied", history.rate_bytes_per_s)]
@@ -270,21 +270,21 @@ def _speed(told: OperationFigures) -> list[Block]:
     return [Heading("Rate and throttle"), plot, Paragraph(words)]
 
 
-def _events(told: OperationFigures) -> list[Block]:
-    found = [Event(change.at_ms, _change(change)) for change in throttle_changes(told.rows)]
-    found += elections(told.rows) + isr_losses(told.rows) + _arrivals(told)
+def _events(figures: OperationFigures) -> list[Block]:
+    found = [Event(change.at_ms, _change(change)) for change in throttle_changes(figures.rows)]
+    found += elections(figures.rows) + isr_losses(figures.rows) + _arrivals(figures)
     found += [
         Event(gap.from_ms, f"not recorded until {moment_text(gap.to_ms)}: {gap.text}")
-        for gap in told.material.missed
+        for gap in figures.material.missed
     ]
-    end = told.ended_ms or told.seen_ms
+    end = figures.ended_ms or figures.seen_ms
     found = sorted((e for e in found if e.at_ms <= end + GAP_S * 1000), key=lambda e: e.at_ms)
     if not found:
         return [Heading("What happened"), Paragraph("Nothing but copying.")]
     rows = [
         (
             moment_text(event.at_ms),
-            duration_text(max(event.at_ms - told.began_ms, 0) / 1000),
+            duration_text(max(event.at_ms - figures.began_ms, 0) / 1000),
             event.text,
         )
         for event in found[:EVENTS_MOST]
@@ -306,9 +306,9 @@ def _change(change: Change) -> str:
     return f"throttle: {who} {what} {rate_text(change.after)}{each} (before: {before})"
 
 
-def _arrivals(told: OperationFigures) -> list[Event]:
+def _arrivals(figures: OperationFigures) -> list[Event]:
     """When a quarter, half, three quarters and all of the copies had arrived; the last by name."""
-    copies, rows = told.copies, told.rows
+    copies, rows = figures.copies, figures.rows
     arrived = np.flatnonzero(np.isfinite(copies.arrived_ms))
     order = arrived[np.argsort(copies.arrived_ms[arrived], kind="stable")]
     # Of those that arrive at one moment the last is told.
@@ -329,8 +329,8 @@ def _arrivals(told: OperationFigures) -> list[Event]:
 # Pairs
 
 
-def _pairs(told: OperationFigures) -> list[Block]:
-    found = pairs_of(told.rows)
+def _pairs(figures: OperationFigures) -> list[Block]:
+    found = pairs_of(figures.rows)
     if not found:
         return []
     rows = [
@@ -357,8 +357,8 @@ def _pairs(told: OperationFigures) -> list[Block]:
 # Where it is from
 
 
-def _source(told: OperationFigures, now_ms: float) -> list[Block]:
-    material = told.material
+def _source(figures: OperationFigures, now_ms: float) -> list[Block]:
+    material = figures.material
     results, samples = material.results_newest_ms, material.samples_newest_ms
     facts = [
         (

@@ -289,10 +289,10 @@ def _solve(dirs: _Dirs, band: Band) -> bool:
     options = [[dirs.source[item], *np.flatnonzero(dirs.may_take(item)).tolist()] for item in items]
     choices = [_choices(dirs, item, places) for item, places in zip(items, options, strict=True)]
     rest = dirs.loads - sum((each.loads[0] for each in choices), np.zeros(bins))
-    taken = best_of_all(
+    best = best_of_all(
         choices, rest, dirs.room, lambda states: band.outside(states).sum(axis=1), float("inf")
     )
-    for item, places, choice in zip(items, options, taken, strict=True):
+    for item, places, choice in zip(items, options, best, strict=True):
         if choice:
             dirs.move(item, places[choice])
             dirs.loads[dirs.source[item]] -= dirs.weights[item]

@@ -114,9 +114,9 @@ class GapLog:
         """
         with self._lock:
             gaps = read_file(self._path)
-            kept = [gap for gap in gaps if gap.to_ms >= before_ms]
-            if len(kept) < len(gaps):
-                replace_file(self._path, b"".join(gap.line for gap in kept))
+            recent = [gap for gap in gaps if gap.to_ms >= before_ms]
+            if len(recent) < len(gaps):
+                replace_file(self._path, b"".join(gap.line for gap in recent))
 
 
 def read_file(path: Path) -> list[Gap]:

@@ -309,8 +309,8 @@ class Sampler:
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:
         """Fill in the causes, in place, and add words; who is stuck has no ETA but never."""
         answering = {b for b, status in snapshot.brokers.items() if not status.stale}
-        kept = self._known.dir_moves.items()
-        moves = [one for broker, found in kept if broker in answering for one in found]
+        found_moves = self._known.dir_moves.items()
+        moves = [one for broker, found in found_moves if broker in answering for one in found]
         rows = concerned_rows(snapshot, moves)
         part = focused(snapshot, rows)
         diagnosis = diagnose(part, self._watch.update(part), moves, ours)

@@ -23,7 +23,7 @@ from kshunt.backend.domain.text.formatting import (
 
 NOTES_SHOWN: Final = 12
 EVENTS_SHOWN: Final = 6
-COURSE_POINTS: Final = 10
+TIMELINE_ROWS: Final = 10
 
 
 def plan_lines(answer: PlanAnswer) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
 
 def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
     yield f"{_title(name, rehearsal)}:"
-    line = rehearsal.timeline.thinned(COURSE_POINTS)
+    line = rehearsal.timeline.thinned(TIMELINE_ROWS)
     rows: list[Sequence[str]] = [("  after", "left", "into brokers", "busiest", "out of sync")]
     for point in range(len(line)):
         into = line.received_bytes_per_s[point]

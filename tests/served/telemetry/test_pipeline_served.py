@@ -200,7 +200,7 @@ def seen(
         ),
         (seen(None, process=PipelineProcess(True, NOW_MS)), PipelineState.RUNNING, ""),
         (seen(), PipelineState.RUNNING, ""),
-        (seen(source=BACKFILL), PipelineState.STANDING, "kshunt pipeline run --samples /s"),
+        (seen(source=BACKFILL), PipelineState.UNATTENDED, "kshunt pipeline run --samples /s"),
         (seen(NOW_MS - 900_000), PipelineState.LATE, "kshunt pipeline run --samples /s"),
         (seen(NOW_MS - 900_000, process=PipelineProcess(True, 0)), PipelineState.LATE, ""),
         (seen(process=PipelineProcess(False, NOW_MS, 2, "no")), PipelineState.RESTARTING, ""),

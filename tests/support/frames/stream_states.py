@@ -69,5 +69,5 @@ def _next(snapshot: Snapshot) -> Snapshot:
 
 
 def _words(stuck: Iterable[Stuck], reason: str) -> dict[tuple[TopicPartition, int], Stuck]:
-    told = [replace(one, reason=reason, cause=Cause.THROTTLE_FLOOR, rates=()) for one in stuck]
-    return {(one.partition, one.broker): one for one in told}
+    explained = [replace(one, reason=reason, cause=Cause.THROTTLE_FLOOR, rates=()) for one in stuck]
+    return {(one.partition, one.broker): one for one in explained}

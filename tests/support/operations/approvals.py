@@ -115,8 +115,8 @@ class Side:
         self, book: Book, clock: StoppedClock, effects: Effects, rule: TwoPersonRule = RULE
     ) -> None:
         self.book, self.clock, self.effects = book, clock, effects
-        self.told: list[ProposedChange] = []
-        self.registry = Registry(clock, lambda operation: None, book, "one", self.told.append)
+        self.announced: list[ProposedChange] = []
+        self.registry = Registry(clock, lambda operation: None, book, "one", self.announced.append)
         self.registry.load(book.state)
         self.approvals = Approvals(self.registry, clock, rule)
 

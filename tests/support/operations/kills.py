@@ -315,7 +315,7 @@ async def problems_of(
     """What is not as it must be: settings as before, replicas where they are wanted, all ended."""
     found: list[str] = []
 
-    async def settled() -> bool:
+    async def as_before() -> bool:
         # Brokers show a change some moments after its answer.
         seen = await asyncio.to_thread(ground.seen)
         found[:] = seen.differences(before.configs)
@@ -327,7 +327,7 @@ async def problems_of(
         return not found
 
     try:
-        await asked_until(settled, "all is as it was", SHOWN_S)
+        await asked_until(as_before, "all is as it was", SHOWN_S)
     except AssertionError:
         return found
     return []

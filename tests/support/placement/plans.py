@@ -153,7 +153,7 @@ def outcome(found: World, proposal: Proposal) -> dict[TopicPartition, tuple[int,
     return applied(found.lists, parse_plan(proposal.plan_json))
 
 
-def check_kept(found: World, proposal: Proposal, *, factor_stays: bool = True) -> None:
+def check_invariants(found: World, proposal: Proposal, *, factor_stays: bool = True) -> None:
     """What every proposal keeps, whatever its goal."""
     check_proposal(proposal, found.situation(), Scope(), factor_stays=factor_stays)
     after = outcome(found, proposal)

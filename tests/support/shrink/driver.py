@@ -192,7 +192,7 @@ def _copied(servers: str, command: JobCommand) -> JobStatus:
 def _compared(servers: str, command: JobCommand) -> JobStatus:
     topics, plan = _plan(servers, command)
     starts = topics.starts(command.source)
-    copied = topics.committed(plan.group, command.source, len(starts), settled=True)
+    copied = topics.committed(plan.group, command.source, len(starts), stable=True)
     ours = [one for one in held(servers, command.source) if one.offset < copied[one.partition]]
     theirs = list(held(servers, command.target))
     pairs = list(_paired(ours, theirs, by_rank=command.strip_header))
@@ -205,7 +205,7 @@ def _compared(servers: str, command: JobCommand) -> JobStatus:
         "target_records": len(theirs),
         "differing": [] if equal else [{"bucket": 7}],
         "positions": {str(p): at for p, at in copied.items()},
-        "target_ends": {str(p): at for p, at in topics.settled_ends(command.target).items()},
+        "target_ends": {str(p): at for p, at in topics.stable_ends(command.target).items()},
     }
     return JobStatus(ended="complete", verified=said)
 

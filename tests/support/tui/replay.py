@@ -41,7 +41,7 @@ class Recorded(Shown):
     async def quiet(self) -> None:
         """Wait until every question was answered, and the answers are shown and on file."""
         await self.until(lambda: not self.app.polling._open, "every question is answered")
-        await self.settle()
+        await self.until_shown()
         assert self.recorder.flush(DEADLINE_S)
 
     async def later(self, seconds: float, *, publish: bool = True) -> None:

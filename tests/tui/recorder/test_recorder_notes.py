@@ -6,9 +6,9 @@ import pytest
 
 from kshunt.backend.cli.main import main
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.tui.feed.change_messages import answer_words
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.feed.told_change import answer_words
 from kshunt.tui.handover.notes import RecordedFacts, handover, timeline
 from kshunt.tui.handover.writer import facts_until
 from kshunt.tui.recorder.reader import RecordingReader

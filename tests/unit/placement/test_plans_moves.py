@@ -18,7 +18,7 @@ from tests.support.placement.plans import (
     World,
     all_lists,
     check_cheap,
-    check_kept,
+    check_invariants,
     least_bytes,
     outcome,
     tp,
@@ -41,7 +41,7 @@ def test_drain_keeps_what_it_must_and_copies_no_more_than_it_has_to(
 ) -> None:
     gone = set(data.draw(st.lists(st.sampled_from(sorted(found.racks)), min_size=1, max_size=2)))
     proposal = drain(found.situation(), sorted(gone))
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     left = bytes_on(found, gone, after)
     assert proposal.measure.after == left
@@ -72,7 +72,7 @@ def test_replace_moves_what_the_old_broker_has_and_nothing_else(
             replace(found.situation(), old, new)
         return
     proposal = replace(found.situation(), old, new)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     for name, target in proposal.targets.items():
         assert target == tuple(new if broker == old else broker for broker in found.lists[name])
     left = bytes_on(found, {old}, outcome(found, proposal))

@@ -58,7 +58,7 @@ async def test_a_folder_that_vanishes_while_it_records_costs_nothing_since(tmp_p
     folder = tmp_path / "recording"
     async with following(folder) as followed:
         await recorded_moments(followed, 2)
-        await followed.settled()
+        await followed.all_written()
         folder.rename(tmp_path / "elsewhere")
         await recorded_moments(followed, 3)
     assert len(keys_in(tmp_path / "elsewhere")) == 2 * 6
@@ -194,7 +194,7 @@ async def test_another_cluster_is_not_recorded_into_the_same_files(tmp_path: Pat
 async def test_a_second_backend_records_nothing_until_the_first_one_ends(tmp_path: Path) -> None:
     async with following(tmp_path) as first:
         await recorded_moments(first, 1)
-        await first.settled()
+        await first.all_written()
         async with following(tmp_path) as second:
             await recorded_moments(second, 1)
             recorder = second.recorder

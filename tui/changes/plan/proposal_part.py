@@ -93,8 +93,8 @@ class PickForm(FormPart):
         marked, typed = self.query_one(Grid).marked, self._ids()
         if set(typed) != marked:
             new = sorted(id for id in marked if isinstance(id, int) and id not in typed)
-            kept = [id for id in typed if id in marked]
-            self.input(0).value = ", ".join(map(str, [*kept, *new]))
+            still_marked = [id for id in typed if id in marked]
+            self.input(0).value = ", ".join(map(str, [*still_marked, *new]))
 
     @on(Input.Changed, "#field-0")
     def _typed(self) -> None:

@@ -60,10 +60,10 @@ class SafetyPart(Vertical):
 
     def on_mount(self) -> None:
         """Say it."""
-        words, tone = self._verdict()
-        verdict = self.query_one("#verdict", Lines)
-        verdict.say(words)
-        verdict.add_class(f"-{tone}")
+        words, tone = self._headline()
+        line = self.query_one("#verdict", Lines)
+        line.say(words)
+        line.add_class(f"-{tone}")
         self._fit()
         request, check = self._intent.shrink, self._looked.check
         assert check is not None
@@ -72,7 +72,7 @@ class SafetyPart(Vertical):
         self.query_one(Pane).show(f"{check.topic}: what to know before", lines)
         self.call_after_refresh(self._say_below)
 
-    def _verdict(self) -> tuple[str, str]:
+    def _headline(self) -> tuple[str, str]:
         check, request = self._looked.check, self._intent.shrink
         assert check is not None
         assert request is not None

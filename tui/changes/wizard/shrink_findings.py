@@ -101,8 +101,8 @@ def _summary(check: ShrinkCheck) -> Iterable[PaneLine]:
     count = len(check.partitions)
     writing = sum(1 for one in check.partitions if one.written_meanwhile or one.producers)
     held = f"{count_text(check.doomed_records)} records, {bytes_text(check.doomed_bytes)}"
-    told = all(one.producers is not None for one in check.partitions)
-    written = "; no writer seen" if told else "; who writes is not known"
+    known = all(one.producers is not None for one in check.partitions)
+    written = "; no writer seen" if known else "; who writes is not known"
     if writing:
         written = f"; {writing:,} written to lately"
     yield PaneLine("Goes", f"{_range(check)}: {held}{written}", "warn" if writing else "", 2)

@@ -45,7 +45,7 @@ FULL_NOW_S: Final = 86_400.0
 
 _TONES: Final = {
     PipelineState.RUNNING: "good",
-    PipelineState.STANDING: "",
+    PipelineState.UNATTENDED: "",
     PipelineState.FAILED: "bad",
     PipelineState.LATE: "bad",
 }

@@ -89,9 +89,9 @@ def _shrink(
         # What it says then is the outcome, which stands above.
         progress = replace(progress, words="")
     said = list(_said(row.operation))
-    taken = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
-    lines = phase_lines(progress, glyphs, room - taken)
-    left = room - sum(one.lines for one in lines) - taken
+    used = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
+    lines = phase_lines(progress, glyphs, room - used)
+    left = room - sum(one.lines for one in lines) - used
     head = list(_asked(row))[: max(left, 0)]
     history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]
     newest = history if left > len(head) else []

@@ -222,8 +222,8 @@ def _throttle(row: OperationRow, width: int) -> Cell:
     rate = row.operation.throttle_bytes_per_s
     if rate is None:
         return Cell("-", "dim")
-    kept = "" if row.operation.auto_remove_throttle else " kept"
-    return Cell(rate_text(rate, tight=width < 10) + (kept if width >= 15 else ""))
+    stays = "" if row.operation.auto_remove_throttle else " kept"
+    return Cell(rate_text(rate, tight=width < 10) + (stays if width >= 15 else ""))
 
 
 def _outcome(row: OperationRow, width: int) -> Cell:

@@ -281,8 +281,8 @@ def _left_of(image: ClusterImage, name: str, goes: Sequence[int]) -> int | None:
     if topic is None:
         return 1
     present = sorted(n for n, p in topic.partitions.items() if p.mode is not PartitionMode.NONE)
-    kept = len(present) - len(goes)
-    return kept if kept >= 0 and present[kept:] == list(goes) else None
+    remaining = len(present) - len(goes)
+    return remaining if remaining >= 0 and present[remaining:] == list(goes) else None
 
 
 def _mode(image: ClusterImage, name: str, number: int) -> int:

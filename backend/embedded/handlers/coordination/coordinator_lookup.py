@@ -40,7 +40,7 @@ def check_coordinator(world: World, context: RequestContext, key: str) -> None:
         raise WireReply(Code.NOT_COORDINATOR)
 
 
-async def settled(
+async def ticket_answer(
     world: World,
     context: RequestContext,
     key: str,

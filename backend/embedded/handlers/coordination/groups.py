@@ -20,7 +20,7 @@ from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
     check_coordinator,
     coordinates,
     coordinator_for,
-    settled,
+    ticket_answer,
 )
 from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
@@ -108,7 +108,7 @@ class _Groups:
         ticket = self._coordinator.join(message.group_id, request, self._now_s())
         self._world.changed()
         tick = self._coordinator.tick
-        answer = await settled(self._world, context, message.group_id, ticket, tick)
+        answer = await ticket_answer(self._world, context, message.group_id, ticket, tick)
         return _joined(context.version, answer)
 
     async def sync(self, context: RequestContext, message: Any) -> Any:
@@ -128,7 +128,7 @@ class _Groups:
         ticket = self._coordinator.sync(message.group_id, request, self._now_s())
         self._world.changed()
         tick = self._coordinator.tick
-        answer = await settled(self._world, context, message.group_id, ticket, tick)
+        answer = await ticket_answer(self._world, context, message.group_id, ticket, tick)
         return response(
             SYNC_GROUP_KEY,
             context.version,

@@ -215,11 +215,11 @@ class _Produce:
         """Wait until everything that was appended is on all replicas in sync."""
         waiting = [outcome for outcome in outcomes if not outcome.error]
 
-        def settled() -> bool:
+        def answered() -> bool:
             waiting[:] = [outcome for outcome in waiting if not self._is_answered(broker, outcome)]
             return not waiting
 
-        if not await self._world.until(settled, max(timeout_ms, 0) / 1000, moves_clock=True):
+        if not await self._world.until(answered, max(timeout_ms, 0) / 1000, moves_clock=True):
             for outcome in waiting:
                 outcome.error = Code.REQUEST_TIMED_OUT
 
