@@ -91,7 +91,7 @@ class EmbeddedCluster:
             lag_time_max_ms=spec.lag_time_max_ms,
             grain_ms=spec.grain_ms,
             seed=spec.seed,
-            sink=_Sink(self.store, self._forget),
+            sink=_LogSink(self.store, self._forget),
         )
         random = Random(spec.seed)
         cluster_id = urlsafe_b64encode(random.randbytes(_ID_BYTES)).decode("ascii").rstrip("=")
@@ -340,7 +340,7 @@ class EmbeddedCluster:
         )
 
 
-class _Sink:
+class _LogSink:
     """Tells the store, if there is one, and whoever else must know, what becomes of logs."""
 
     def __init__(

@@ -59,7 +59,7 @@ _PROGRESS: Final = re.compile(r"[\d,]+ (moves? to start|of \d+ batches done)")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BackendMoment:
     """A backend at one moment."""
 
     at_s: float
@@ -143,7 +143,7 @@ class Watch:
 
     # Everything else, look by look
 
-    def seen(self, seen: Seen) -> Iterator[News]:
+    def seen(self, seen: BackendMoment) -> Iterator[News]:
         """What is new since the last look."""
         yield from self._of_active(seen)
         yield from self._of_reach(seen)
@@ -156,12 +156,12 @@ class Watch:
         if seen.orphans is not None:
             yield from self._of_orphans(seen.orphans)
 
-    def ended(self, seen: Seen) -> Iterator[News]:
+    def ended(self, seen: BackendMoment) -> Iterator[News]:
         """What is to be told as the backend ends in good order."""
         if self._active:
             yield _backend_news(seen, "backend.stopped", "acts no more: it was stopped")
 
-    def _of_active(self, seen: Seen) -> Iterator[News]:
+    def _of_active(self, seen: BackendMoment) -> Iterator[News]:
         if seen.active:
             self._lost_since_s = None
             if not self._active:
@@ -177,7 +177,7 @@ class Watch:
                     seen, "backend.stopped", "acts no more: its right to act was lost"
                 )
 
-    def _of_reach(self, seen: Seen) -> Iterator[News]:
+    def _of_reach(self, seen: BackendMoment) -> Iterator[News]:
         if seen.reachable is None:
             return
         if seen.reachable:
@@ -248,7 +248,7 @@ def _of(operation: Operation, kind: str, verb: str, **more: str) -> News:
     return News(kind, text, data, f"operation {operation.id}")
 
 
-def _backend_news(seen: Seen, kind: str, verb: str) -> News:
+def _backend_news(seen: BackendMoment, kind: str, verb: str) -> News:
     operations = [operation_facts(one) for one in seen.operations[:FACTS_MAX]]
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:
@@ -263,7 +263,7 @@ def _backend_news(seen: Seen, kind: str, verb: str) -> News:
     return News(kind, words, data)
 
 
-def _reach(seen: Seen, kind: str, words: str) -> News:
+def _reach(seen: BackendMoment, kind: str, words: str) -> News:
     text = f"{words}, as seen by backend {seen.backend} on {seen.host}"
     return News(kind, text, {"backend": seen.backend, "host": seen.host}, "cluster")
 

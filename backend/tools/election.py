@@ -53,7 +53,7 @@ from kshunt.backend.tools.shared.flags import (
     reason,
     whole,
 )
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -329,7 +329,7 @@ def _remote(address: str, options: ElectionOptions) -> BackendClient | _QuickEle
 # Words
 
 
-def election_report(answer: ElectionAnswer) -> Report:
+def election_report(answer: ElectionAnswer) -> ToolReport:
     """What became of the elections, in the words of Kafka 2.x."""
     done = [result.item for result in answer.results if result.ok]
     lines = []
@@ -346,7 +346,7 @@ def election_report(answer: ElectionAnswer) -> Report:
     return _report(lines, answer)
 
 
-def preview_report(answer: ElectionAnswer) -> Report:
+def preview_report(answer: ElectionAnswer) -> ToolReport:
     """What the elections would do, and how the leaders would be spread then."""
     lines = [
         f"{result.item}: {result.message}" if result.ok else _failure(result)
@@ -357,12 +357,12 @@ def preview_report(answer: ElectionAnswer) -> Report:
     return _report([*lines, *_leader_lines(answer.leaders)], answer)
 
 
-def _report(lines: Sequence[str], answer: ElectionAnswer) -> Report:
+def _report(lines: Sequence[str], answer: ElectionAnswer) -> ToolReport:
     failed = len(answer.failures)
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
     code = output.FAILED if failed else output.DONE
-    return Report(text, to_document(answer), code, problems)
+    return ToolReport(text, to_document(answer), code, problems)
 
 
 def _failure(result: Result) -> str:

@@ -19,7 +19,7 @@ from kshunt.backend.operations.moves.pause_throttles import (
     pause_writes,
     resume_writes,
 )
-from kshunt.backend.operations.moves.schedule import Caps, Queue, Why, next_moves
+from kshunt.backend.operations.moves.schedule import Caps, Queue, WaitReason, next_moves
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -130,7 +130,7 @@ async def test_a_new_replica_counts_for_min_isr_before_it_is_in_sync(
     view = await seen(admin, {topic: 2})
     assert not view.under_min_isr & {partition}
     assert next_moves(Queue({partition: (2,)}), view).held[partition].why is (
-        Why.WOULD_FALL_UNDER_MIN_ISR
+        WaitReason.WOULD_FALL_UNDER_MIN_ISR
     )
 
     options = ReassignOptions(throttle_bytes_per_s=SLOW)

@@ -20,7 +20,7 @@ from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.help import HelpScreen
-from kshunt.tui.terminal.input import GROW, LEAST, Done, grown
+from kshunt.tui.terminal.input import GROW, LEAST, KeyDone, grown
 from kshunt.tui.text.glyphs import UNICODE
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
@@ -224,7 +224,7 @@ async def test_a_key_that_is_lost_holds_up_no_other(
     shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Done, "bubble", False)
+        patch.setattr(KeyDone, "bubble", False)
         burst(shown, "j", "j", "j")
         await shown.until(lambda: shown.grid.cursor_row == 3, "all acted")
     burst(shown, "k")

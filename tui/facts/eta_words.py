@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.text.formatting import NOT_AT_THIS_RATE, duration_text
-from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
+from kshunt.tui.facts.forecast import LIVE, PIPELINE, PipelineForecast, range_text
 from kshunt.tui.tables.model import Cell
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def eta_cells(summary: Summary) -> list[Cell]:
 
 
 def shown_etas(
-    summary: Summary, forecast: Forecast | None, *, has_pipeline: bool, held: bool = False
+    summary: Summary, forecast: PipelineForecast | None, *, has_pipeline: bool, held: bool = False
 ) -> list[Cell]:
     """The pipeline's forecast where there is one, else the live ETA; which it is stands behind it.
 

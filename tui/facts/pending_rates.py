@@ -27,7 +27,7 @@ from kshunt.backend.errors import BadInput
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.replicas.stuck_causes import RateNeed
-    from kshunt.backend.domain.replicas.what_if import Forecast
+    from kshunt.backend.domain.replicas.what_if import WhatIfForecast
 
 STEP: Final = 1.1
 FIGURES: Final = 3
@@ -44,8 +44,8 @@ class Foresight:
 
     pending: Pending
     before: Throttles
-    now: Forecast
-    then: Forecast
+    now: WhatIfForecast
+    then: WhatIfForecast
     needs: tuple[RateNeed, ...] = ()
     """Of what is stuck under a throttle that is too low."""
 
@@ -172,7 +172,7 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     return "; ".join([*parts, *_apart(seen.then)])
 
 
-def _apart(then: Forecast) -> list[str]:
+def _apart(then: WhatIfForecast) -> list[str]:
     """What the ETA leaves out, or takes for granted: copies in words."""
     parts = []
     if then.estimated:
@@ -206,7 +206,7 @@ def rate_up_text(bytes_per_s: int) -> str:
     return rate_text(-(-bytes_per_s // step) * step)
 
 
-def forecast_text(forecast: Forecast) -> str:
+def forecast_text(forecast: WhatIfForecast) -> str:
     """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
     if forecast.copies and forecast.never == forecast.copies:
         return "never"
@@ -215,7 +215,7 @@ def forecast_text(forecast: Forecast) -> str:
     return about + (first if first == last else f"{first} to {last}")
 
 
-def tight_text(forecast: Forecast, most: int, verb: str = "") -> str:
+def tight_text(forecast: WhatIfForecast, most: int, verb: str = "") -> str:
     """`broker 3 48.0 of 55.0 MB/s`, the fullest first; empty where no rate is used."""
     sides = [(use.broker, use.tightest) for use in forecast.brokers.values()]
     known = [(broker, *side) for broker, side in sides if side is not None]

@@ -96,7 +96,7 @@ class Grid(Widget, can_focus=True):
         """How the table is sorted, and what the first line says then."""
         self._fitted_to: tuple[Sequence[Column], int] = ((), 0)
         """The columns that were fitted, and to which width."""
-        self._look: Look | None = None
+        self._look: RowStyles | None = None
 
     # What others ask
 
@@ -300,11 +300,11 @@ class Grid(Widget, can_focus=True):
             self._lines.update((y, self._strip(y, size, look)) for y in missing)
         return [self._lines[y] for y in places]
 
-    def _looks(self) -> Look:
+    def _looks(self) -> RowStyles:
         """The styles of this moment; Textual works them out anew each time it is asked."""
         made_for = (self.rich_style, self.background_colors[1], tuple(self.get_line_filters()))
         if self._look is None or self._look.made_for != made_for:
-            self._look = Look(self, *made_for)
+            self._look = RowStyles(self, *made_for)
             self._forget_lines()
         return self._look
 
@@ -347,7 +347,7 @@ class Grid(Widget, can_focus=True):
             self._cursor_posted = self.cursor_key
             self.post_message(self.CursorMoved())
 
-    def _strip(self, y: int, size: Size, look: Look) -> Strip:
+    def _strip(self, y: int, size: Size, look: RowStyles) -> Strip:
         if self._table is None or not len(self._table):
             return self._message_strip(y, size, look)
         if y == 0:
@@ -357,7 +357,7 @@ class Grid(Widget, can_focus=True):
             return Strip.blank(size.width, look.base)
         return self._row(self._table, row, size.width, look)
 
-    def _row(self, table: Table, row: int, width: int, look: Look) -> Strip:
+    def _row(self, table: Table, row: int, width: int, look: RowStyles) -> Strip:
         """A row; drawn once for as long as it says what it says."""
         at_cursor = row == self._cursor and self.can_focus
         marked = bool(self.marked) and table.key_of(row) in self.marked
@@ -374,14 +374,14 @@ class Grid(Widget, can_focus=True):
                     cache.clear()
         return strip
 
-    def _message_strip(self, y: int, size: Size, look: Look) -> Strip:
+    def _message_strip(self, y: int, size: Size, look: RowStyles) -> Strip:
         if y != min(2, size.height - 1):
             return Strip.blank(size.width, look.base)
         style = look.part("grid--dim")
         words = fit(f"  {self.empty_text}", size.width, self.glyphs)
         return Strip([Segment(words, style)], size.width)
 
-    def _header_strip(self, table: Table, width: int, look: Look) -> Strip:
+    def _header_strip(self, table: Table, width: int, look: RowStyles) -> Strip:
         if self._header is None or self._header[0] != table.order:
             style = look.part("grid--header")
             titles = " " * GUTTER + (" " * GAP).join(
@@ -407,7 +407,7 @@ class Grid(Widget, can_focus=True):
                 return f"{arrow}{number}" if len(levels) > 1 else arrow
         return ""
 
-    def _row_strip(self, said: _Row, width: int, look: Look) -> Strip:
+    def _row_strip(self, said: _Row, width: int, look: RowStyles) -> Strip:
         cells, at_cursor, marked = said
         # A cursor that is the row in reverse has no place for colours: they would be its ground.
         toned = not (at_cursor and self.app.native_ansi_color)
@@ -447,7 +447,7 @@ class Grid(Widget, can_focus=True):
         return fit(text, room, self.glyphs, right=column.right)
 
 
-class Look:
+class RowStyles:
     """The styles of a grid's rows, each worked out once.
 
     Textual's filters (no colours, no dim text) change a style whatever the text is: they are put

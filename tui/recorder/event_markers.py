@@ -18,7 +18,7 @@ from kshunt.tui.feed.messages import (
 )
 from kshunt.tui.feed.polled_facts import DRIFT
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.recorder.json_values import UnreadableValue
+from kshunt.tui.recorder.json_values import UnreadableRecordedValue
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -160,10 +160,10 @@ def read_marker(document: Mapping[str, Any]) -> Mark:
     """The opposite of `marker_json`.
 
     Raises:
-        UnreadableValue: the document is not one of a mark.
+        UnreadableRecordedValue: the document is not one of a mark.
     """
     try:
         kind: Kind = "incident" if document["kind"] == INCIDENT else "change"
         return Mark(kind, str(document["text"]))
     except (KeyError, TypeError) as error:
-        raise UnreadableValue(f"a mark cannot be read: {error!r}") from None
+        raise UnreadableRecordedValue(f"a mark cannot be read: {error!r}") from None

@@ -12,7 +12,7 @@ from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.tui.actions import key_of, view_key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from kshunt.tui.data.team import awaits_me, words_of
-from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, PIPELINE, PROPOSALS
 from kshunt.tui.tables.targets import Item, ScreenTarget
 
@@ -118,7 +118,7 @@ def _foreign(store: Store) -> Item:
 def _drift(one: ShownDrift) -> Item:
     from kshunt.tui.facts.drift_words import drift_words, owner_words
 
-    key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
+    key = RateRowKey(one.broker) if one.broker is not None else ListRowKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
     return Item(
         text, "warn", ScreenTarget(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}"

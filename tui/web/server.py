@@ -162,7 +162,7 @@ class WebServer(Server):
         """Carry a terminal until the browser or the dashboard leaves."""
         websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_BYTES_MAX)
         await websocket.prepare(request)
-        session = Session(
+        session = BrowserSession(
             self._words,
             write_bytes=websocket.send_bytes,
             write_str=websocket.send_str,
@@ -180,7 +180,7 @@ class WebServer(Server):
         return websocket
 
 
-class Session(AppService):
+class BrowserSession(AppService):
     """The process of one terminal."""
 
     def __init__(self, words: Sequence[str], **carried: Any) -> None:

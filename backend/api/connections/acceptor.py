@@ -33,7 +33,7 @@ _FULL: Final = (
 
 
 class Accepted:
-    """One connection; a `kshunt.backend.api.connections.connection_limits.Connection`."""
+    """One connection; a `kshunt.backend.api.connections.connection_limits.ApiConnection`."""
 
     def __init__(self, peer: str, plain: socket.socket, protocol: DeadlineProtocol) -> None:
         self._peer = peer

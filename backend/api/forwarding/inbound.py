@@ -31,7 +31,7 @@ from kshunt.backend.api.forwarding.signatures import (
     PASSED_ON,
     SIGNED_HEADERS,
     STATEMENT,
-    Answer,
+    AnswerStatement,
     Nonces,
     Reach,
     Site,
@@ -161,7 +161,9 @@ def _signing(send: Any, nonce: str, keys: ClusterKeys) -> Any:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         shown = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         signed_headers = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
-        proof = Answer(nonce, start["status"], signed_headers, digest_of(body)).signature(keys)
+        proof = AnswerStatement(nonce, start["status"], signed_headers, digest_of(body)).signature(
+            keys
+        )
         headers.append((ANSWER_SIGNED.encode(), proof.encode()))
         await send({**start, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -47,7 +47,7 @@ from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     SIGNED_HEADERS,
     STATEMENT,
-    Answer,
+    AnswerStatement,
     Reach,
     Statement,
     digest_of,
@@ -128,7 +128,7 @@ def _is_for_actor(found: Declaration, document: Any) -> bool:
     return found.template == _ACTORS or is_change(found, document)
 
 
-class _Request:
+class _PassedRequest:
     """One request that goes on."""
 
     def __init__(self, scope: Any, found: Declaration, body: bytes) -> None:
@@ -210,7 +210,7 @@ class Forward:
         if not _is_for_actor(found, _document(body)):
             await self._app(scope, replayed(body, receive), send)
             return
-        request = _Request(scope, found, body)
+        request = _PassedRequest(scope, found, body)
         if len(request.target) > TARGET_MAX:
             await _too_long()(scope, receive, send)
             return
@@ -230,7 +230,7 @@ class Forward:
         else:
             await answer(scope, receive, send)
 
-    async def _answered(self, other: Heartbeat, request: _Request) -> Response | None:
+    async def _answered(self, other: Heartbeat, request: _PassedRequest) -> Response | None:
         """The answer of the active backend; None if no other backend is active any more.
 
         One that cannot be reached may have ended a moment ago: then another takes its place.
@@ -248,7 +248,7 @@ class Forward:
             await asyncio.sleep(GLANCE_S)
         return None
 
-    async def _asked(self, other: Heartbeat, request: _Request) -> tuple[Response, bool]:
+    async def _asked(self, other: Heartbeat, request: _PassedRequest) -> tuple[Response, bool]:
         """The answer of one backend, and whether it stands: false where it was not reached."""
         me = self._leadership.me
         reason = unreachable(me, other, self._peers) or self._stranger(other)
@@ -277,7 +277,7 @@ class Forward:
         return answer, True
 
     async def _exchanged(
-        self, client: httpx.AsyncClient, url: str, request: _Request, statement: Statement
+        self, client: httpx.AsyncClient, url: str, request: _PassedRequest, statement: Statement
     ) -> Response | None:
         """The answer to a request, to be given on; None where it is not signed as it should."""
         headers = {**request.headers, STATEMENT: signed(statement, self._keys)}
@@ -297,14 +297,14 @@ class Forward:
         signed_headers = {
             name: answer.headers[name] for name in SIGNED_HEADERS if name in answer.headers
         }
-        said = Answer(
+        said = AnswerStatement(
             statement.nonce, answer.status_code, signed_headers, digest_of(bytes(content))
         )
         if not said.is_signed_by(answer.headers.get(ANSWER_SIGNED, ""), self._keys):
             return None
         return Response(bytes(content), answer.status_code, headers=signed_headers)
 
-    def _statement(self, other: Heartbeat, request: _Request) -> Statement:
+    def _statement(self, other: Heartbeat, request: _PassedRequest) -> Statement:
         caller, me = CURRENT_CALLER.get(), self._leadership.me
         return Statement(
             sender=me.backend,

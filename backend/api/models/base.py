@@ -73,7 +73,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
-class Intent(Strict):
+class ChangeModel(Strict):
     """What the audit is told of a change; both are words of the caller, and prove nothing."""
 
     who: str = Field(default="", max_length=WHO_MAX, description="user and host, as ada@bastion")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kshunt.backend.api.models.base import ClusterId, Id, Intent
+from kshunt.backend.api.models.base import ChangeModel, ClusterId, Id
 
 
-class MendRequestModel(Intent):
+class MendRequestModel(ChangeModel):
     """Drift or orphans, by the ids that they were listed with."""
 
     ids: list[Id] = Field(min_length=1, max_length=10_000)

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
+    ChangeModel,
     ClusterId,
-    Intent,
     PartitionModel,
     TimeoutMs,
 )
@@ -23,7 +23,7 @@ PauseMs = Annotated[
 ]
 
 
-class ElectionRequestModel(Intent):
+class ElectionRequestModel(ChangeModel):
     """KIP-183; null partitions mean every partition of the cluster."""
 
     partitions: list[PartitionModel] | None = Field(max_length=LIMITS.partitions_per_request)
@@ -34,7 +34,7 @@ class ElectionRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class UncleanRequestModel(Intent):
+class UncleanRequestModel(ChangeModel):
     """KIP-460, type UNCLEAN; never of every partition."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=1_000)

@@ -6,16 +6,16 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     PLAIN,
+    ChangeModel,
     ClusterId,
     Int32,
-    Intent,
     Strict,
     TimeoutMs,
     Who,
 )
 
 
-class SteerRequestModel(Intent):
+class SteerRequestModel(ChangeModel):
     """Pause, resume, cancel or undo an operation."""
 
     preserve_throttles: bool = False
@@ -24,7 +24,7 @@ class SteerRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class AbandonRequestModel(Intent):
+class AbandonRequestModel(ChangeModel):
     """End an operation although brokers that are gone for good still have its throttle."""
 
     brokers: list[Int32] = Field(min_length=1, max_length=10_000)
@@ -32,14 +32,14 @@ class AbandonRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class ClaimRequestModel(Intent):
+class ClaimRequestModel(ChangeModel):
     """Say that one steers an operation; to take it over from somebody needs a reason."""
 
     take_over: bool = False
     cluster_id: ClusterId = None
 
 
-class ReleaseRequestModel(Intent):
+class ReleaseRequestModel(ChangeModel):
     """Say that one steers it no more."""
 
     cluster_id: ClusterId = None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from kshunt.backend.api.models.base import ClusterId, Intent
+from kshunt.backend.api.models.base import ChangeModel, ClusterId
 
 
-class DecisionRequestModel(Intent):
+class DecisionRequestModel(ChangeModel):
     """Reject a proposal, which needs a reason, or withdraw it."""
 
     cluster_id: ClusterId = None
 
 
-class ApproveRequestModel(Intent):
+class ApproveRequestModel(ChangeModel):
     """Let what was proposed happen; with `preview`, only what was looked at."""
 
     cluster_id: ClusterId = None

@@ -8,9 +8,9 @@ from pydantic import Field
 
 from kshunt.backend.api.models.base import (
     WHOLE,
+    ChangeModel,
     ClusterId,
     Int32,
-    Intent,
     PartitionModel,
     PlanModel,
     RateOrNone,
@@ -21,7 +21,7 @@ from kshunt.backend.api.models.base import (
 from kshunt.backend.settings import LIMITS
 
 
-class PlanRequest(Strict):
+class PlanModelRequest(Strict):
     """A plan to look at."""
 
     plan: PlanModel
@@ -35,7 +35,7 @@ class CapsModel(Strict):
     smallest_first: bool = False
 
 
-class ReassignRequestModel(PlanRequest, Intent):
+class ReassignRequestModel(PlanModelRequest, ChangeModel):
     """KIP-179, reassignPartitions."""
 
     throttle_bytes_per_s: RateOrNone = None
@@ -52,7 +52,7 @@ class ReassignRequestModel(PlanRequest, Intent):
     cluster_id: ClusterId = None
 
 
-class CancelRequestModel(Intent):
+class CancelRequestModel(ChangeModel):
     """Partitions that shall return to their original replicas."""
 
     partitions: list[PartitionModel] = Field(min_length=1, max_length=LIMITS.partitions_per_request)
@@ -62,7 +62,7 @@ class CancelRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class VerifyRequestModel(PlanRequest):
+class VerifyRequestModel(PlanModelRequest):
     """A plan to verify; what it throttled is cleared when it is done."""
 
     preserve_throttles: bool = False

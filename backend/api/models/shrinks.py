@@ -6,7 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
+from kshunt.backend.api.models.base import (
+    WHOLE,
+    ChangeModel,
+    ClusterId,
+    Int32,
+    Strict,
+    TimeoutMs,
+    Topic,
+)
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 
@@ -17,7 +25,7 @@ Code = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$"
 CODES_MOST = 100
 
 
-class ShrinkRequestModel(Intent):
+class ShrinkRequestModel(ChangeModel):
     """Let a topic have fewer partitions without losing a record: it is copied."""
 
     total_count: Int32 = Field(description="partitions that the topic shall have")
@@ -58,7 +66,7 @@ class ShrinkRequestModel(Intent):
         )
 
 
-class ConfirmRequestModel(Intent):
+class ConfirmRequestModel(ChangeModel):
     """The point of no return of a shrink: its topic's name, typed."""
 
     typed: str = Field(max_length=249, description="the name of the topic, as somebody typed it")
@@ -74,7 +82,7 @@ class DeletePartitionsModel(Strict):
     delay_ms: DelayMs = 0
 
 
-class DeletePartitionsRequestModel(Intent):
+class DeletePartitionsRequestModel(ChangeModel):
     """KIP-694, deletePartitions."""
 
     topics: list[DeletePartitionsModel] = Field(min_length=1, max_length=10_000)

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from kshunt.backend.api.models.base import (
+    ChangeModel,
     ClusterId,
     Int32,
-    Intent,
     PartitionModel,
     RateOrNone,
     Replicas,
@@ -36,7 +36,7 @@ class BrokerRateModel(Strict):
     follower_bytes_per_s: RateOrNone
 
 
-class RatesRequestModel(Intent):
+class RatesRequestModel(ChangeModel):
     """KIP-179, alterInterbrokerThrottledRates."""
 
     rates: list[BrokerRateModel] = Field(min_length=1, max_length=10_000)
@@ -54,7 +54,7 @@ class TopicReplicasModel(Strict):
     followers: Replicas
 
 
-class ReplicasRequestModel(Intent):
+class ReplicasRequestModel(ChangeModel):
     """KIP-179, alterInterbrokerThrottledReplicas."""
 
     replicas: list[TopicReplicasModel] = Field(min_length=1, max_length=10_000)
@@ -64,7 +64,7 @@ class ReplicasRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class AdoptRequestModel(Intent):
+class AdoptRequestModel(ChangeModel):
     """Take over the throttle of moves that somebody else started; null means all of them."""
 
     partitions: list[PartitionModel] | None = Field(
@@ -74,7 +74,7 @@ class AdoptRequestModel(Intent):
     cluster_id: ClusterId = None
 
 
-class PriorRequestModel(Intent):
+class PriorRequestModel(ChangeModel):
     """What becomes of settings whose value of before only this host remembers."""
 
     discard: bool = False

@@ -6,7 +6,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kshunt.backend.api.models.base import WHOLE, ClusterId, Int32, Intent, Strict, TimeoutMs, Topic
+from kshunt.backend.api.models.base import (
+    WHOLE,
+    ChangeModel,
+    ClusterId,
+    Int32,
+    Strict,
+    TimeoutMs,
+    Topic,
+)
 from kshunt.backend.settings import LIMITS
 
 
@@ -36,7 +44,7 @@ class AlteredTopicModel(Strict):
     assignment: list[AssignmentModel] = Field(default=[], max_length=LIMITS.partitions_per_request)
 
 
-class AlterTopicsRequestModel(Intent):
+class AlterTopicsRequestModel(ChangeModel):
     """KIP-179 early draft, alterTopics."""
 
     topics: list[AlteredTopicModel] = Field(min_length=1, max_length=10_000)

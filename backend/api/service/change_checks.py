@@ -9,7 +9,7 @@ from kshunt.backend.operations.core.results import check_cluster
 from kshunt.backend.operations.review.blast_radius import Request
 
 
-class Change(Protocol):
+class ChangeBody(Protocol):
     """What every request for a change has."""
 
     validate_only: bool
@@ -42,7 +42,7 @@ async def require_active(
         await backend.ready()
 
 
-async def check_preview(backend: Backend, body: Change, request: Request | None) -> None:
+async def check_preview(backend: Backend, body: ChangeBody, request: Request | None) -> None:
     """Wait until this backend may act, and stop a change whose preview is out of date.
 
     Args:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
-from kshunt.backend.api.models.base import Intent, PartitionModel, PlanModel
+from kshunt.backend.api.models.base import ChangeModel, PartitionModel, PlanModel
 from kshunt.backend.api.models.reassignments import CapsModel
 from kshunt.backend.api.models.throttles import BrokerRateModel, TopicReplicasModel
 from kshunt.backend.api.service.backend import Backend
@@ -16,14 +16,14 @@ from kshunt.backend.domain.operations.operation import Requester
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 
 TIMEOUT_S_MIN: Final = 1.0
 INLINE_MAX: Final = 500
 """Entries that are read on the event loop: it takes two milliseconds."""
 
 
-def requester_of(body: Intent) -> Requester:
+def requester_of(body: ChangeModel) -> Requester:
     """Who asks, and why. Whom credentials name is not asked for a name."""
     return Requester(CURRENT_CALLER.get().name or body.who, body.reason)
 
@@ -51,10 +51,10 @@ def caps_of(model: CapsModel | None) -> Caps | None:
     return None if model is None else Caps(model.per_broker, model.in_cluster)
 
 
-def order_of(model: CapsModel | None) -> Order:
+def order_of(model: CapsModel | None) -> MoveOrder:
     """Which moves come first."""
     small = model is not None and model.smallest_first
-    return Order.SMALLEST_FIRST if small else Order.LARGEST_FIRST
+    return MoveOrder.SMALLEST_FIRST if small else MoveOrder.LARGEST_FIRST
 
 
 def partitions_of(entries: Iterable[PartitionModel]) -> list[TopicPartition]:

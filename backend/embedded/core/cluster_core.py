@@ -81,7 +81,7 @@ class ControllerLost(KshuntError):
     title = "The controller was lost"
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """Where records go to survive the process."""
 
     def commit(self, records: Sequence[Record]) -> int:
@@ -108,7 +108,7 @@ class Core:
         random: Random,
         *,
         timing: Timing | None = None,
-        store: Store | None = None,
+        store: RecordStore | None = None,
     ) -> None:
         self.image = image
         """To be read; `commit` changes it."""

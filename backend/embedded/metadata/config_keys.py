@@ -76,7 +76,7 @@ class ConfigType(enum.IntEnum):
     CLASS = 8
 
 
-class ConfigSource(enum.IntEnum):
+class ConfigSourceNumber(enum.IntEnum):
     """Where a value comes from, as DescribeConfigs numbers it."""
 
     DYNAMIC_TOPIC_CONFIG = 1

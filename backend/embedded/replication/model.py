@@ -39,7 +39,7 @@ from kshunt.backend.embedded.replication.columns import (
     IsrExpand,
     IsrShrink,
     LogDirMoveDone,
-    PartitionTable,
+    PartitionRows,
     ReplicaTable,
     Rows,
 )
@@ -62,7 +62,7 @@ class Replication:
     ) -> None:
         self.replicas = ReplicaTable()
         """To be read; changed by the calls below, or followed by `invalidate`."""
-        self.partitions = PartitionTable()
+        self.partitions = PartitionRows()
         self.limits = ResourceTable()
         self.now_ms = now_ms
         self.steps = 0

@@ -27,7 +27,7 @@ from kshunt.backend.operations.ownership.ownership import (
     Ownership,
     OwnershipStep,
     RateCellId,
-    Settings,
+    SettingValues,
     Shares,
     found_settings,
     planned,
@@ -90,7 +90,7 @@ class ThrottleWriter:
         found = await self._admin.throttles(of_brokers, of_topics, timeout_s=self._timeout_s)
         return found_settings(found, of_topics)
 
-    async def carry_out(self, writes: Settings, present: FoundSettings) -> ThrottleWrites:
+    async def carry_out(self, writes: SettingValues, present: FoundSettings) -> ThrottleWrites:
         """Write what a step says, lists before rates, read it back, and keep what is known then.
 
         The step's ownership must be in the journal. Safe to repeat. Each setting is read once
@@ -103,7 +103,7 @@ class ThrottleWriter:
         """
         written = ThrottleWrites()
         # Each kind is read right before its own write: that of the lists may take a while.
-        for part in (Settings(lists=writes.lists), Settings(rates=writes.rates)):
+        for part in (SettingValues(lists=writes.lists), SettingValues(rates=writes.rates)):
             if part:
                 right, present = await self._checked(part, present)
                 done = await self.write(right, present)
@@ -114,8 +114,8 @@ class ThrottleWriter:
         return written
 
     async def _checked(
-        self, writes: Settings, present: FoundSettings
-    ) -> tuple[Settings, FoundSettings]:
+        self, writes: SettingValues, present: FoundSettings
+    ) -> tuple[SettingValues, FoundSettings]:
         """The writes that are still right by what is read now, and all that is present.
 
         Kafka has no compare-and-set for configurations. Between the decision and its writing lies
@@ -134,7 +134,7 @@ class ThrottleWriter:
             ),
         )
 
-    async def write(self, writes: Settings, present: FoundSettings) -> ThrottleWrites:
+    async def write(self, writes: SettingValues, present: FoundSettings) -> ThrottleWrites:
         """Write values, lists before rates; what is not ours needs no more than that.
 
         Raises:
@@ -204,8 +204,8 @@ class ThrottleWriter:
 
 
 def still_right(
-    writes: Settings, ownership: Ownership, present: FoundSettings, fresh: FoundSettings
-) -> Settings:
+    writes: SettingValues, ownership: Ownership, present: FoundSettings, fresh: FoundSettings
+) -> SettingValues:
     """The writes without those that somebody else's change has overtaken.
 
     A rate that is not ours any more is not written over. A list that was changed is written with
@@ -226,7 +226,7 @@ def still_right(
             del lists[j]
         else:
             lists[j] = aim
-    return Settings(rates, lists)
+    return SettingValues(rates, lists)
 
 
 def become(
@@ -296,5 +296,5 @@ def shares_held(ownership: Ownership, operation_id: str) -> Shares:
     return Shares(rates, lists) if rates or lists else NO_SHARES
 
 
-def _both(first: Settings, then: Settings) -> Settings:
-    return Settings({**first.rates, **then.rates}, {**first.lists, **then.lists})
+def _both(first: SettingValues, then: SettingValues) -> SettingValues:
+    return SettingValues({**first.rates, **then.rates}, {**first.lists, **then.lists})

@@ -132,7 +132,7 @@ def check_confirmation(partitions: Sequence[TopicPartition], confirm: Sequence[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FoundBefore:
     """What was found before the election."""
 
     cluster: ClusterState
@@ -204,7 +204,7 @@ class UncleanElections:
 
     async def _look(
         self, wanted: Sequence[TopicPartition], last_seen: Ends, timeout_s: float
-    ) -> _Look:
+    ) -> _FoundBefore:
         topics = sorted({partition.topic for partition in wanted})
         cluster = await self._admin.describe(topics, timeout_s=timeout_s)
         found = partition_states(cluster.assignment)
@@ -218,7 +218,7 @@ class UncleanElections:
             for broker in able_to_lead(state, cluster.brokers):
                 if broker not in fresh.get(partition, {}):
                     ends[partition].pop(broker, None)
-        return _Look(cluster, states, refused, ends)
+        return _FoundBefore(cluster, states, refused, ends)
 
     async def _ends(
         self,
@@ -259,7 +259,7 @@ class UncleanElections:
         return {p: offset for p, offset, code in rows if code == 0 and offset >= 0}
 
     async def _elected(
-        self, wanted: Sequence[TopicPartition], look: _Look, timeout_s: float
+        self, wanted: Sequence[TopicPartition], look: _FoundBefore, timeout_s: float
     ) -> dict[TopicPartition, ItemResult]:
         deadline_s = self._clock.monotonic_s() + timeout_s
         try:
@@ -310,12 +310,12 @@ class UncleanElections:
         return leaders
 
 
-def _led(look: _Look, partition: TopicPartition) -> bool:
+def _led(look: _FoundBefore, partition: TopicPartition) -> bool:
     return look.states[partition].leader != NO_BROKER
 
 
 def _foreseen(
-    wanted: Sequence[TopicPartition], look: _Look, losses: Sequence[UncleanLoss]
+    wanted: Sequence[TopicPartition], look: _FoundBefore, losses: Sequence[UncleanLoss]
 ) -> dict[TopicPartition, ItemResult]:
     words = {loss.name: ItemResult(message=str(loss)) for loss in losses}
     return {p: look.refused.get(p) or words[p] for p in wanted}

@@ -54,9 +54,9 @@ from kshunt.backend.operations.journal.entries import (
     AuditSpan,
     Body,
     Entry,
-    Header,
+    EntryHeader,
+    EntryKind,
     JournalState,
-    Kind,
     Provenance,
     Record,
     Unreadable,
@@ -82,7 +82,7 @@ REMOVED_KEPT: Final = 20_000
 ENDED: Final[Body] = {"ended": True}
 """The body of the last heartbeat of a backend that has ended in order."""
 _ENDED: Final = b'"body":{"ended":true}'
-_UNLISTED: Final = frozenset({Kind.AUDIT, Kind.BACKEND, Kind.MANIFEST})
+_UNLISTED: Final = frozenset({EntryKind.AUDIT, EntryKind.BACKEND, EntryKind.MANIFEST})
 """Kinds that the manifest does not name."""
 _PROVENANCE: Final[Mapping[UnreadableReason, Provenance]] = {
     UnreadableReason.NEWER: Provenance.NEWER,
@@ -298,7 +298,7 @@ class JournalReplay:
         found = self._head_entry(key)
         if isinstance(found, Entry):
             self._entries[key] = found
-            if kind_of(key) is Kind.AUDIT:
+            if kind_of(key) is EntryKind.AUDIT:
                 previous = found.header.previous
                 self._links[key] = previous, line_hash(key, found.body, previous)
             self._sizes[key] = self._heads[key].size_bytes
@@ -402,7 +402,7 @@ class JournalReplay:
 
     def _adoptable(self, key: str) -> Entry | Unreadable | None:
         claim, head = self._claims.get(key), self._heads.get(key)
-        if kind_of(key) is Kind.MANIFEST:
+        if kind_of(key) is EntryKind.MANIFEST:
             return None
         if claim is not None and claim.value is not None:
             if claim.entry is None:
@@ -464,7 +464,7 @@ class JournalReplay:
     def records(
         self,
         entries: Mapping[str, Body | None],
-        header: Header,
+        header: EntryHeader,
         *,
         unfinished: bool = False,
         again: bool = False,
@@ -509,7 +509,7 @@ class JournalReplay:
         return records
 
     def _audit_with(self, entries: Mapping[str, Body | None]) -> Chained:
-        lines = {key: body for key, body in entries.items() if kind_of(key) is Kind.AUDIT}
+        lines = {key: body for key, body in entries.items() if kind_of(key) is EntryKind.AUDIT}
         if not lines:
             return Chained(self._audit, {})
         self.state()

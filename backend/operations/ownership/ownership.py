@@ -110,7 +110,7 @@ def _values(throttle: BrokerThrottle) -> Iterator[tuple[RateKey, int | None, str
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SettingValues:
     """Values of settings: to write, or in force."""
 
     rates: Mapping[RateCellId, int | None] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class OwnershipStep:
     """A decision: store `after` first, then write, read back, and `confirm`."""
 
     after: Ownership
-    writes: Settings
+    writes: SettingValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,13 @@ class Ownership:
         """Topics that we know something of, sorted: read these before a decision."""
         return tuple(sorted({topic for topic, _ in self.lists}))
 
-    def in_force(self) -> Settings:
+    def in_force(self) -> SettingValues:
         """What the cluster should have now, wherever an operation throttles.
 
         A rate of None is no key of the broker's own. A list whose prior is NOT_READ shows the
         shares only.
         """
-        return Settings(
+        return SettingValues(
             {i: cell.wanted_bytes_per_s for i, cell in self.rates.items() if cell.live},
             {i: cell.wanted for i, cell in self.lists.items() if cell.live},
         )
@@ -442,4 +442,4 @@ def planned(
             list_cells[j], aim = list_cells[j].planned(present.lists.get(j))
             if aim is not None:
                 new_lists[j] = aim
-    return OwnershipStep(Ownership(rate_cells, list_cells), Settings(new_rates, new_lists))
+    return OwnershipStep(Ownership(rate_cells, list_cells), SettingValues(new_rates, new_lists))

@@ -48,7 +48,7 @@ _UNKNOWN_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenEnd:
     """An end that is not certain, and since when it is seen."""
 
     ending: Ending
@@ -63,7 +63,7 @@ class ThrottleRemoval:
         self._registry = context.registry
         self._admin = context.admin
         self._pausing = pausing
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _SeenEnd] = {}
 
     async def lift(self, operation: Operation, work: ReassignmentWork) -> tuple[str, ...]:
         """Remove the operation's share of each throttle, and end it when that holds.
@@ -153,7 +153,7 @@ class ThrottleRemoval:
         ending = await offload(len(work.moves), ending_of, work, states, moving)
         now_s, seen = self._context.clock.monotonic_s(), self._seen.get(operation.id)
         if seen is None or seen.ending != ending:
-            self._seen[operation.id] = _Seen(ending, now_s)
+            self._seen[operation.id] = _SeenEnd(ending, now_s)
             return None
         return ending if now_s - seen.since_s >= SEEN_S else None
 

@@ -151,7 +151,7 @@ class BlastRadius:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Touches:
     """What a kind of request says it touches."""
 
     partitions: set[TopicPartition] = field(default_factory=set)
@@ -227,7 +227,7 @@ def changed_since(preview: str, present: str) -> tuple[str, ...]:
 # What each kind of request touches
 
 
-def _find(request: Request, view: ClusterView) -> tuple[str, _Found]:
+def _find(request: Request, view: ClusterView) -> tuple[str, _Touches]:
     match request:
         case StartRequest():
             return "start", _start(request, view)
@@ -241,11 +241,11 @@ def _find(request: Request, view: ClusterView) -> tuple[str, _Found]:
             return "throttle", _throttle(request, view)
 
 
-def _start(request: StartRequest, view: ClusterView) -> _Found:
+def _start(request: StartRequest, view: ClusterView) -> _Touches:
     known = {p: target for p, target in request.plan.items() if p in view.partitions}
     moves = [view.move_to(partition, target) for partition, target in known.items()]
     moves = [m for m in moves if view.partitions[m.partition].replicas != m.target]
-    found = _Found(
+    found = _Touches(
         partitions={move.partition for move in moves},
         brokers=set(brokers_of(moves)),
         copies=moves,
@@ -280,7 +280,7 @@ def _start_warnings(request: StartRequest, moves: list[Move], view: ClusterView)
     return warnings
 
 
-def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
+def _cancel(request: CancelRequest, view: ClusterView) -> _Touches:
     plan = cancel_plan(request.partitions, request.queue, view)
     moving = [view.ongoing[p] for p in plan.returns if p in view.ongoing]
     holds = [
@@ -290,7 +290,7 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
     warnings = []
     if lost := sorted(m.partition for m in moving if m.adding):
         warnings.append(f"What was copied for {listed(lost, 3)} is thrown away.")
-    return _Found(
+    return _Touches(
         partitions={*plan.returns, *plan.dropped},
         brokers={broker for move in moving for broker in move.replicas},
         throttles_lifted=list(request.throttles),
@@ -302,9 +302,9 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
     )
 
 
-def _pause(request: PauseRequest, view: ClusterView) -> _Found:
+def _pause(request: PauseRequest, view: ClusterView) -> _Touches:
     pause = pause_writes(request.partitions, view, request.share)
-    return _Found(
+    return _Touches(
         partitions={partition for partition, _ in pause.held | pause.not_held.keys()},
         brokers={broker for _, broker in pause.held | pause.not_held.keys()},
         throttles_set=[
@@ -315,9 +315,9 @@ def _pause(request: PauseRequest, view: ClusterView) -> _Found:
     )
 
 
-def _elect(request: ElectRequest, view: ClusterView) -> _Found:
+def _elect(request: ElectRequest, view: ClusterView) -> _Touches:
     wanted = view.partitions.keys() if request.partitions is None else set(request.partitions)
-    found = _Found()
+    found = _Touches()
     unable = []
     being_deleted = [
         p for p in wanted if p in view.partitions and is_being_deleted(view.partitions[p])
@@ -346,8 +346,8 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
     return found
 
 
-def _throttle(request: ThrottleRequest, view: ClusterView) -> _Found:
-    found = _Found(brokers=set(request.rates), topics=set(request.replicas))
+def _throttle(request: ThrottleRequest, view: ClusterView) -> _Touches:
+    found = _Touches(brokers=set(request.rates), topics=set(request.replicas))
     for broker, rate in sorted(request.rates.items()):
         present = view.throttles.rates.get(broker)
         if present is None or present.rate != rate:
@@ -392,7 +392,7 @@ def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:
 # Fingerprint
 
 
-def _fingerprint(found: _Found, view: ClusterView) -> str:
+def _fingerprint(found: _Touches, view: ClusterView) -> str:
     """One short hash an aspect, in the order of `_ASPECTS`."""
     return "-".join(_short_hash(aspect(found, view)) for aspect in _ASPECTS.values())
 
@@ -401,26 +401,26 @@ def _short_hash(facts: object) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:10]
 
 
-def _brokers(found: _Found, view: ClusterView) -> object:
+def _brokers(found: _Touches, view: ClusterView) -> object:
     return view.cluster_id, sorted(found.brokers & view.live), sorted(found.brokers - view.live)
 
 
-def _placement(found: _Found, view: ClusterView) -> object:
+def _placement(found: _Touches, view: ClusterView) -> object:
     return [(tuple(state.partition), state.replicas) for state in _touched(found, view)]
 
 
-def _leaders(found: _Found, view: ClusterView) -> object:
+def _leaders(found: _Touches, view: ClusterView) -> object:
     return [(tuple(state.partition), state.leader) for state in _touched(found, view)]
 
 
-def _in_sync(found: _Found, view: ClusterView) -> object:
+def _in_sync(found: _Touches, view: ClusterView) -> object:
     return [
         (tuple(state.partition), sorted(state.isr), _needed_in_sync(state.partition, view))
         for state in _touched(found, view)
     ]
 
 
-def _reassignments(found: _Found, view: ClusterView) -> object:
+def _reassignments(found: _Touches, view: ClusterView) -> object:
     moving = sorted(found.partitions & view.ongoing.keys())
     return [
         (tuple(p), view.ongoing[p].replicas, view.ongoing[p].adding, view.ongoing[p].removing)
@@ -428,7 +428,7 @@ def _reassignments(found: _Found, view: ClusterView) -> object:
     ]
 
 
-def _throttles(found: _Found, view: ClusterView) -> object:
+def _throttles(found: _Touches, view: ClusterView) -> object:
     rates, lists = view.throttles.rates, view.throttles.replicas
     topics = found.topics | {partition.topic for partition in found.partitions}
     brokers = [
@@ -438,15 +438,15 @@ def _throttles(found: _Found, view: ClusterView) -> object:
     return brokers, [(t, str(lists[t])) for t in sorted(topics & lists.keys())]
 
 
-def _holds(found: _Found, _: ClusterView) -> object:
+def _holds(found: _Touches, _: ClusterView) -> object:
     return found.holds
 
 
-def _touched(found: _Found, view: ClusterView) -> list[PartitionState]:
+def _touched(found: _Touches, view: ClusterView) -> list[PartitionState]:
     return [view.partitions[p] for p in sorted(found.partitions) if p in view.partitions]
 
 
-_ASPECTS: Final[Mapping[str, Callable[[_Found, ClusterView], object]]] = {
+_ASPECTS: Final[Mapping[str, Callable[[_Touches, ClusterView], object]]] = {
     "a broker": _brokers,
     "the replicas of a partition": _placement,
     "a leader": _leaders,

@@ -46,52 +46,52 @@ Document: TypeAlias = Mapping[str, Any]
 _Value = TypeVar("_Value")
 
 
-class _Document(Struct, forbid_unknown_fields=True):
+class _StrictDocument(Struct, forbid_unknown_fields=True):
     """All of these have each of their fields, and no others."""
 
 
-class _BrokerDocument(_Document):
+class _BrokerDocument(_StrictDocument):
     format: Literal[1]
     broker: Whole
     rates: dict[RateKey, Any]
 
 
-class _TopicDocument(_Document):
+class _TopicDocument(_StrictDocument):
     format: Literal[1]
     topic: str
     lists: dict[ListKey, Any]
 
 
-class _FoundRate(_Document):
+class _FoundRateDocument(_StrictDocument):
     value: Whole | None
     source: ConfigSource
 
 
-class _RateShare(_Document):
+class _RateShareDocument(_StrictDocument):
     rate: Whole | None
     auto_remove: bool
     state: ShareState
 
 
-class _Rate(_Document):
-    prior: Literal["NOT_READ"] | _FoundRate
+class _Rate(_StrictDocument):
+    prior: Literal["NOT_READ"] | _FoundRateDocument
     known: list[Whole | None]
     shares: dict[str, Any]
 
 
-class _FoundList(_Document):
+class _FoundList(_StrictDocument):
     value: str
     source: str
 
 
-class _ListShare(_Document):
+class _ListShareDocument(_StrictDocument):
     pairs: str
     going: str
     auto_remove: bool
     state: ShareState
 
 
-class _List(_Document):
+class _List(_StrictDocument):
     prior: Literal["NOT_READ"] | _FoundList
     pending: str
     shares: dict[str, Any]
@@ -124,10 +124,10 @@ def changed_documents(before: Ownership, after: Ownership) -> dict[str, Document
 def _rate_document(cell: RateCell) -> Document:
     prior = cell.prior
     written = _Rate(
-        NOT_READ if prior is None else _FoundRate(prior.value_bytes_per_s, prior.source),
+        NOT_READ if prior is None else _FoundRateDocument(prior.value_bytes_per_s, prior.source),
         sorted(cell.known, key=lambda value: -1 if value is None else value),
         {
-            id: _RateShare(one.rate_bytes_per_s, one.auto_remove, one.state)
+            id: _RateShareDocument(one.rate_bytes_per_s, one.auto_remove, one.state)
             for id, one in sorted(cell.shares.items())
         },
     )
@@ -140,7 +140,9 @@ def _list_document(cell: ListCell) -> Document:
         NOT_READ if cell.prior is None else _FoundList(str(cell.prior), source),
         _text(cell.pending),
         {
-            id: _ListShare(_text(one.pairs), _text(one.given_up), one.auto_remove, one.state)
+            id: _ListShareDocument(
+                _text(one.pairs), _text(one.given_up), one.auto_remove, one.state
+            )
             for id, one in sorted(cell.shares.items())
         },
     )
@@ -214,7 +216,7 @@ def _check_format(key: str, document: Document) -> None:
 
 def _rate_cell(document: object, where: str) -> RateCell:
     found = _checked(_Rate, document, where)
-    prior = found.prior if isinstance(found.prior, _FoundRate) else None
+    prior = found.prior if isinstance(found.prior, _FoundRateDocument) else None
     return RateCell(
         None if prior is None else FoundRate(prior.value, prior.source),
         {id: _rate_share(one, f"{where}.shares.{id}") for id, one in found.shares.items()},
@@ -223,7 +225,7 @@ def _rate_cell(document: object, where: str) -> RateCell:
 
 
 def _rate_share(document: object, where: str) -> RateShare:
-    found = _checked(_RateShare, document, where)
+    found = _checked(_RateShareDocument, document, where)
     return RateShare(found.rate, found.auto_remove, found.state)
 
 
@@ -242,7 +244,7 @@ def _list_cell(document: object, where: str) -> ListCell:
 
 
 def _list_share(document: object, where: str) -> ListShare:
-    found = _checked(_ListShare, document, where)
+    found = _checked(_ListShareDocument, document, where)
     if found.state is ShareState.ENDING:
         raise _error(f"{where}.state", "is 'ending', which a list's share never is")
     pairs, going = _pairs(found.pairs, f"{where}.pairs"), _pairs(found.going, f"{where}.going")

@@ -25,7 +25,7 @@ from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, clie
 from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 
 if TYPE_CHECKING:
-    from kshunt.backend.pipeline.jobs.stream import Done
+    from kshunt.backend.pipeline.jobs.stream import CountedBatch
     from kshunt.backend.pipeline.jobs.stream_sources import Source
 
 SAY_S: Final = 60.0
@@ -107,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(source, FolderSource):
                 make_owed(session, source, results, clock, say)
             with held(results):
-                said = _Said(clock.monotonic_s)
+                said = _ProgressLines(clock.monotonic_s)
                 shop = BatchContext(session, results, clock, samples=options.samples)
                 job = Streaming(shop, source, begun(results), said, stopping)
                 say(f"Results go to {results}.")
@@ -176,7 +176,7 @@ def _every_s(options: argparse.Namespace) -> float:
 
 
 @dataclass(slots=True)
-class _Said:
+class _ProgressLines:
     """Says now and then what was done, and at once what was odd."""
 
     monotonic_s: Callable[[], float]
@@ -184,7 +184,7 @@ class _Said:
     batches: int = 0
     rates: int = 0
 
-    def __call__(self, done: Done) -> None:
+    def __call__(self, done: CountedBatch) -> None:
         self.batches += 1
         self.rates += done.rows.get("rates", 0)
         if done.late:

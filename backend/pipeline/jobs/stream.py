@@ -72,7 +72,7 @@ seen of a recording is in the state: a larger checkpoint is begun anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CountedBatch:
     """A batch that counts."""
 
     number: int
@@ -88,7 +88,7 @@ class Done:
 
 
 _ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
-Say = Callable[[Done], None]
+Say = Callable[[CountedBatch], None]
 Tell = Callable[[str], None]
 
 
@@ -116,7 +116,7 @@ class Streaming:
                     arrived.release()
                 seconds = self.shop.clock.monotonic_s() - began_s
                 self.say(
-                    Done(
+                    CountedBatch(
                         batch.number,
                         self.meta.newest_ms,
                         seconds,

@@ -38,7 +38,7 @@ from kshunt.backend.pipeline.jobs.stream_sources import BUCKETS, Arrived, made_m
 from kshunt.backend.pipeline.kernels import quality, stream_step
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.replica_runs import millis
-from kshunt.backend.pipeline.kernels.stalls import Settings as StallSettings
+from kshunt.backend.pipeline.kernels.stalls import StallSettings as StallSettings
 from kshunt.backend.pipeline.results.stream_state import (
     Meta,
     StreamBatch,
@@ -46,7 +46,11 @@ from kshunt.backend.pipeline.results.stream_state import (
     state_folder,
 )
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
-from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS, Bounds, Outcome
+from kshunt.backend.pipeline.samples.expectations import (
+    REPLICA_EXPECTATIONS,
+    RowOutcome,
+    TimeBounds,
+)
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
 from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.spark.paths import literal
@@ -66,8 +70,8 @@ LATE_MS: Final = 60_000
 IN_TIME: Final = "in_time"
 THERE: Final = "there"
 _BY_BATCH: Final = (
-    (THERE, Outcome.DROPPED, "its topic still has it when it is read"),
-    (IN_TIME, Outcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
+    (THERE, RowOutcome.DROPPED, "its topic still has it when it is read"),
+    (IN_TIME, RowOutcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
 )
 """What only a stream expects."""
 FORGET_MS: Final = 3_600_000
@@ -88,7 +92,7 @@ class Piece:
 
     rates: DataFrame
     start_ms: int
-    """No rate is older, but for what `Derived.before_s` asks for."""
+    """No rate is older, but for what `DerivedTable.before_s` asks for."""
     end_ms: int
     """Each rate is older."""
     samples: Path | None = None
@@ -96,7 +100,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedTable:
     """A table that is made of rates."""
 
     table: ResultTable
@@ -124,10 +128,10 @@ def _loads(piece: Piece) -> DataFrame:
 
 
 DERIVED: Final = (
-    Derived(MOVE_PAIRS, lambda piece: move_pairs(piece.rates), PAIR_S),
-    Derived(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
-    Derived(BROKER_LOAD, _loads, HOUR_MS // 1000),
-    Derived(ETA, lambda piece: eta(piece.rates, Calibration.read())),
+    DerivedTable(MOVE_PAIRS, lambda piece: move_pairs(piece.rates), PAIR_S),
+    DerivedTable(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
+    DerivedTable(BROKER_LOAD, _loads, HOUR_MS // 1000),
+    DerivedTable(ETA, lambda piece: eta(piece.rates, Calibration.read())),
 )
 """What is made beside rates and stalls; a table is hooked in by its entry here."""
 
@@ -139,7 +143,7 @@ class BatchContext:
     session: SparkSession
     results: Path
     clock: Clock
-    derived: Sequence[Derived] = DERIVED
+    derived: Sequence[DerivedTable] = DERIVED
     samples: Path | None = None
     """The recording; None where samples come from a topic."""
 
@@ -201,7 +205,7 @@ class BatchWork:
         self.closed_ms = _closed(self.newest_ms, former.closed_ms)
         now_ms = self.shop.clock.now_ms()
         hour_ms = _floor(now_ms if self.newest_ms is None else self.newest_ms, HOUR_MS)
-        bounds = Bounds.of(hour_ms, now_ms)
+        bounds = TimeBounds.of(hour_ms, now_ms)
         self.checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, 0, GAP_S * 1000)
         self.found = self._step()
         for table in (RATES, STALLS):
@@ -272,7 +276,7 @@ class BatchWork:
                 self._write(derived.table, derived.of(piece).toArrow())
         return made
 
-    def _by_interval(self, derived: Derived) -> dict[str, int]:
+    def _by_interval(self, derived: DerivedTable) -> dict[str, int]:
         name, every_ms = derived.table.name, derived.every_s * 1000
         until = _floor(self.closed_ms - LATE_MS, every_ms)
         start = self.former.made_ms.get(name)

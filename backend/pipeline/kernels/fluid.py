@@ -30,7 +30,7 @@ _EVEN: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class FluidCopies:
     """What is to be copied. Arrays have shape (copies,) unless said otherwise."""
 
     remaining: Floats
@@ -56,7 +56,7 @@ class FluidRun:
     """The resource that gives it no more; the last one where nothing limits it."""
 
 
-def fluid_run(copies: Copies, capacity: Floats) -> FluidRun:
+def fluid_run(copies: FluidCopies, capacity: Floats) -> FluidRun:
     """Let them run. `capacity` has shape (resources,), B/s, its last one inf."""
     groups, group = np.unique(copies.passes, axis=0, return_inverse=True)
     group = group.reshape(-1)

@@ -37,7 +37,7 @@ _SPEC: Final[Any] = OffsetSpec
 """Its methods have no types."""
 
 
-class Topics:
+class TopicQuestions:
     """Questions to a cluster; each raises what is in
     `kshunt.backend.pipeline.kernels.copy_errors`."""
 

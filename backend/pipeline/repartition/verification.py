@@ -113,11 +113,11 @@ def verify(
     Raises:
         SparkFailed: a topic could not be read, or the folder not be written.
     """
-    return _Verification(session, plan, security, folder).verified(source, target)
+    return _CopyVerification(session, plan, security, folder).verified(source, target)
 
 
 @dataclass(frozen=True, slots=True)
-class _Verification:
+class _CopyVerification:
     session: SparkSession
     plan: Copying
     security: Mapping[str, str]

@@ -29,7 +29,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactList:
     """Names with what is so of each."""
 
     rows: Sequence[tuple[str, str]]
@@ -43,7 +43,7 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """Rows of cells; a column whose name is in `numbers` is set to the right."""
 
     columns: Sequence[str]
@@ -52,7 +52,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class PlotLine:
     """One line of a plot. NaN leaves a gap."""
 
     name: str
@@ -69,12 +69,12 @@ class Plot:
     times_ms: Floats
     """Ascending."""
     unit: Unit
-    lines: Sequence[Line]
-    band: tuple[Line, Line] | None = None
+    lines: Sequence[PlotLine]
+    band: tuple[PlotLine, PlotLine] | None = None
     """Below and above; the area between them is shaded."""
 
 
-Block: TypeAlias = Heading | Paragraph | Facts | Bullets | Table | Plot
+Block: TypeAlias = Heading | Paragraph | FactList | Bullets | TableBlock | Plot
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from kshunt.backend.pipeline.reports.document import (
     Block,
     Floats,
     Heading,
-    Line,
     Paragraph,
     Plot,
-    Table,
+    PlotLine,
+    TableBlock,
 )
 
 MOMENTS: Final = 10
@@ -38,11 +38,15 @@ def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None)
         return [head, Paragraph("No forecast of the whole operation was made.")]
     at = np.array([row["at"].timestamp() * 1000 for row in rows])
     low, middle, high = (_floats(rows, name) for name in _RANGE)
-    lines = [Line("p50", middle)]
+    lines = [PlotLine("p50", middle)]
     if ended_ms is not None:
-        lines.append(Line("true", (ended_ms - at) / 1000, limit=True))
+        lines.append(PlotLine("true", (ended_ms - at) / 1000, limit=True))
     plot = Plot(
-        "Time left, as said by then", at, Unit.SECONDS, lines, (Line("p10", low), Line("p90", high))
+        "Time left, as said by then",
+        at,
+        Unit.SECONDS,
+        lines,
+        (PlotLine("p10", low), PlotLine("p90", high)),
     )
     table = _said(rows, at, ended_ms)
     return [head, plot, Paragraph(_accuracy(at, low, middle, high, ended_ms)), table]
@@ -87,7 +91,7 @@ def _median(values: Floats) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
+def _said(rows: Sequence[Row], at: Floats, end: float | None) -> TableBlock:
     places = np.unique(np.linspace(0, len(rows) - 1, MOMENTS).round().astype(int)).tolist()
     lines = []
     for place in places:
@@ -104,7 +108,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
             )
         )
     names = ("UTC", "p10 to p90", "p50", "true", "held", "bound by")
-    return Table(names, lines, frozenset(names[1:4]))
+    return TableBlock(names, lines, frozenset(names[1:4]))
 
 
 def _range_text(row: Row) -> str:

@@ -10,12 +10,12 @@ from kshunt.backend.pipeline.reports.document import (
     Block,
     Bullets,
     Document,
-    Facts,
+    FactList,
     Heading,
-    Line,
     Paragraph,
     Plot,
-    Table,
+    PlotLine,
+    TableBlock,
 )
 from kshunt.backend.pipeline.reports.visible_text import visible
 
@@ -48,17 +48,17 @@ def _block(block: Block) -> str:
             return f"## {escaped(block.text)}"
         case Paragraph():
             return escaped(block.text)
-        case Facts():
+        case FactList():
             return "\n".join(f"- **{escaped(name)}**: {escaped(so)}" for name, so in block.rows)
         case Bullets():
             return "\n".join(f"- {escaped(item)}" for item in block.items)
-        case Table():
+        case TableBlock():
             return _table(block)
         case Plot():
             return f"**{escaped(block.title)}**\n\n```text\n{_plot(block)}\n```"
 
 
-def _table(table: Table) -> str:
+def _table(table: TableBlock) -> str:
     rules = ("---:" if name in table.numbers else "---" for name in table.columns)
     rows = [table.columns, *table.rows]
     lines = [f"| {' | '.join(map(escaped, row))} |" for row in rows]
@@ -80,7 +80,7 @@ def _plot(plot: Plot) -> str:
     return "\n".join([*drawn, f"UTC; {names}"])
 
 
-def _marked(plot: Plot) -> list[tuple[Line, str]]:
+def _marked(plot: Plot) -> list[tuple[PlotLine, str]]:
     """Lines with the characters that draw them, those that may be covered first."""
     limits = [(line, _LIMIT) for line in plot.lines if line.limit]
     others = [line for line in plot.lines if not line.limit]

@@ -27,10 +27,10 @@ from kshunt.backend.domain.text.formatting import (
 from kshunt.backend.pipeline.reports.document import (
     Block,
     Bullets,
-    Facts,
+    FactList,
     Heading,
     Paragraph,
-    Table,
+    TableBlock,
 )
 from kshunt.backend.pipeline.reports.material import Missed
 
@@ -142,9 +142,9 @@ def stalls(tables: Tables, operation: str, span: Span) -> list[Block]:
     columns = ("UTC", "for", "copy", "leader", "behind", "cause")
     return [
         head,
-        Table(names, causes, frozenset(names[1:5])),
+        TableBlock(names, causes, frozenset(names[1:5])),
         Paragraph("The longest:"),
-        Table(columns, each, frozenset({"for", "leader", "behind"})),
+        TableBlock(columns, each, frozenset({"for", "leader", "behind"})),
     ]
 
 
@@ -198,7 +198,7 @@ def throttles(tables: Tables, brokers: Brokers, span: Span) -> list[Block]:
     more = len(lines) - THROTTLES_MOST
     return [
         head,
-        Table(names, lines[:THROTTLES_MOST], frozenset(names) - {"side"}),
+        TableBlock(names, lines[:THROTTLES_MOST], frozenset(names) - {"side"}),
         *([Paragraph(f"And {many(more, 'rate')} more.")] if more > 0 else []),
         Paragraph(text),
         Bullets(advice[:THROTTLES_MOST]),
@@ -294,7 +294,7 @@ def disks(tables: Tables, brokers: Sequence[int]) -> list[Block]:
     names = ("broker", "used", "free", "grows by", "full in", "as of")
     return [
         Heading("Disks of the brokers that it moved to"),
-        Table(names, lines, frozenset(names[:-1])),
+        TableBlock(names, lines, frozenset(names[:-1])),
         Paragraph("Growth is over up to 24 h before, and what this operation moved is part of it."),
     ]
 
@@ -336,5 +336,5 @@ def quality(tables: Tables, missed: Sequence[Missed], span: Span) -> list[Block]
     return [
         *blocks,
         Paragraph("Samples of its hours, of any partition, that were not as expected:"),
-        Facts(facts),
+        FactList(facts),
     ]

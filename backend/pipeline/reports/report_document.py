@@ -25,21 +25,21 @@ from kshunt.backend.domain.text.formatting import (
 from kshunt.backend.pipeline.reports.document import (
     Block,
     Document,
-    Facts,
+    FactList,
     Heading,
-    Line,
     Paragraph,
     Plot,
-    Table,
+    PlotLine,
+    TableBlock,
 )
 from kshunt.backend.pipeline.reports.forecasts import MOMENTS, forecasts
 from kshunt.backend.pipeline.reports.material import Material
 from kshunt.backend.pipeline.reports.operation_history import (
-    Change,
-    Copies,
-    Event,
+    HistoryEvent,
+    OperationCopies,
     OperationHistory,
-    Rows,
+    OperationRows,
+    RateChange,
     copies_of,
     elections,
     history_of,
@@ -67,8 +67,8 @@ class OperationFigures:
     """An operation, worked out."""
 
     material: Material
-    rows: Rows
-    copies: Copies
+    rows: OperationRows
+    copies: OperationCopies
     history: OperationHistory
     began_ms: float
     ended_ms: float | None
@@ -147,7 +147,7 @@ def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
     rows, copies = figures.rows, figures.copies
     if not len(copies):
         text = "No replica of it was seen to be copied: its partitions were in sync throughout."
-        return [Paragraph(text), Facts([("Cluster", figures.material.cluster)])]
+        return [Paragraph(text), FactList([("Cluster", figures.material.cluster)])]
     moved = float(copies.bytes.sum())
     end = figures.ended_ms or figures.seen_ms
     took_s = max((end - figures.began_ms) / 1000, 0.0)
@@ -173,7 +173,7 @@ def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
         ("Mean rate", rate_text(moved / took_s if took_s else None)),
         ("Throttles", _held(figures)),
     ]
-    return [Facts(facts)]
+    return [FactList(facts)]
 
 
 def _brokers(ids: Sequence[int]) -> str:
@@ -232,7 +232,10 @@ def _progress(figures: OperationFigures) -> list[Block]:
     if not len(history.at_ms):
         return []
     plot = Plot(
-        "Bytes that remain", history.at_ms, Unit.BYTES, [Line("remaining", history.remaining_bytes)]
+        "Bytes that remain",
+        history.at_ms,
+        Unit.BYTES,
+        [PlotLine("remaining", history.remaining_bytes)],
     )
     places = np.unique(np.linspace(0, len(history.at_ms) - 1, MOMENTS).round().astype(int))
     rows = []
@@ -249,7 +252,7 @@ def _progress(figures: OperationFigures) -> list[Block]:
             )
         )
     names = ("UTC", "after", "remaining", "rate since", "permitted", "in the ISR")
-    return [Heading("Progress"), plot, Table(names, rows, frozenset(names[1:]))]
+    return [Heading("Progress"), plot, TableBlock(names, rows, frozenset(names[1:]))]
 
 
 def _or_none(value: float) -> float | None:
@@ -260,10 +263,10 @@ def _speed(figures: OperationFigures) -> list[Block]:
     history = figures.history
     if not len(history.at_ms):
         return []
-    lines = [Line("copied", history.rate_bytes_per_s)]
+    lines = [PlotLine("copied", history.rate_bytes_per_s)]
     words = "What all copies together fetched."
     if np.isfinite(history.permitted_bytes_per_s).any():
-        lines.append(Line("permitted", history.permitted_bytes_per_s, limit=True))
+        lines.append(PlotLine("permitted", history.permitted_bytes_per_s, limit=True))
         words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
         words += "; where it is not drawn, something was not throttled."
     plot = Plot("Rate against throttle", history.at_ms, Unit.BYTES_PER_S, lines)
@@ -271,10 +274,12 @@ def _speed(figures: OperationFigures) -> list[Block]:
 
 
 def _events(figures: OperationFigures) -> list[Block]:
-    found = [Event(change.at_ms, _change(change)) for change in throttle_changes(figures.rows)]
+    found = [
+        HistoryEvent(change.at_ms, _change(change)) for change in throttle_changes(figures.rows)
+    ]
     found += elections(figures.rows) + isr_losses(figures.rows) + _arrivals(figures)
     found += [
-        Event(gap.from_ms, f"not recorded until {moment_text(gap.to_ms)}: {gap.text}")
+        HistoryEvent(gap.from_ms, f"not recorded until {moment_text(gap.to_ms)}: {gap.text}")
         for gap in figures.material.missed
     ]
     end = figures.ended_ms or figures.seen_ms
@@ -289,13 +294,13 @@ def _events(figures: OperationFigures) -> list[Block]:
         )
         for event in found[:EVENTS_MOST]
     ]
-    table = Table(("UTC", "after", "what"), rows, frozenset({"after"}))
+    table = TableBlock(("UTC", "after", "what"), rows, frozenset({"after"}))
     more = len(found) - EVENTS_MOST
     rest = [Paragraph(f"And {many(more, 'event')} after these.")] if more > 0 else []
     return [Heading("What happened"), table, *rest]
 
 
-def _change(change: Change) -> str:
+def _change(change: RateChange) -> str:
     several = len(change.brokers) > 1
     who = f"broker{'s' if several else ''} {_brokers(change.brokers)}"
     what = "may send" if change.direction == "leader" else "may fetch"
@@ -306,7 +311,7 @@ def _change(change: Change) -> str:
     return f"throttle: {who} {what} {rate_text(change.after)}{each} (before: {before})"
 
 
-def _arrivals(figures: OperationFigures) -> list[Event]:
+def _arrivals(figures: OperationFigures) -> list[HistoryEvent]:
     """When a quarter, half, three quarters and all of the copies had arrived; the last by name."""
     copies, rows = figures.copies, figures.rows
     arrived = np.flatnonzero(np.isfinite(copies.arrived_ms))
@@ -318,11 +323,13 @@ def _arrivals(figures: OperationFigures) -> list[Event]:
         if 0 <= place < len(order):
             at_ms = float(copies.arrived_ms[order[place]])
             shares[at_ms] = f"{name} of the copies in the ISR ({place + 1:,} of {len(copies):,})"
-    events = [Event(at_ms, text) for at_ms, text in shares.items()]
+    events = [HistoryEvent(at_ms, text) for at_ms, text in shares.items()]
     for place in order[len(copies) - _LAST_MOST :] if len(copies) > _LAST_MOST else ():
         row = int(copies.row[place])
         who = f"{rows.partition_text(row)} on broker {rows.broker[row]}"
-        events.append(Event(float(copies.arrived_ms[place]), f"among the last in the ISR: {who}"))
+        events.append(
+            HistoryEvent(float(copies.arrived_ms[place]), f"among the last in the ISR: {who}")
+        )
     return events
 
 
@@ -350,7 +357,7 @@ def _pairs(figures: OperationFigures) -> list[Block]:
     )
     if len(found) > PAIRS_MOST:
         text += f" {many(len(found) - PAIRS_MOST, 'faster pair')} left out."
-    table = Table(names, rows, frozenset(names[1:]))
+    table = TableBlock(names, rows, frozenset(names[1:]))
     return [Heading("Slowest pairs of brokers"), table, Paragraph(text)]
 
 
@@ -385,7 +392,7 @@ def _source(figures: OperationFigures, now_ms: float) -> list[Block]:
             f"Samples go on for {duration_text((samples - results) / 1000)} after the newest "
             "result: make results anew before this is taken for the whole."
         )
-    return [Heading("Where this is from"), Facts(facts), *map(Paragraph, notes)]
+    return [Heading("Where this is from"), FactList(facts), *map(Paragraph, notes)]
 
 
 def _age(now_ms: float, at_ms: float | None) -> str:

@@ -33,7 +33,7 @@ RATES: Final = (
 """Rate, the column whose change it is, and the sign of a change for the better."""
 
 
-class Rates:
+class CatchUpRates:
     """Remembers the last sample of each row, and for how long each of its rates was watched."""
 
     def __init__(self) -> None:

@@ -16,14 +16,14 @@ from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRo
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import PlacerSettings, Settings
-from kshunt.backend.tools.reassign.options import Options
+from kshunt.backend.tools.reassign.options import ReassignCommandLine
 from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
 
 
-class Reader(Protocol):
+class ReassignQuestions(Protocol):
     """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
     them."""
 
@@ -51,7 +51,7 @@ class Reader(Protocol):
 
 
 @contextmanager
-def open_gateway(options: Options) -> Iterator[BackendClient]:
+def open_gateway(options: ReassignCommandLine) -> Iterator[BackendClient]:
     """The backend that the options name, or the private one, started if need be.
 
     Raises:
@@ -70,7 +70,7 @@ def open_gateway(options: Options) -> Iterator[BackendClient]:
 
 
 @contextmanager
-def open_reader(options: Options) -> Iterator[Reader]:
+def open_reader(options: ReassignCommandLine) -> Iterator[ReassignQuestions]:
     """The backend that the options name, the private one if it runs, or else this process.
 
     Raises:
@@ -81,7 +81,7 @@ def open_reader(options: Options) -> Iterator[Reader]:
         yield reader
 
 
-def _reader(options: Options) -> Reader:
+def _reader(options: ReassignCommandLine) -> ReassignQuestions:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
         from kshunt.backend.tools.local.cluster import LocalReader

@@ -45,13 +45,13 @@ from kshunt.backend.tools.shared.console import (
     show_report,
 )
 from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.topics import reports
 from kshunt.backend.tools.topics.options import (
     PROG,
     USAGE,
-    Action,
     TopicOptions,
+    TopicsAction,
     build_parser,
     parse_options,
 )
@@ -62,7 +62,7 @@ NAMED_MAX: Final = 10_000
 """So many topics may be named in one question."""
 
 
-class Topics(Protocol):
+class TopicsQuestions(Protocol):
     """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
     them."""
 
@@ -138,7 +138,7 @@ def _main(argv: Sequence[str]) -> int:
     check_client_config(options.command_config)
     with _open(options) as topics:
         report = _ACTIONS[options.action](options, topics)
-    if not (report.text or options.json or options.action is Action.LIST):
+    if not (report.text or options.json or options.action is TopicsAction.LIST):
         # Kafka's tool prints an empty list as an empty line, and no topics as nothing.
         return report.code
     return show_report(report, as_json=options.json)
@@ -147,11 +147,11 @@ def _main(argv: Sequence[str]) -> int:
 # One function an action
 
 
-def _list(options: TopicOptions, topics: Topics) -> Report:
+def _list(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
     return reports.list_report(_named(options, topics))
 
 
-def _describe(options: TopicOptions, topics: Topics) -> Report:
+def _describe(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
     names = [topic.topic for topic in _named(options, topics)]
     if options.topic and not names:
         return _missing(options)
@@ -166,7 +166,7 @@ def _describe(options: TopicOptions, topics: Topics) -> Report:
     return reports.describe_report(options, TopicsDescribed(wanted, found.live))
 
 
-def _alter(options: TopicOptions, topics: Topics) -> Report:
+def _alter(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
     found = topics.describe_topics([options.topic], configs=False).topics
     if not found:
         return _missing(options)
@@ -185,14 +185,14 @@ def _alter(options: TopicOptions, topics: Topics) -> Report:
     return _deleted(options, topic, topics)
 
 
-_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Topics], Report]]] = {
-    Action.LIST: _list,
-    Action.DESCRIBE: _describe,
-    Action.ALTER: _alter,
+_ACTIONS: Final[Mapping[TopicsAction, Callable[[TopicOptions, TopicsQuestions], ToolReport]]] = {
+    TopicsAction.LIST: _list,
+    TopicsAction.DESCRIBE: _describe,
+    TopicsAction.ALTER: _alter,
 }
 
 
-def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
+def _named(options: TopicOptions, topics: TopicsQuestions) -> list[TopicSummary]:
     """The topics that are meant, by name."""
     pattern = re.compile(options.topic)
     return [
@@ -203,14 +203,14 @@ def _named(options: TopicOptions, topics: Topics) -> list[TopicSummary]:
     ]
 
 
-def _missing(options: TopicOptions) -> Report:
+def _missing(options: TopicOptions) -> ToolReport:
     """What is said where no topic is meant.
 
     Raises:
         BadInput: it should be there.
     """
     if options.if_exists:
-        return Report("", {"topics": []})
+        return ToolReport("", {"topics": []})
     raise BadInput(f"Topic '{options.topic}' does not exist as expected")
 
 
@@ -226,7 +226,7 @@ def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> st
     )
 
 
-def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _added(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
     present = topic.open_count
     if options.delay_ms is not None:
         message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
@@ -258,7 +258,7 @@ def _added(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Re
     return reports.added_report(options, answer)
 
 
-def _deleted(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _deleted(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
     support = topics.shrink_support()
     if options.partitions < topic.open_count:
         _warn(options, shrink_warnings(support, changing=topic.changing))
@@ -276,7 +276,7 @@ def _deleted(options: TopicOptions, topic: TopicDescription, topics: Topics) -> 
     return reports.deleted_report(options, answer)
 
 
-def _copied(options: TopicOptions, topic: TopicDescription, topics: Topics) -> Report:
+def _copied(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
     answer = topics.shrink(
         ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0),
@@ -316,7 +316,7 @@ class _QuickTopics(TopicsClient, ShrinksClient, StdlibClient):
 
 
 @contextmanager
-def _open(options: TopicOptions) -> Iterator[Topics]:
+def _open(options: TopicOptions) -> Iterator[TopicsQuestions]:
     """The backend that the options name, the private one, or this process where it only reads.
 
     A change goes into the audit, which a backend keeps: one is started where none runs.
@@ -329,7 +329,7 @@ def _open(options: TopicOptions) -> Iterator[Topics]:
         yield topics
 
 
-def _topics(options: TopicOptions) -> Topics:
+def _topics(options: TopicOptions) -> TopicsQuestions:
     address = _address(options)
     if not address:
         from kshunt.backend.tools.local.topics import LocalTopics
@@ -347,7 +347,7 @@ def _topics(options: TopicOptions) -> Topics:
 
 def _address(options: TopicOptions) -> str:
     """Of the backend, or empty where this process does it."""
-    if not options.backend and options.action is Action.ALTER and not options.validate_only:
+    if not options.backend and options.action is TopicsAction.ALTER and not options.validate_only:
         from kshunt.backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.command_config)

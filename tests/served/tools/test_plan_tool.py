@@ -13,11 +13,11 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.planning.requests import Goal
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.rehearsal.picture_files import load_picture, save_picture
 from kshunt.backend.tools.plan import command
-from kshunt.backend.tools.plan.options import FLAGS, Action, build_parser
+from kshunt.backend.tools.plan.options import FLAGS, PlanAction, build_parser
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
@@ -36,7 +36,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A picture of five brokers in three racks; twelve partitions of 1 to 12 GB on the first four,
     each written to with 1 MB/s."""
     partitions = [
-        PartitionFacts(
+        PartitionSituation(
             TopicPartition("orders" if number < 8 else "logs", number),
             (number % 4, (number + 1) % 4),
             number % 4,
@@ -301,5 +301,5 @@ def test_the_help_names_every_goal_and_flag() -> None:
     text = build_parser().format_help()
     for flag in FLAGS:
         assert f"--{flag.name}" in text
-    for goal in (*Goal, *Action):
+    for goal in (*Goal, *PlanAction):
         assert goal in text

@@ -24,7 +24,7 @@ from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.moves.pause_throttles import PauseRecord
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
     ListCell,
@@ -56,7 +56,7 @@ WORK: Final = ReassignmentWork(
     auto_remove=False,
     factor_may_change=False,
     timeout_s=2.5,
-    order=Order.SMALLEST_FIRST,
+    order=MoveOrder.SMALLEST_FIRST,
     caps=Caps(2, 9),
     started=frozenset(P[:4]),
     unanswered=frozenset({P[1]}),

@@ -12,7 +12,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.settings import RecordingSettings
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
-from kshunt.backend.telemetry.recording.recorder import Recorder
+from kshunt.backend.telemetry.recording.recorder import SampleRecorder
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.recording.samples import later, many
 from tests.support.waiting import wait_until_async
@@ -27,7 +27,7 @@ class Followed:
         self.hub = SnapshotHub()
         self.block: Callable[[], object] = dict
         """Called for each snapshot, in the thread that makes rows."""
-        self.recorder = Recorder(
+        self.recorder = SampleRecorder(
             self.hub, self._operations, clock=SystemClock(), settings=settings, sink=sink
         )
         self.last = many(3)

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
-from kshunt.backend.operations.journal.entries import Kind
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.operations.journal.entries import EntryKind
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from tests.support.audit_checker import RequestedShrink, shrink_problems
 from tests.support.operations.truth_ground import cluster_seen
 from tests.support.shrink.check import QUIET, commit
@@ -97,7 +97,9 @@ def started(topic: str, **changes: Any) -> Callable[[Driver], Awaitable[object]]
 
 
 def committed(servers: str, topic: str, group: str, partitions: int) -> Mapping[int, int]:
-    return Topics({**QUIET, "bootstrap.servers": servers}).committed(group, topic, partitions)
+    return TopicQuestions({**QUIET, "bootstrap.servers": servers}).committed(
+        group, topic, partitions
+    )
 
 
 def overrides(servers: str, topic: str) -> Mapping[str, str]:
@@ -122,7 +124,7 @@ def nothing_left(before: Before, driver: Driver) -> None:
 
 def audit_is_true(before: Before, driver: Driver) -> None:
     """Each line of the audit is so on the cluster."""
-    lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(Kind.AUDIT).items())]
+    lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(EntryKind.AUDIT).items())]
     there = cluster_seen(AdminClient({**QUIET, "bootstrap.servers": before.servers}), before.topic)
     shrunk = RequestedShrink(before.topic, PARTITIONS, PARTITIONS_LEFT)
     assert shrink_problems(lines, there, {driver.operation_id: shrunk}) == []

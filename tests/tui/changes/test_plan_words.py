@@ -20,7 +20,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
 from kshunt.tui.changes.plan.diff_grid import SIGNED, DiffGrid
-from kshunt.tui.changes.plan.fields import About, TypedDeadline
+from kshunt.tui.changes.plan.fields import ShownCluster, TypedDeadline
 from kshunt.tui.changes.plan.goals import fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
 from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
@@ -45,7 +45,7 @@ from tests.support.tui.plans import (
     until,
 )
 
-ABOUT = About(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
+ABOUT = ShownCluster(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
 HERE = "kSh-9xQmT4uB2vWcE0aLrg"
 
 

@@ -23,7 +23,7 @@ from kshunt.backend.notify.changes import (
     LOST_S,
     REPORTED_MAX,
     SILENT_S,
-    Seen,
+    BackendMoment,
     Watch,
     needs,
     operation_facts,
@@ -36,7 +36,7 @@ from tests.support.recording.samples import plain, with_modes
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
 
 State = OperationState
-AT = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
+AT = BackendMoment(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
 IDLE = replace(AT, active=False, writes=False)
 
 

@@ -17,7 +17,7 @@ from kshunt.backend.placement.plans.leaders import balance_leaders
 from kshunt.backend.placement.plans.racks import repair_racks
 from kshunt.backend.placement.plans.replication import set_replication_factor
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -189,7 +189,7 @@ def test_what_is_out_of_sync_goes_first_then_the_follower_on_the_fullest_broker(
 def facts(replicas: tuple[int, ...], leader: int, isr: tuple[int, ...], least: int) -> Situation:
     racks = {1: "a", 2: "a", 3: "b"}
     return Situation.of(
-        [PartitionFacts(tp(0), replicas, leader, isr, 10, min_isr=least)],
+        [PartitionSituation(tp(0), replicas, leader, isr, 10, min_isr=least)],
         [BrokerFacts(broker, rack) for broker, rack in racks.items()],
     )
 
@@ -214,7 +214,10 @@ def test_no_replica_is_dropped_that_may_be_needed(situation: Situation, words: s
 
 def test_the_first_pattern_that_names_a_topic_counts() -> None:
     situation = Situation.of(
-        [PartitionFacts(tp(0, name), (1,), 1, (1,), 10) for name in ("orders", "audit", "other")],
+        [
+            PartitionSituation(tp(0, name), (1,), 1, (1,), 10)
+            for name in ("orders", "audit", "other")
+        ],
         [BrokerFacts(1), BrokerFacts(2), BrokerFacts(3)],
     )
     proposal = set_replication_factor(

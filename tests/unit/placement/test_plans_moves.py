@@ -11,7 +11,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.replace import replace
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -148,8 +148,8 @@ def test_a_partition_that_is_being_reassigned_is_planned_around() -> None:
     move = OngoingReassignment(tp(0), (1, 2), (2,), (1,))
     situation = Situation.of(
         [
-            PartitionFacts(tp(0), (1, 2), 1, (1,), 10),
-            PartitionFacts(tp(1), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0), (1, 2), 1, (1,), 10),
+            PartitionSituation(tp(1), (1,), 1, (1,), 10),
         ],
         [BrokerFacts(1), BrokerFacts(2), BrokerFacts(3)],
         [move],
@@ -163,8 +163,8 @@ def test_a_partition_that_is_being_reassigned_is_planned_around() -> None:
 def test_topics_outside_the_scope_stay_with_a_note() -> None:
     situation = Situation.of(
         [
-            PartitionFacts(tp(0, "orders"), (1,), 1, (1,), 10),
-            PartitionFacts(tp(0, "audit"), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0, "orders"), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0, "audit"), (1,), 1, (1,), 10),
         ],
         [BrokerFacts(1), BrokerFacts(2)],
     )

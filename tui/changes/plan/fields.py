@@ -28,7 +28,7 @@ _SIZE_MOST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class About:
+class ShownCluster:
     """The cluster that was on the screen, as far as fields are about it."""
 
     brokers: Collection[int]

@@ -16,7 +16,7 @@ from textual.widgets import Input
 from kshunt.backend.domain.planning.requests import PlanAnswer
 from kshunt.tui.changes.plan.diff_grid import DiffGrid
 from kshunt.tui.changes.plan.proposal_tables import CHANGE, notes_table
-from kshunt.tui.changes.plan.proposal_words import Said, summary
+from kshunt.tui.changes.plan.proposal_words import TonedLine, summary
 from kshunt.tui.changes.wizard.change_service import READ_ONLY
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.form import FormField, FormPart
@@ -34,7 +34,7 @@ _TALL_BROKERS: Final = 12
 _TALL_NOTES: Final = 8
 
 
-def said_lines(said: Iterable[Said]) -> Iterable[Widget]:
+def said_lines(said: Iterable[TonedLine]) -> Iterable[Widget]:
     """Lines in their tones."""
     for text, tone in said:
         classes = "blast" if tone == "strong" else f"-{tone}" if tone else ""

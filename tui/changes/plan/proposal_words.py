@@ -21,21 +21,24 @@ NAMED: Final = 2
 PHASES_NAMED: Final = 5
 
 
-class Said(NamedTuple):
+class TonedLine(NamedTuple):
     """A line, and how it is meant."""
 
     text: str
     tone: str = ""
 
 
-def summary(answer: PlanAnswer, glyphs: Glyphs) -> list[Said]:
+def summary(answer: PlanAnswer, glyphs: Glyphs) -> list[TonedLine]:
     """The proposal as a whole, what is wrong with it in `!`."""
     proposal, impact = answer.proposal, answer.impact
-    lines = [Said(proposal.sentence, "strong"), Said(measure_text(proposal.measure, glyphs))]
+    lines = [
+        TonedLine(proposal.sentence, "strong"),
+        TonedLine(measure_text(proposal.measure, glyphs)),
+    ]
     if not proposal.targets:
         return lines
-    lines += [Said(_leaders(impact)), _racks(impact), _min_isr(impact), _fullest(impact)]
-    return [*lines, Said(_phases(impact))] if len(impact.phases) > 1 else lines
+    lines += [TonedLine(_leaders(impact)), _racks(impact), _min_isr(impact), _fullest(impact)]
+    return [*lines, TonedLine(_phases(impact))] if len(impact.phases) > 1 else lines
 
 
 def measure_text(measure: Measure, glyphs: Glyphs) -> str:
@@ -64,19 +67,19 @@ def _phases(impact: Impact) -> str:
     return f"By {default_caps()} moves at once, {count} phases: {sizes} partitions{more}."
 
 
-def _racks(impact: Impact) -> Said:
+def _racks(impact: Impact) -> TonedLine:
     more = f", {many(impact.more_racks, 'partition')} more" if impact.more_racks else ""
     if not impact.fewer_racks:
-        return Said(f"Racks: no partition spans fewer{more}.")
-    return Said(f"! Racks: {_named(impact.fewer_racks)} fewer{more}.", "warn")
+        return TonedLine(f"Racks: no partition spans fewer{more}.")
+    return TonedLine(f"! Racks: {_named(impact.fewer_racks)} fewer{more}.", "warn")
 
 
-def _min_isr(impact: Impact) -> Said:
+def _min_isr(impact: Impact) -> TonedLine:
     if impact.under_min_isr:
-        return Said(f"! Under min.insync.replicas: {_named(impact.under_min_isr)}.", "bad")
+        return TonedLine(f"! Under min.insync.replicas: {_named(impact.under_min_isr)}.", "bad")
     if impact.on_the_edge:
-        return Said(f"! No replica to spare meanwhile: {_named(impact.on_the_edge)}.", "warn")
-    return Said("Min ISR: every partition keeps a replica to spare meanwhile.")
+        return TonedLine(f"! No replica to spare meanwhile: {_named(impact.on_the_edge)}.", "warn")
+    return TonedLine("Min ISR: every partition keeps a replica to spare meanwhile.")
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
@@ -84,17 +87,19 @@ def _named(partitions: Sequence[TopicPartition]) -> str:
     return f"{many(len(partitions), 'partition')} ({listed(partitions, NAMED)})"
 
 
-def _fullest(impact: Impact) -> Said:
+def _fullest(impact: Impact) -> TonedLine:
     """The broker whose disks become fullest, or that this is not known."""
     known = [row for row in impact.brokers if row.peak_share is not None]
     if not known:
-        return Said("Disks: their sizes are not known.")
+        return TonedLine("Disks: their sizes are not known.")
     worst = max(known, key=lambda row: row.peak_share or 0.0)
     share = worst.peak_share or 0.0
     tone = share_tone(share)
     sign = "! " if tone else ""
     peak = bytes_text(worst.bytes_peak)
-    return Said(f"{sign}Fullest at its peak: broker {worst.broker}, {share:.0%} ({peak}).", tone)
+    return TonedLine(
+        f"{sign}Fullest at its peak: broker {worst.broker}, {share:.0%} ({peak}).", tone
+    )
 
 
 def clock_after(from_ms: int, seconds: float) -> str:

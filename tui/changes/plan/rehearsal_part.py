@@ -14,7 +14,7 @@ from kshunt.tui.changes.plan.comparison import Comparison
 from kshunt.tui.changes.plan.fields import TypedDeadline
 from kshunt.tui.changes.plan.proposal_part import AROUND, Tabs
 from kshunt.tui.changes.plan.rehearsal_tables import (
-    Candidate,
+    RehearsedThrottle,
     broker_table,
     candidates,
     deadline_words,
@@ -46,7 +46,7 @@ class RehearsalPart(Vertical):
         self._asked = candidates(answer)
 
     @property
-    def chosen(self) -> Candidate:
+    def chosen(self) -> RehearsedThrottle:
         """The column that is chosen."""
         return self._asked[self.query_one(Comparison).chosen]
 

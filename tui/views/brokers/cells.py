@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
-from kshunt.tui.tables.list_table import Field
+from kshunt.tui.tables.list_table import ListColumn
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
 from kshunt.tui.text.glyphs import UNICODE
@@ -113,8 +113,8 @@ def _known(value: float) -> float:
 
 def _field(
     column: Column, cell: Callable[[BrokerRow, int], Cell], value: Callable[[BrokerRow], Any]
-) -> Field[BrokerRow]:
-    return Field(column, cell, value)
+) -> ListColumn[BrokerRow]:
+    return ListColumn(column, cell, value)
 
 
 FIELDS: Final = (

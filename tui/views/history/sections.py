@@ -13,14 +13,14 @@ from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.formatting import rate_text
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.facts.transfer_history import (
-    TransferPoint,
+    SeenTransfer,
     broker_history,
     permitted,
     rates,
     remaining,
     within,
 )
-from kshunt.tui.tables.lines import BLANK, Line, Part, fitted, labelled
+from kshunt.tui.tables.lines import BLANK, Line, LinePart, fitted, labelled
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.bars import sparkline
@@ -40,7 +40,7 @@ LABEL_WIDTH: Final = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class HistoryChoice:
     """What the operator looks at."""
 
     span: int = SPAN_FIRST
@@ -73,7 +73,7 @@ def draw_days(history: TransferHistory, kind: str, glyphs: Glyphs, width: int, h
 
 
 def draw_history(
-    history: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
+    history: Sequence[SeenTransfer], chosen: HistoryChoice, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
     from kshunt.backend.domain.text.plots import Series
@@ -96,8 +96,8 @@ def draw_history(
 
 
 def history_lines(
-    history: Sequence[TransferPoint],
-    chosen: Chosen,
+    history: Sequence[SeenTransfer],
+    chosen: HistoryChoice,
     pipeline: PipelineStatus | None,
     delivered: PipelinePast | None,
     now_ms: int,
@@ -122,22 +122,22 @@ def history_lines(
 # Brokers
 
 
-def _brokers(moments: Sequence[TransferPoint], width: int, glyphs: Glyphs) -> list[Line]:
+def _brokers(moments: Sequence[SeenTransfer], width: int, glyphs: Glyphs) -> list[Line]:
     load = next((moment.load for moment in reversed(moments) if moment.load is not None), None)
     if load is None:
         return [Line((Cell("No snapshot yet.", "dim"),))]
     return [_broker(moments, id, width, glyphs) for id in load.brokers]
 
 
-def _broker(moments: Sequence[TransferPoint], id: int, width: int, glyphs: Glyphs) -> Line:
+def _broker(moments: Sequence[SeenTransfer], id: int, width: int, glyphs: Glyphs) -> Line:
     received, sent = broker_history(moments, id)
     room = min(max((width - 40) // 2, 0), 40)
-    parts = [Part(Cell(f"broker {id}", "strong"), 11)]
+    parts = [LinePart(Cell(f"broker {id}", "strong"), 11)]
     for word, values in (("in", received), ("out", sent)):
-        parts.append(Part(Cell(word, "dim"), 3))
+        parts.append(LinePart(Cell(word, "dim"), 3))
         if room >= 6:
-            parts.append(Part(Cell(sparkline(values, room, glyphs), "good"), room, 2))
+            parts.append(LinePart(Cell(sparkline(values, room, glyphs), "good"), room, 2))
         quiet = values[-1] == 0
         text = "-" if quiet else rate_text(values[-1], tight=True) + "/s"
-        parts.append(Part(Cell(text, "dim" if quiet else ""), 8, right=True))
+        parts.append(LinePart(Cell(text, "dim" if quiet else ""), 8, right=True))
     return Line(fitted(parts, width, glyphs), ("broker", id), ScreenTarget(BROKERS, id))

@@ -19,7 +19,7 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.backend.domain.throttles.owners import ShownDrift
 from kshunt.tui.facts.eta_words import ETA_RANGE
-from kshunt.tui.facts.forecast import Forecast, of_operation, range_text
+from kshunt.tui.facts.forecast import PipelineForecast, of_operation, range_text
 from kshunt.tui.facts.progress import Progress, held, progress_of
 from kshunt.tui.facts.shrink_phases import (
     eta_range,
@@ -27,7 +27,7 @@ from kshunt.tui.facts.shrink_phases import (
     share_of,
 )
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
 
 _KINDS: Final = {
@@ -61,7 +61,7 @@ class OperationRow:
     """None where it has ended, or moves nothing."""
     drift: tuple[ShownDrift, ...] = ()
     """Its throttles that somebody else changed."""
-    forecast: Forecast | None = None
+    forecast: PipelineForecast | None = None
     """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
     has_pipeline: bool = False
     """There are results of a data pipeline."""
@@ -201,7 +201,7 @@ def _phase_eta(row: OperationRow, progress: ShrinkProgress, width: int) -> Cell:
     return Cell(words)
 
 
-def _forecast_cell(forecast: Forecast, width: int) -> Cell:
+def _forecast_cell(forecast: PipelineForecast, width: int) -> Cell:
     words = range_text(forecast, "-", "never")
     if len(words) > width:
         words = duration_text(forecast.p90_s)
@@ -252,69 +252,69 @@ def _eta_value(row: OperationRow) -> float:
     return -1.0 if math.isnan(eta_s) else eta_s
 
 
-FIELDS: Final[tuple[Field[OperationRow], ...]] = (
-    Field(
+FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
+    ListColumn(
         Column("state", "State", 10, 0, 0),
         _state,
         lambda row: row.operation.state.value,
     ),
-    Field(
+    ListColumn(
         Column("kind", "What", 8, 0, 9, extra=True),
         lambda row, width: Cell(kind_words(row.operation)),
         lambda row: kind_words(row.operation),
     ),
-    Field(
+    ListColumn(
         Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40),
         lambda row, width: Cell(row.operation.summary),
         lambda row: row.operation.summary,
     ),
-    Field(
+    ListColumn(
         Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas"),
         _arrived,
         lambda row: -1 if row.progress is None else row.progress.arrived,
     ),
-    Field(
+    ListColumn(
         Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left"),
         _left,
         _left_value,
     ),
-    Field(
+    ListColumn(
         Column("eta", "ETA", 6, 15, 1, 1, right=True),
         _eta,
         _eta_value,
     ),
-    Field(
+    ListColumn(
         Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting"),
         _waiting,
         lambda row: row.operation.waiting,
     ),
-    Field(
+    ListColumn(
         Column("age", "Ago", 6, 0, 2, right=True),
         lambda row, width: Cell(duration_text(row.age_s)),
         lambda row: row.age_s,
     ),
-    Field(
+    ListColumn(
         Column("took", "Took", 6, 0, 5, right=True, extra=True),
         lambda row, width: Cell(duration_text(row.took_s), "dim"),
         lambda row: row.took_s,
     ),
-    Field(
+    ListColumn(
         Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle"),
         _throttle,
         lambda row: row.operation.throttle_bytes_per_s or 0,
     ),
-    Field(
+    ListColumn(
         Column("who", "Who", 10, 24, 3, 3),
         _who,
         lambda row: row.operation.who,
     ),
-    Field(
+    ListColumn(
         Column("outcome", "Outcome", 14, 70, 7, grows=True, comfort=24),
         _outcome,
         lambda row: row.operation.outcome,
     ),
 )
-CLAIM: Final[Field[OperationRow]] = Field(
+CLAIM: Final[ListColumn[OperationRow]] = ListColumn(
     Column("claim", "Claimed by", 10, 24, 2, 2),
     _claim,
     lambda row: row.operation.claim.who if row.operation.claim is not None else "",

@@ -21,7 +21,7 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.tui.facts.forecast import age_text
-from kshunt.tui.facts.lag_history import Sample
+from kshunt.tui.facts.lag_history import LagSample
 from kshunt.tui.facts.leaving_partitions import asked_words
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
@@ -82,7 +82,7 @@ def title_of(key: ReplicaKey) -> str:
 def about(
     facts: Facts,
     key: ReplicaKey,
-    samples: Sequence[Sample],
+    samples: Sequence[LagSample],
     settings: TopicSettings,
     operations: Iterable[Operation],
     glyphs: Glyphs,
@@ -167,7 +167,7 @@ def _aligned(parts: Sequence[str]) -> str:
 
 
 def _lag_history(
-    facts: Facts, place: int, samples: Sequence[Sample], glyphs: Glyphs
+    facts: Facts, place: int, samples: Sequence[LagSample], glyphs: Glyphs
 ) -> Iterable[PaneLine]:
     """How the lag of the replica under the cursor went, as far as this dashboard has seen it."""
     rows = facts.rows

@@ -25,7 +25,7 @@ from kshunt.tui.facts.replica_groups import (
     OPERATION,
     TOPIC,
     GroupKey,
-    Groups,
+    ReplicaGroups,
     group_rows,
     groups_of,
 )
@@ -51,7 +51,7 @@ class GroupTable:
     facts: Facts
     kind: str
     order: Order
-    groups: Groups
+    groups: ReplicaGroups
     sums: Sums
     shown: NDArray[np.intp]
     """Places in `groups.keys`, of groups that have rows, in the order of the screen."""

@@ -14,7 +14,7 @@ from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import Order, RowKey
 from kshunt.tui.views.pane_screen import PaneScreen
 from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
-from kshunt.tui.views.partitions.topic_configs import TopicConfigs
+from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
 from kshunt.tui.views.table_screen import MARK_LIMIT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PartitionsScreen(PaneScreen):
 
     def on_mount(self) -> None:
         """Topics are asked for once somebody looks at them."""
-        self._configs = TopicConfigs(
+        self._configs = TopicConfigCache(
             lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
         )
         self._stalls = ReplicaStalls(

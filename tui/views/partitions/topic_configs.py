@@ -19,7 +19,7 @@ AGE_MOST_S: Final = 60.0
 AGE_OF_FAILURE_S: Final = 10.0
 
 
-class TopicConfigs:
+class TopicConfigCache:
     """Answers and failures by topic, each with the time at which it came."""
 
     def __init__(

@@ -26,9 +26,9 @@ from kshunt.tui.facts.drift_words import (
     value_words,
 )
 from kshunt.tui.facts.pending_rates import Foresight, Pending, needs_of
-from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
 from kshunt.tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
 
@@ -83,13 +83,15 @@ def throttle_table(
     idle = not facts.moving.any()
     wanted = dict(pending)
     rows: dict[RowKey, ThrottleRow] = {
-        RateKey(id): replace(_rate_row(id, throttles.rates.get(id), idle), pending=wanted.get(id))
+        RateRowKey(id): replace(
+            _rate_row(id, throttles.rates.get(id), idle), pending=wanted.get(id)
+        )
         for id in sorted(facts.snapshot.brokers)
     }
     named = {one.topic for one in drift} | {one.topic for one in orphans}
     for topic in sorted((named - {None}).union(throttles.replicas), key=str):
         lists = throttles.replicas.get(topic or "", ThrottledReplicas())
-        rows[ListKey(topic or "")] = _list_row(topic or "", lists, idle)
+        rows[ListRowKey(topic or "")] = _list_row(topic or "", lists, idle)
     drifted, left, whose = _by_key(drift), _by_key(orphans), _by_key(owned or ())
     for key, row in rows.items():
         judged = _judged(row, drifted.get(key, ()), left.get(key, ()))
@@ -119,7 +121,7 @@ def _by_key(found: Iterable[_About]) -> dict[RowKey, tuple[_About, ...]]:
 
 
 def _key_of(one: ShownDrift | ShownOrphan | OwnedThrottle) -> RowKey:
-    return ListKey(one.topic or "") if one.broker is None else RateKey(one.broker)
+    return ListRowKey(one.topic or "") if one.broker is None else RateRowKey(one.broker)
 
 
 def _judged(
@@ -252,33 +254,33 @@ def _owner(row: ThrottleRow, width: int) -> Cell:
     return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN) else "")
 
 
-FIELDS: Final[tuple[Field[ThrottleRow], ...]] = (
-    Field(
+FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
+    ListColumn(
         Column("what", "Broker or topic", 12, 60, 0, grows=True, comfort=36, names=True),
         lambda row, width: Cell(row.what),
         lambda row: row.rank,
     ),
-    Field(
+    ListColumn(
         Column("leader", "Leader", 9, 50, 1, grows=True, comfort=10, label="Leader side"),
         _leader,
         lambda row: row.leader,
     ),
-    Field(
+    ListColumn(
         Column("follower", "Follower", 9, 50, 1, grows=True, comfort=10, label="Follower side"),
         _follower,
         lambda row: row.follower,
     ),
-    Field(
+    ListColumn(
         Column("owner", "Owner", 12, 30, 2, grows=True, comfort=13),
         _owner,
         lambda row: row.owner,
     ),
-    Field(
+    ListColumn(
         Column("before", "Before", 7, 20, 4, grows=True, comfort=9),
         lambda row, width: Cell(row.before, "dim" if row.before == "none" else ""),
         lambda row: row.before,
     ),
-    Field(
+    ListColumn(
         Column("note", "Note", 16, 70, 3, grows=True, comfort=20),
         lambda row, width: Cell(row.note, row.note_tone),
         lambda row: row.note,

@@ -49,7 +49,7 @@ _NO_VOLUME: Final = (UNKNOWN_BYTES, UNKNOWN_BYTES)
 Wanted = Callable[[HostedPartition], bool]
 
 
-class Replica(NamedTuple):
+class StoredReplica(NamedTuple):
     """What a broker has of a partition in one directory, in the order of an answer."""
 
     log_dir: int
@@ -148,7 +148,7 @@ class _LogDirs:
         return 0
 
 
-def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica]:
+def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[StoredReplica]:
     """What a broker has of the partitions that are wanted, sorted.
 
     Raises:
@@ -162,7 +162,7 @@ def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica
     names = [plane.at_row(place) for place in places.tolist()]
     numbers = zip(table.log_dir[rows].tolist(), names, sizes.tolist(), strict=True)
     found = [
-        Replica(log_dir, held.topic, held.number, False, size, 0)
+        StoredReplica(log_dir, held.topic, held.number, False, size, 0)
         for log_dir, held, size in numbers
         if wanted(held)
     ]
@@ -171,7 +171,7 @@ def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica
     return found
 
 
-def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[Replica]:
+def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[StoredReplica]:
     """The copies between directories that are under way."""
     table, parts = plane.replication.replicas, plane.replication.partitions
     for row in map(int, rows):
@@ -184,7 +184,7 @@ def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[R
         messages = table.leo[row] - parts.start_offset[place]
         left = int(messages * (1 - copied / size)) if size > 0 else 0
         target = int(table.target_dir[row])
-        yield Replica(target, held.topic, held.number, True, int(copied), left)
+        yield StoredReplica(target, held.topic, held.number, True, int(copied), left)
 
 
 def _wanted(topics: Sequence[Any] | None) -> Wanted:
@@ -196,7 +196,11 @@ def _wanted(topics: Sequence[Any] | None) -> Wanted:
 
 
 def _dir_bytes(
-    version: int, path: str, replicas: Sequence[Replica], volume: tuple[int, int], error: int = 0
+    version: int,
+    path: str,
+    replicas: Sequence[StoredReplica],
+    volume: tuple[int, int],
+    error: int = 0,
 ) -> bytes:
     """A directory of the answer; `volume` is how many bytes fit on its disk, and are free."""
     flexible = version >= _FLEXIBLE_FROM
@@ -209,7 +213,7 @@ def _dir_bytes(
     return b"".join((*out, end))
 
 
-def _topic_bytes(name: str, replicas: Sequence[Replica], end: bytes) -> bytes:
+def _topic_bytes(name: str, replicas: Sequence[StoredReplica], end: bytes) -> bytes:
     """A topic of a directory; `end` is the empty tag section of a flexible version."""
     flexible = bool(end)
     entries = np.zeros(len(replicas), _FLEXIBLE_ENTRY if flexible else _ENTRY)

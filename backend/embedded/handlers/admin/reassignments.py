@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import ItemResult, KafkaError
+from kshunt.backend.embedded.controller.decision import DecidedItem, KafkaError
 from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
 from kshunt.backend.embedded.controller.reassign import (
     alter_partition_reassignments,
@@ -90,7 +90,7 @@ class _Moves:
             answer.allow_replication_factor_change = allowed
         return answer
 
-    def _why(self, result: ItemResult[TopicPartition]) -> str | None:
+    def _why(self, result: DecidedItem[TopicPartition]) -> str | None:
         """Kafka's words for what the controller refused."""
         topic, number = result.item
         if result.error is KafkaError.NO_REASSIGNMENT_IN_PROGRESS:
@@ -148,7 +148,7 @@ class _Moves:
             asked = list(tried.items())
         return _elected(version, asked, {item: self._outcome(r) for item, r in results.items()})
 
-    def _outcome(self, result: ItemResult[TopicPartition]) -> tuple[int, str | None]:
+    def _outcome(self, result: DecidedItem[TopicPartition]) -> tuple[int, str | None]:
         topic, number = result.item
         why = result.message
         if self._image.topic(topic) is None:

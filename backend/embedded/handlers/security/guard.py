@@ -26,7 +26,7 @@ from kshunt.backend.domain.cluster.error_codes import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from kshunt.backend.embedded.core.world import World
-from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
 from kshunt.backend.embedded.net.errors import item_errors
 from kshunt.backend.embedded.net.server import Handler, RequestContext
@@ -48,7 +48,7 @@ _APIS: Final = KAFKA_APIS | SEED_APIS
 class Need(NamedTuple):
     """A right that a request needs."""
 
-    operation: Operation
+    operation: AclOperationCode
     kind: ResourceKind
     name: str = CLUSTER_NAME
 

@@ -15,7 +15,7 @@ from kshunt.backend.embedded.handlers.admin.metadata import (
 from kshunt.backend.embedded.handlers.admin.topics import DELETE_STATES_FROM
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
 from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
-from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.wire import seeds
 
 CREATE_REFUSED: Final = "Authorization failed."
@@ -25,7 +25,7 @@ _CREATED_FROM: Final = 5
 _NO_ID: Final = UUID(int=0)
 
 
-def _need(operation: Operation, name: str) -> Need:
+def _need(operation: AclOperationCode, name: str) -> Need:
     return Need(operation, _TOPIC, name)
 
 
@@ -52,7 +52,7 @@ async def metadata(call: Call) -> Any:
 async def _all_topics(call: Call) -> Any:
     """Only those that one may describe; a client is not told that there are others."""
     topics = list(call.world.core.image.topics)
-    visible = {name for name in topics if call.may(_need(Operation.DESCRIBE, name))}
+    visible = {name for name in topics if call.may(_need(AclOperationCode.DESCRIBE, name))}
     reply = await call.forward()
     if len(visible) == len(topics):
         return reply
@@ -81,7 +81,7 @@ def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any
         if wire_id is not None:
             found = image.topic_by_id(wire_id)
             name = None if found is None else found.name
-        fine = name is None or call.may(_need(Operation.DESCRIBE, name))
+        fine = name is None or call.may(_need(AclOperationCode.DESCRIBE, name))
         if fine and name is not None and creates and image.topic(name) is None:
             fine = name in INTERNAL_TOPICS or _may_create(call, name)
         (allowed if fine else refused).append(entry)
@@ -89,7 +89,9 @@ def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any
 
 
 def _may_create(call: Call, name: str) -> bool:
-    return call.may(Need(Operation.CREATE, _CLUSTER)) or call.may(_need(Operation.CREATE, name))
+    return call.may(Need(AclOperationCode.CREATE, _CLUSTER)) or call.may(
+        _need(AclOperationCode.CREATE, name)
+    )
 
 
 def _tells_operations(call: Call) -> bool:
@@ -133,7 +135,7 @@ def _patch_cluster(call: Call, answer: Any) -> None:
 
 def _cluster_operations(call: Call) -> frozenset[int]:
     """None for who may not describe the cluster."""
-    if not call.may(Need(Operation.DESCRIBE, _CLUSTER)):
+    if not call.may(Need(AclOperationCode.DESCRIBE, _CLUSTER)):
         return frozenset()
     return call.authorizer.operations(call.client, _CLUSTER, CLUSTER_NAME)
 
@@ -156,14 +158,14 @@ async def describe_topic_partitions(call: Call) -> Any:
     """Topics that one may describe; of named ones the others are refused."""
     asked = call.message.topics
     if asked:
-        allowed = [one for one in asked if call.may(_need(Operation.DESCRIBE, one.name))]
+        allowed = [one for one in asked if call.may(_need(AclOperationCode.DESCRIBE, one.name))]
         refused = [one for one in asked if one not in allowed]
     else:
         entry = type(call.message).TopicRequest
         names = [
             name
             for name in call.world.core.image.topics
-            if call.may(_need(Operation.DESCRIBE, name))
+            if call.may(_need(AclOperationCode.DESCRIBE, name))
         ]
         allowed = [entry(version=call.version, name=name) for name in names]
         refused = []
@@ -187,11 +189,11 @@ async def describe_topic_partitions(call: Call) -> Any:
 
 async def create_topics(call: Call) -> Any:
     """Who may create in the cluster may create any topic; configs are told to who may see them."""
-    if call.may(Need(Operation.CREATE, _CLUSTER)):
+    if call.may(Need(AclOperationCode.CREATE, _CLUSTER)):
         reply = await call.forward()
     else:
         reply = await answered_by_entry(
-            call, "topics", lambda _, topic: _need(Operation.CREATE, topic.name)
+            call, "topics", lambda _, topic: _need(AclOperationCode.CREATE, topic.name)
         )
     for topic in reply.topics:
         if topic.error_code == TOPIC_AUTHORIZATION_FAILED:
@@ -202,7 +204,7 @@ async def create_topics(call: Call) -> Any:
 
 
 def _hide_configs(call: Call, topic: Any) -> None:
-    if not call.may(_need(Operation.DESCRIBE_CONFIGS, topic.name)):
+    if not call.may(_need(AclOperationCode.DESCRIBE_CONFIGS, topic.name)):
         topic.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
         topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, []
 
@@ -212,7 +214,7 @@ async def delete_topics(call: Call) -> Any:
 
     A topic that is named by its id is told by name only to who may describe it.
     """
-    if call.may(Need(Operation.DELETE, _CLUSTER)):
+    if call.may(Need(AclOperationCode.DELETE, _CLUSTER)):
         return await call.forward()
     if call.version < DELETE_STATES_FROM:
         return await answered_by_entry(call, "topic_names", _to_delete)
@@ -226,11 +228,11 @@ async def delete_topics(call: Call) -> Any:
         if need is None or call.may(need):
             allowed.append(entry)
             continue
-        hidden = entry.name is None and not call.may(_need(Operation.DESCRIBE, name))
+        hidden = entry.name is None and not call.may(_need(AclOperationCode.DESCRIBE, name))
         refused.append(changed(entry, name=None if hidden else name))
     reply = await call.forward(topics=allowed)
     if refused:
-        field, errors = call.refusals("topics", refused, _need(Operation.DELETE, ""))
+        field, errors = call.refusals("topics", refused, _need(AclOperationCode.DELETE, ""))
         setattr(reply, field, [*getattr(reply, field), *errors])
     return reply
 
@@ -238,5 +240,5 @@ async def delete_topics(call: Call) -> Any:
 def _to_delete(call: Call, name: str) -> Need | None:
     """None for a topic that is not there, if the client may know that."""
     there = call.world.core.image.topic(name) is not None
-    known_missing = not there and call.may(_need(Operation.DESCRIBE, name))
-    return None if known_missing else _need(Operation.DELETE, name)
+    known_missing = not there and call.may(_need(AclOperationCode.DESCRIBE, name))
+    return None if known_missing else _need(AclOperationCode.DELETE, name)

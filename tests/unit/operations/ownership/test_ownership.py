@@ -23,7 +23,7 @@ from kshunt.backend.operations.ownership.ownership import (
     ListCellId,
     Ownership,
     RateCellId,
-    Settings,
+    SettingValues,
     Shares,
     found_settings,
 )
@@ -115,7 +115,7 @@ def test_the_port_gets_both_sides_of_a_broker_and_of_a_topic() -> None:
     )
     present = found_settings(throttles, ["t"])
     assert present.rates[follower].own_bytes_per_s == 7
-    writes = Settings({RATE: 10}, {LIST: leaders})
+    writes = SettingValues({RATE: 10}, {LIST: leaders})
     assert writes.port_rates(present) == {1: ThrottledRate(10, 7)}
     assert writes.port_log_dir_rates() == {}
     both = ThrottledReplicas(leaders, ReplicaSet.parse("5:5"))

@@ -23,7 +23,12 @@ from kshunt.backend.domain.shrink.phases import (
 )
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_json
 from kshunt.backend.operations.core.known_operations import known_operations
-from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, operation_key
+from kshunt.backend.operations.journal.entries import (
+    Entry,
+    EntryHeader,
+    JournalState,
+    operation_key,
+)
 from kshunt.backend.operations.shrink import topic_settings
 from kshunt.backend.operations.shrink.progress import shrink_progress
 from kshunt.backend.operations.state.operation_body import operation_body, read_operation_body
@@ -158,7 +163,7 @@ def test_what_a_kshunt_without_shrinks_wrote_is_still_read() -> None:
 
 def journal(body: Mapping[str, Any]) -> JournalState:
     key = operation_key("ab12")
-    return JournalState({key: Entry(key, body, Header("here", "one", 0))})
+    return JournalState({key: Entry(key, body, EntryHeader("here", "one", 0))})
 
 
 def test_the_table_names_every_phase_once_and_each_leads_to_the_next() -> None:
