@@ -105,7 +105,7 @@ class ThrottlesClient(Requests):
         """What somebody else did to the throttles of running operations."""
         return self._ask(DriftedThrottles, "/v1/drift").drift
 
-    def settle_drift(
+    def reapply_or_accept_drift(
         self,
         ids: Sequence[str],
         *,

@@ -140,8 +140,8 @@ class ThrottleRepair:
             if validate_only:
                 return ChangeAnswer(True, None, answers)
             verb = "put back" if ours else "accepted"
-            settle = reapply if ours else accept
-            step = settle(ownership, chosen.values(), present)
+            decide = reapply if ours else accept
+            step = decide(ownership, chosen.values(), present)
             operation = await self._registry.begin(
                 OperationKind.DRIFT,
                 f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",

@@ -285,7 +285,9 @@ class Round:
         rates = [one for one in drift if one.setting in RATE_KEYS]
         if not rates:
             return
-        self._tried(lambda: self.client.settle_drift([r.id for r in rates], ours=ours, who="r"))
+        self._tried(
+            lambda: self.client.reapply_or_accept_drift([r.id for r in rates], ours=ours, who="r")
+        )
         for one in rates:
             place = (one.broker or 0, one.setting)
             cell = self.rates[place]

@@ -161,8 +161,8 @@ def test_every_request_fits_the_services_model(
     client.abandon("op", [3], **who)
     client.adopt([PLACE], **who)
     client.adopt(None, **who)
-    client.settle_drift(["a"], ours=True, **who)
-    client.settle_drift(["a"], ours=False, **who)
+    client.reapply_or_accept_drift(["a"], ours=True, **who)
+    client.reapply_or_accept_drift(["a"], ours=False, **who)
     client.remove_orphans(["a"], **who)
     models: dict[str, type[BaseModel]] = {
         "pause": SteerRequestModel,

@@ -118,7 +118,7 @@ def drift_intent(
     ids = [one.id for one in drift]
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
-        return client.settle_drift(ids, ours=ours, **sending.words)
+        return client.reapply_or_accept_drift(ids, ours=ours, **sending.words)
 
     whose = sorted({id for one in drift for id in one.operations})
     what = f"{many(len(drift), 'throttle')} that somebody else changed"
