@@ -51,7 +51,7 @@ Our exception hierarchy::
 
 `retriable` says whether the same call may succeed if it is simply repeated. `kafka_code` is the
 Kafka protocol error that the failure corresponds to, for callers that speak Kafka's codes. A
-failure of one item inside a call is never raised: it is an `ItemResult` (`port.cluster_admin`).
+failure of one item inside a call is never raised: it is an `ItemResult` (`port.item_result`).
 """
 
 from __future__ import annotations

@@ -166,10 +166,8 @@ class KshuntApp(Dashboard):
     @property
     def seen(self) -> tuple[str, str]:
         """The view in sight, and what is under its cursor, for others to read."""
-        # A timer may come while the screens are being taken down.
-        stack = self.get_screen_stack(self.current_mode)
-        view = stack[0] if stack else None
-        return self.current_mode, view.looked_at if isinstance(view, ViewScreen) else ""
+        view = self._view_if_any()
+        return self.current_mode, "" if view is None else view.looked_at
 
     def views(self) -> Iterator[ViewScreen]:
         """The views that were opened so far."""
@@ -183,9 +181,17 @@ class KshuntApp(Dashboard):
     @property
     def view(self) -> ViewScreen:
         """The view in sight, perhaps below a dialogue."""
-        view = self.get_screen_stack(self.current_mode)[0]
-        assert isinstance(view, ViewScreen)
+        view = self._view_if_any()
+        assert view is not None
         return view
+
+    def _view_if_any(self) -> ViewScreen | None:
+        """The view in sight; None while the screens are being taken down.
+
+        Timers and messages of the link's thread come until the very end.
+        """
+        stack = self.get_screen_stack(self.current_mode)
+        return stack[0] if stack and isinstance(stack[0], ViewScreen) else None
 
     def clear_marks(self) -> None:
         """Nothing is marked in the view in sight."""
@@ -345,7 +351,8 @@ class KshuntApp(Dashboard):
 
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line of the view in sight."""
-        self.view.say(text, tone)
+        if (view := self._view_if_any()) is not None:
+            view.say(text, tone)
 
 
 def _answers(scene: Scene) -> tuple[object, ...]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.clock import Clock
 from kshunt.backend.settings import Settings
 
+if TYPE_CHECKING:
+    from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
+
+Reached: TypeAlias = "KafkaAdmin | ZooKeeperAdmin"
+"""A `ClusterAdmin` with what its owner sets besides: a guard, and a placer."""
+
 
 async def reach(
     settings: Settings, clock: Clock | None = None, *, owned_throttles: bool = False
-) -> KafkaAdmin:
+) -> Reached:
     """An admin that `connect` makes ready. ZooKeeper's client is loaded only where it is needed.
 
     Raises:

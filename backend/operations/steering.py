@@ -242,7 +242,9 @@ class Steering:
             raise BadInput("No broker is named; nothing was changed.")
         async with self._context.lock:
             operation, work = self._found(operation_id, "abandon")
-            state = await self._context.admin.describe((), timeout_s=self._context.timeout_s)
+            state = await self._context.admin.cluster.describe(
+                (), timeout_s=self._context.timeout_s
+            )
             if alive := sorted(set(brokers) & state.brokers.keys()):
                 raise Conflict(
                     f"Broker {listed(alive)} is up; its throttle comes off by itself. "

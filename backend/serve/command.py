@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from kshunt.backend.access.cluster_keys import ClusterKeys
-    from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+    from kshunt.backend.admin.connect import Reached
     from kshunt.backend.admin.kips.backend_placer import BackendPlacer
     from kshunt.backend.api.server.listener import Listen
     from kshunt.backend.clock import Clock
@@ -218,7 +218,7 @@ def _run_server(options: argparse.Namespace) -> int:
         pipeline = _pipeline(options, clock)
         unproven = journal_options.unproven_of(options)
         parts = _in_zookeeper(settings, admin, clock, keys, unproven)
-        reached = replace(settings, bootstrap_servers=admin.bootstrap_servers)
+        reached = replace(settings, bootstrap_servers=admin.cluster.bootstrap_servers)
         jobs = JobSettings(bootstrap, options.command_config, options.pipeline_master)
         backend = Backend(
             settings,
@@ -251,7 +251,7 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 async def _identified(
-    options: argparse.Namespace, settings: Settings, admin: KafkaAdmin
+    options: argparse.Namespace, settings: Settings, admin: Reached
 ) -> tuple[str, ClusterKeys]:
     """The id of the cluster that was reached, and its keys.
 
@@ -259,21 +259,21 @@ async def _identified(
         ClusterUnreachable: it has gone away since.
         ConfigError: the key file cannot be read, made or trusted.
     """
-    state = await admin.describe((), timeout_s=settings.request_timeout_s)
+    state = await admin.cluster.describe((), timeout_s=settings.request_timeout_s)
     return state.cluster_id, keys_of(options, state.cluster_id)
 
 
-def _placing(settings: Settings, admin: KafkaAdmin) -> BackendPlacer | None:
+def _placing(settings: Settings, admin: Reached) -> BackendPlacer | None:
     """What asks the placer, which is loaded; None, and nothing is loaded, where none is named."""
     if not settings.placer.name:
         return None
     from kshunt.backend.admin.kips.backend_placer import load_backend_placer
 
-    return load_backend_placer(settings.placer, admin)
+    return load_backend_placer(settings.placer, admin.cluster, admin.logs)
 
 
 def _in_zookeeper(
-    settings: Settings, admin: KafkaAdmin, clock: Clock, keys: ClusterKeys, unproven: Unproven
+    settings: Settings, admin: Reached, clock: Clock, keys: ClusterKeys, unproven: Unproven
 ) -> ZooKeeperParts | None:
     """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
     if not settings.zookeeper:

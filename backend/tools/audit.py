@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kshunt.backend.addresses import ZOOKEEPER_HELP
 from kshunt.backend.clock import TIMES, time_ms
@@ -40,7 +40,9 @@ from kshunt.backend.tools.shared.flags import (
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
+    from kshunt.backend.api.client.backend_client import BackendClient
     from kshunt.backend.domain.audit.lines import AuditRow
+    from kshunt.backend.tools.local.audit import LocalAudit
 
 PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
@@ -125,22 +127,8 @@ class AuditOptions:
     verify: bool = False
 
 
-class AuditReader(Protocol):
-    """Whoever reads the audit; `kshunt.backend.api.client.backend_client.BackendClient` does."""
-
-    def audit(
-        self, *, since_ms: int | None, until_ms: int | None, operation_id: str
-    ) -> tuple[str, tuple[AuditRow, ...]]:
-        """The cluster's id, and the lines, newest last."""
-        ...
-
-    def verify_audit(self) -> tuple[int, tuple[str, ...]]:
-        """How many lines are proven, and what was found wrong, a sentence each."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
-        ...
+AuditReader: TypeAlias = "BackendClient | LocalAudit"
+"""Who reads the audit: a backend, or this process."""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.shared import kafka as kafka
 from tests.support.brokers.shared import zookeeper as zookeeper
@@ -22,7 +22,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ContractCluster]:
 
 
 @pytest.fixture
-async def admin(cluster: ContractCluster) -> AsyncIterator[KafkaAdmin]:
+async def admin(cluster: ContractCluster) -> AsyncIterator[Reached]:
     """An admin of the cluster; no broker keeps a rate after the test."""
     async with connected(cluster.bootstrap_servers) as admin:
         try:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.wire import seeds
@@ -84,12 +85,12 @@ the cluster chooses."""
 
 
 async def alter(
-    admin: KafkaAdmin, topics: Mapping[str, AlteredTopic], *, validate_only: bool = False
+    admin: Reached, topics: Mapping[str, AlteredTopic], *, validate_only: bool = False
 ) -> Mapping[str, ItemResult]:
-    return await admin.alter_topics(topics, validate_only=validate_only, timeout_s=TIMEOUT_S)
+    return await admin.alterations.alter(topics, validate_only=validate_only, timeout_s=TIMEOUT_S)
 
 
-async def become(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int] | int]) -> None:
+async def become(admin: Reached, topic: str, wanted: Sequence[Sequence[int] | int]) -> None:
     """Wait until a topic's partitions are there, and nothing of it moves."""
 
     async def there() -> bool:
@@ -115,9 +116,9 @@ async def become(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int] |
     "kip-179-early-draft:alter-error-39",
 )
 async def test_each_mistake_has_the_drafts_code_and_changes_nothing(
-    cluster: ContractCluster, admin: KafkaAdmin
+    cluster: ContractCluster, admin: Reached
 ) -> None:
-    version = await admin.highest_version(seeds.ALTER_TOPICS_KEY, timeout_s=TIMEOUT_S)
+    version = await admin.cluster.highest_version(seeds.ALTER_TOPICS_KEY, timeout_s=TIMEOUT_S)
     assert (version >= 0) == differs("speaks the seeds", cluster)
     # All of them in one call: each is answered for itself.
     topics = {what: await topic_with(admin, "refused", [[1, 2], [2, 3]]) for what in REFUSED}
@@ -138,9 +139,7 @@ async def test_each_mistake_has_the_drafts_code_and_changes_nothing(
 
 
 @pytest.mark.conforms("kip-179-early-draft:alter-topics", "kip-179-early-draft:alter-started")
-async def test_each_request_leads_where_it_says(
-    cluster: ContractCluster, admin: KafkaAdmin
-) -> None:
+async def test_each_request_leads_where_it_says(cluster: ContractCluster, admin: Reached) -> None:
     topics = {what: await topic_with(admin, "taken", [[1, 2], [2, 3]]) for what in TAKEN}
     asked = {topics[what]: wanted for what, (wanted, _) in TAKEN.items()}
     checked = await alter(admin, asked, validate_only=True)
@@ -155,11 +154,11 @@ async def test_each_request_leads_where_it_says(
 
 
 @pytest.mark.conforms("kip-179-early-draft:alter-in-progress")
-async def test_what_moves_is_not_altered(cluster: ContractCluster, admin: KafkaAdmin) -> None:
+async def test_what_moves_is_not_altered(cluster: ContractCluster, admin: Reached) -> None:
     topic = await topic_with(admin, "moving", [[1], [2]], records=20_000)
     moving = TopicPartition(topic, 0)
     options = ReassignOptions(throttle_bytes_per_s=100_000)
-    assert (await admin.reassign_partitions({moving: [2]}, options, {})).results[moving].ok
+    assert (await admin.reassignments.reassign({moving: [2]}, options, {})).results[moving].ok
 
     async def answer(wanted: AlteredTopic) -> str:
         return (await alter(admin, {topic: wanted}))[topic].error_name
@@ -174,14 +173,14 @@ async def test_what_moves_is_not_altered(cluster: ContractCluster, admin: KafkaA
     # What it moves to is what it has.
     assert await answer(AlteredTopic(2, 1, {0: [2], 1: [2]})) == OK
     assert await answer(AlteredTopic(assignments={1: [3]})) == OK
-    ongoing = await admin.list_reassignments(timeout_s=TIMEOUT_S)
+    ongoing = await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
     assert ongoing[moving].target == (2,)
-    await admin.cancel_reassignments([moving], timeout_s=TIMEOUT_S)
+    await admin.reassignments.alter({moving: None}, timeout_s=TIMEOUT_S)
     await become(admin, topic, ([1], [3]))
 
 
 @pytest.mark.conforms("kip-179-early-draft:alter-automatic")
-async def test_replicas_are_spread_over_the_brokers_that_have_none(admin: KafkaAdmin) -> None:
+async def test_replicas_are_spread_over_the_brokers_that_have_none(admin: Reached) -> None:
     topic = await topic_with(admin, "spread", [[1]] * 12)
     assert (await alter(admin, {topic: AlteredTopic(-1, 2)}))[topic].ok
     await become(admin, topic, [2] * 12)
@@ -190,5 +189,5 @@ async def test_replicas_are_spread_over_the_brokers_that_have_none(admin: KafkaA
     assert {state.replicas[1] for state in states.values()} == {2, 3}
 
 
-async def test_no_topic_is_no_question(admin: KafkaAdmin) -> None:
+async def test_no_topic_is_no_question(admin: Reached) -> None:
     assert await alter(admin, {}) == {}

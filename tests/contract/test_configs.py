@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.rpc.configs import BROKER, TOPIC
 from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.throttles.configs import (
@@ -39,7 +39,7 @@ OWN, INHERITED, FILE = (
 )
 
 
-async def write(admin: KafkaAdmin, kind: int, name: str, key: str, value: str | None) -> None:
+async def write(admin: Reached, kind: int, name: str, key: str, value: str | None) -> None:
     """Set a key, or delete it. The cluster-wide default cannot be written by confluent-kafka."""
     operation = DELETE if value is None else SET
     message = IncrementalAlterConfigsRequest(
@@ -47,11 +47,11 @@ async def write(admin: KafkaAdmin, kind: int, name: str, key: str, value: str | 
     )
     # A broker's own configuration is written by that broker alone.
     broker = int(name) if kind == BROKER and name else 1
-    await admin.call(broker, RawRequest.of(message), timeout_s=TIMEOUT_S, lane="write")
+    await admin.cluster.call(broker, RawRequest.of(message), timeout_s=TIMEOUT_S, lane="write")
 
 
 @asynccontextmanager
-async def configured(admin: KafkaAdmin, *rates: tuple[str, str, int]) -> AsyncIterator[None]:
+async def configured(admin: Reached, *rates: tuple[str, str, int]) -> AsyncIterator[None]:
     """Rates (broker or `ALL_BROKERS`, key, value) that are gone at the end."""
     try:
         for name, key, value in rates:
@@ -62,11 +62,11 @@ async def configured(admin: KafkaAdmin, *rates: tuple[str, str, int]) -> AsyncIt
             await write(admin, BROKER, name, key, None)
 
 
-async def becomes(admin: KafkaAdmin, wanted: BrokerThrottle) -> None:
+async def becomes(admin: Reached, wanted: BrokerThrottle) -> None:
     """Wait until a broker shows these rates from these sources."""
 
     async def now() -> bool:
-        found = await admin.throttles([wanted.broker], [], timeout_s=TIMEOUT_S)
+        found = await admin.throttles.describe([wanted.broker], [], timeout_s=TIMEOUT_S)
         return found.rates[wanted.broker] == wanted
 
     await wait_until_async(now, DEADLINE_S, f"the broker shows {wanted}")
@@ -92,7 +92,7 @@ def showing(
 # Sources of rates
 
 
-async def test_rates_are_effective_values_with_their_source(admin: KafkaAdmin) -> None:
+async def test_rates_are_effective_values_with_their_source(admin: Reached) -> None:
     await becomes(admin, showing())
     async with configured(admin, (ALL_BROKERS, LEADER_RATE, 7_000_000)):
         await becomes(admin, showing((7_000_000, INHERITED)))
@@ -105,7 +105,7 @@ async def test_rates_are_effective_values_with_their_source(admin: KafkaAdmin) -
     await becomes(admin, showing())
 
 
-async def test_each_rate_of_a_broker_has_its_own_source(admin: KafkaAdmin) -> None:
+async def test_each_rate_of_a_broker_has_its_own_source(admin: Reached) -> None:
     rates = (
         (ALL_BROKERS, LEADER_RATE, 7_000_000),
         ("2", FOLLOWER_RATE, 5_000_000),
@@ -114,7 +114,7 @@ async def test_each_rate_of_a_broker_has_its_own_source(admin: KafkaAdmin) -> No
     async with configured(admin, *rates):
         wanted = showing((7_000_000, INHERITED), (5_000_000, OWN), (3_000_000, INHERITED))
         await becomes(admin, wanted)
-        present = found_settings(await admin.throttles([2], [], timeout_s=TIMEOUT_S), ())
+        present = found_settings(await admin.throttles.describe([2], [], timeout_s=TIMEOUT_S), ())
         assert [present.rates[2, key].source for key in RateKey] == [INHERITED, OWN, INHERITED]
         assert [present.rates[2, key].own_bytes_per_s for key in RateKey] == [None, 5_000_000, None]
     await becomes(admin, showing())
@@ -146,9 +146,9 @@ async def test_a_rate_in_the_brokers_file_is_told_from_its_own(flavour: str) -> 
 
 
 async def test_min_isr_is_what_is_in_force_on_each_topic(
-    admin: KafkaAdmin, monkeypatch: pytest.MonkeyPatch
+    admin: Reached, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshunt.backend.admin.kafka.kafka_admin.TOPICS_PER_REQUEST", 2)
+    monkeypatch.setattr("kshunt.backend.admin.rpc.config_reads.TOPICS_PER_REQUEST", 2)
     default, own = [await topic_with(admin, "min-isr", [[1, 2, 3]]) for _ in range(2)]
     more = [await topic_with(admin, "min-isr", [[1]]) for _ in range(3)]
     await write(admin, TOPIC, own, MIN_ISR, "2")
@@ -156,9 +156,9 @@ async def test_min_isr_is_what_is_in_force_on_each_topic(
     wanted = dict.fromkeys([default, *more], 1) | {own: 2}
 
     async def now() -> bool:
-        return await admin.min_isr(asked, timeout_s=TIMEOUT_S) == wanted
+        return await admin.configs.min_isr(asked, timeout_s=TIMEOUT_S) == wanted
 
     await wait_until_async(now, DEADLINE_S, f"{own} needs two replicas in sync")
-    everything = await admin.min_isr(timeout_s=TIMEOUT_S)
+    everything = await admin.configs.min_isr(timeout_s=TIMEOUT_S)
     assert everything.items() >= wanted.items()
-    assert await admin.min_isr([], timeout_s=TIMEOUT_S) == {}
+    assert await admin.configs.min_isr([], timeout_s=TIMEOUT_S) == {}

@@ -16,7 +16,7 @@ from tests.support.native import (
 async def test_elsewhere_it_is_refused_and_nothing_changes(cluster: ContractCluster) -> None:
     async with connected(cluster.bootstrap_servers) as admin:
         topic = await topic_with(admin, "whole", [[1], [2], [3]])
-        support = await admin.shrink_support(timeout_s=TIMEOUT_S)
+        support = await admin.partition_deletions.support(timeout_s=TIMEOUT_S)
         if differs("speaks the seeds", cluster):
             assert support is ShrinkSupport.DISABLED
             raised: type[Exception] = Conflict
@@ -25,7 +25,7 @@ async def test_elsewhere_it_is_refused_and_nothing_changes(cluster: ContractClus
             raised = NotSupported
         for validate_only in (True, False):
             with pytest.raises(raised, match="Nothing was changed"):
-                await admin.delete_partitions(
+                await admin.partition_deletions.delete(
                     {topic: DeletePartitions(1)},
                     validate_only=validate_only,
                     timeout_s=TIMEOUT_S,
@@ -36,7 +36,7 @@ async def test_elsewhere_it_is_refused_and_nothing_changes(cluster: ContractClus
 async def test_topics_are_described(cluster: ContractCluster) -> None:
     async with connected(cluster.bootstrap_servers) as admin:
         topic = await topic_with(admin, "described", [[1, 2], [3, 1]])
-        found = await admin.describe_topics(
+        found = await admin.topics.describe(
             [topic, "no-such-topic"], configs=True, min_isr=True, timeout_s=TIMEOUT_S
         )
         assert found.live == set(cluster.broker_ids)
@@ -45,5 +45,5 @@ async def test_topics_are_described(cluster: ContractCluster) -> None:
         assert [p.replicas for p in described.partitions] == [(1, 2), (3, 1)]
         assert (described.min_isr, described.replication_factor) == (1, 2)
         assert not described.changing
-        whole = await admin.describe_topics(configs=False, min_isr=True, timeout_s=TIMEOUT_S)
+        whole = await admin.topics.describe(configs=False, min_isr=True, timeout_s=TIMEOUT_S)
         assert {one.name: one.min_isr for one in whole.topics}[topic] == 1

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReplicaLag
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.port.reassignments import ReassignOptions
+from kshunt.backend.admin.port.replicas import ReplicaLag
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, PartitionState, TopicPartition
 from kshunt.backend.domain.operations.election import (
     ElectionAnswer,
@@ -405,7 +407,7 @@ async def test_elections_on_every_cluster(cluster: ContractCluster) -> None:
     async with connected(cluster.bootstrap_servers) as admin:
         topic = await topic_with(admin, "elected", [[1, 2], [1, 2], [2, 1]])
         moved = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-        await admin.reassign_partitions(dict.fromkeys(moved, (2, 1)), ReassignOptions(), {})
+        await admin.reassignments.reassign(dict.fromkeys(moved, (2, 1)), ReassignOptions(), {})
         for partition in moved:
             await replicas_become(admin, partition, (2, 1))
         on = Held(admin)
@@ -426,7 +428,7 @@ async def test_an_unclean_election_on_real_brokers() -> None:
             topic = await topic_with(admin, "unclean", [[2]], records=2000)
             lost = TopicPartition(topic, 0)
             # Throttled so far that the new replica cannot get into the ISR.
-            await admin.reassign_partitions({lost: [3, 2]}, ReassignOptions(1000), {})
+            await admin.reassignments.reassign({lost: [3, 2]}, ReassignOptions(1000), {})
             await asyncio.to_thread(kafka.stop_broker, 2)
 
             async def is_leaderless() -> bool:

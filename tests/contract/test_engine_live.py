@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError, Producer
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.operations.moves.cluster_view import ClusterView, view_of
 from kshunt.backend.operations.moves.pause_throttles import (
@@ -36,31 +36,31 @@ from tests.support.waiting import wait_until_async
 SLOW = 100_000
 
 
-async def seen(admin: KafkaAdmin, min_isr: Mapping[str, int]) -> ClusterView:
+async def seen(admin: Reached, min_isr: Mapping[str, int]) -> ClusterView:
     """The whole cluster now."""
-    state = await admin.describe(timeout_s=TIMEOUT_S)
+    state = await admin.cluster.describe(timeout_s=TIMEOUT_S)
     return view_of(
         state,
-        await admin.list_reassignments(timeout_s=TIMEOUT_S),
+        await admin.reassignments.ongoing(timeout_s=TIMEOUT_S),
         min_isr=min_isr,
-        throttles=await admin.throttles(
+        throttles=await admin.throttles.describe(
             sorted(state.brokers), state.assignment.topics, timeout_s=TIMEOUT_S
         ),
     )
 
 
-async def write(admin: KafkaAdmin, writes: Pause | Resume) -> None:
-    topics = await admin.alter_interbroker_throttled_replicas(
+async def write(admin: Reached, writes: Pause | Resume) -> None:
+    topics = await admin.throttles.alter_replicas(
         writes.topics, validate_only=False, timeout_s=TIMEOUT_S
     )
-    rates = await admin.alter_interbroker_throttled_rates(
+    rates = await admin.throttles.alter_rates(
         writes.rates, validate_only=False, timeout_s=TIMEOUT_S
     )
     assert all(result.ok for result in (*topics.values(), *rates.values()))
 
 
 async def test_a_plan_runs_in_batches_and_never_over_its_caps(
-    cluster: ContractCluster, admin: KafkaAdmin
+    cluster: ContractCluster, admin: Reached
 ) -> None:
     topic = await topic_with(admin, "batches", [[1]] * 6)
     plan = {TopicPartition(topic, i): (2 + i % 2,) for i in range(6)}
@@ -73,7 +73,7 @@ async def test_a_plan_runs_in_batches_and_never_over_its_caps(
         batch = next_moves(queue, view)
         if batch.start:
             targets = {move.partition: move.target for move in batch.start}
-            outcome = await admin.reassign_partitions(targets, ReassignOptions(), {})
+            outcome = await admin.reassignments.reassign(targets, ReassignOptions(), {})
             assert all(result.ok for result in outcome.results.values())
             queue = replace(queue, started=queue.started | targets.keys())
         most = max(most, len(view.ongoing) + len(batch.start))
@@ -85,13 +85,13 @@ async def test_a_plan_runs_in_batches_and_never_over_its_caps(
 
 
 async def test_a_pause_holds_our_copy_and_resuming_ends_it(
-    cluster: ContractCluster, admin: KafkaAdmin
+    cluster: ContractCluster, admin: Reached
 ) -> None:
     topic = await topic_with(admin, "paused", [[1], [1]], records=3_000)
     await asyncio.to_thread(produce, cluster.bootstrap_servers, topic, 3_000, 1_000, 1)
     ours, foreign = TopicPartition(topic, 0), TopicPartition(topic, 1)
     options = ReassignOptions(throttle_bytes_per_s=SLOW)
-    await admin.reassign_partitions({ours: (1, 2), foreign: (1, 3)}, options, {})
+    await admin.reassignments.reassign({ours: (1, 2), foreign: (1, 3)}, options, {})
     before = await seen(admin, {topic: 1})
     pause = pause_writes([ours], before)
     assert pause.held == {(ours, 2)}
@@ -119,7 +119,7 @@ async def test_a_pause_holds_our_copy_and_resuming_ends_it(
 
 
 async def test_a_new_replica_counts_for_min_isr_before_it_is_in_sync(
-    cluster: ContractCluster, admin: KafkaAdmin
+    cluster: ContractCluster, admin: Reached
 ) -> None:
     """Why a topic with fewer replicas than min.insync.replicas is not moved unasked."""
     topic, servers = fresh_name("few"), cluster.bootstrap_servers
@@ -134,7 +134,9 @@ async def test_a_new_replica_counts_for_min_isr_before_it_is_in_sync(
     )
 
     options = ReassignOptions(throttle_bytes_per_s=SLOW)
-    assert (await admin.reassign_partitions({partition: (2,)}, options, {})).results[partition].ok
+    assert (
+        (await admin.reassignments.reassign({partition: (2,)}, options, {})).results[partition].ok
+    )
     assert await asyncio.to_thread(refused, servers, topic)
     assert partition in (await seen(admin, {topic: 2})).under_min_isr
     await unthrottle(admin, BROKERS)

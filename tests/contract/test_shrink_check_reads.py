@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
@@ -41,7 +41,7 @@ from tests.support.waiting import wait_until_async
 SIX = range(6)
 
 
-def checks_of(admin: KafkaAdmin, watch_s: float = 0.0) -> ShrinkChecks:
+def checks_of(admin: Reached, watch_s: float = 0.0) -> ShrinkChecks:
     return ShrinkChecks(admin, SystemClock(), timeout_s=TIMEOUT_S, watch_s=watch_s)
 
 
@@ -53,18 +53,18 @@ def codes(check: ShrinkCheck, severity: Severity = Severity.REFUSE) -> set[str]:
 
 
 async def test_groups_are_found_by_what_they_committed_and_by_their_members(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
     topic = await topic_with(admin, "groups", THREE_BY_TWO)
     other = await topic_with(admin, "groups", [[1]])
-    servers, work = admin.bootstrap_servers, asyncio.to_thread
+    servers, work = admin.cluster.bootstrap_servers, asyncio.to_thread
     await work(write, servers, topic, dict.fromkeys(SIX, 10))
     one, two, three, elsewhere = (f"{topic}-{n}" for n in ("a", "b", "c", "elsewhere"))
     await work(commit, servers, one, topic, {n: n for n in SIX})
     await work(commit, servers, two, topic, {5: 10})
     await work(commit, servers, elsewhere, other, {0: 0})
     async with on_thread(member(servers, three, topic, {"client.id": "reader"})):
-        read = await admin.topic_groups(topic, timeout_s=TIMEOUT_S)
+        read = await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)
     found = {group.name: group for group in read.groups}
     assert not {what for what in read.unread if topic in what}
     assert [group.name for group in read.groups] == [one, two, three]
@@ -79,13 +79,13 @@ async def test_groups_are_found_by_what_they_committed_and_by_their_members(
 
 
 async def test_offsets_say_where_logs_begin_and_end_and_what_is_not_committed(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
     topic = await topic_with(admin, "offsets", [[1], [2], [3]])
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     await asyncio.to_thread(write, servers, topic, {0: 10})
     async with on_thread(transaction(servers, f"{topic}-tx", topic, 1)):
-        read = await admin.topic_offsets(topic, timeout_s=TIMEOUT_S)
+        read = await admin.records.offsets(topic, timeout_s=TIMEOUT_S)
     assert read.unread == {}
     first, second, third = (read.offsets[number] for number in range(3))
     assert (first.start, first.end, first.stable_end) == (0, 10, 10)
@@ -99,14 +99,14 @@ async def test_offsets_say_where_logs_begin_and_end_and_what_is_not_committed(
 
 
 async def test_producers_are_told_by_kafka_and_said_to_be_unknown_elsewhere(
-    admin: KafkaAdmin, cluster: ContractCluster
+    admin: Reached, cluster: ContractCluster
 ) -> None:
     topic = await topic_with(admin, "producers", [[1], [2]])
-    servers, name = admin.bootstrap_servers, f"{topic}-tx"
+    servers, name = admin.cluster.bootstrap_servers, f"{topic}-tx"
     idempotent = {"enable.idempotence": True}
     await asyncio.to_thread(write, servers, topic, {0: 3}, settings=idempotent)
     async with on_thread(transaction(servers, name, topic, 1)):
-        read = await admin.topic_producers(topic, timeout_s=TIMEOUT_S)
+        read = await admin.records.producers(topic, timeout_s=TIMEOUT_S)
     if cluster.flavour != KAFKA:
         assert read.producers == {}
         assert "DescribeProducers" in read.unread["producers on broker 1"]
@@ -118,36 +118,36 @@ async def test_producers_are_told_by_kafka_and_said_to_be_unknown_elsewhere(
     assert writer.last_ms > 0
 
 
-async def test_the_last_records_tell_of_keys(admin: KafkaAdmin) -> None:
+async def test_the_last_records_tell_of_keys(admin: Reached) -> None:
     topic = await topic_with(admin, "sample", [[1], [2], [3]])
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         settings = {"compression.type": codec}
         await asyncio.to_thread(write, servers, topic, {0: 8}, settings=settings)
     await asyncio.to_thread(write, servers, topic, {1: 2}, key=None)
     ends = {0: (0, 40), 1: (0, 2), 2: (0, 0)}
-    seen = await admin.record_sample(topic, ends, timeout_s=TIMEOUT_S)
+    seen = await admin.records.sample(topic, ends, timeout_s=TIMEOUT_S)
     assert seen.unread == {}
     assert (seen.records, seen.keyed, seen.partitions) == (22, 20, (0, 1))
     assert seen.largest_bytes == 3
 
 
-async def test_a_topic_that_is_not_there_has_nobody(admin: KafkaAdmin) -> None:
-    assert (await admin.topic_groups("nosuch", timeout_s=TIMEOUT_S)).groups == ()
-    assert (await admin.topic_offsets("nosuch", timeout_s=TIMEOUT_S)).offsets == {}
-    assert (await admin.topic_producers("nosuch", timeout_s=TIMEOUT_S)).producers == {}
-    sample = await admin.record_sample("nosuch", {}, timeout_s=TIMEOUT_S)
+async def test_a_topic_that_is_not_there_has_nobody(admin: Reached) -> None:
+    assert (await admin.groups.of_topic("nosuch", timeout_s=TIMEOUT_S)).groups == ()
+    assert (await admin.records.offsets("nosuch", timeout_s=TIMEOUT_S)).offsets == {}
+    assert (await admin.records.producers("nosuch", timeout_s=TIMEOUT_S)).producers == {}
+    sample = await admin.records.sample("nosuch", {}, timeout_s=TIMEOUT_S)
     assert (sample.records, sample.unread) == (0, {})
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
-async def test_groups_of_the_newer_protocol_are_described_too(admin: KafkaAdmin) -> None:
+async def test_groups_of_the_newer_protocol_are_described_too(admin: Reached) -> None:
     topic = await topic_with(admin, "kip848", [[1], [2], [3]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     newer = {"group.protocol": "consumer", "client.id": "newer"}
     async with on_thread(member(servers, group, topic, newer)):
-        read = await admin.topic_groups(topic, timeout_s=TIMEOUT_S)
+        read = await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)
     (found,) = read.groups
     assert (found.name, found.kind, found.active) == (group, "consumer", True)
     (reader,) = found.members
@@ -169,23 +169,23 @@ async def test_brokers_before_kafka_3_say_the_same(monkeypatch: pytest.MonkeyPat
         for group in ("a", "b"):
             await asyncio.to_thread(commit, servers, group, "t", {0: 1, 1: 2})
         async with connected(servers) as admin:
-            read = await admin.topic_groups("t", timeout_s=TIMEOUT_S)
+            read = await admin.groups.of_topic("t", timeout_s=TIMEOUT_S)
             assert {group.name: group.committed for group in read.groups} == {
                 "a": {0: 1, 1: 2},
                 "b": {0: 1, 1: 2},
             }
             assert {group.state for group in read.groups} == {"Empty"}
-            found = (await admin.topic_offsets("t", timeout_s=TIMEOUT_S)).offsets[0]
+            found = (await admin.records.offsets("t", timeout_s=TIMEOUT_S)).offsets[0]
             assert (found.end, found.newest_ms) == (2, None)
             assert found.oldest_ms is not None
 
 
 async def test_what_brokers_do_not_have_or_refuse_is_said_and_hides_nothing() -> None:
     async with administered() as (cluster, admin):
-        read = await admin.topic_groups("t", timeout_s=TIMEOUT_S)
+        read = await admin.groups.of_topic("t", timeout_s=TIMEOUT_S)
         assert set(read.unread) == {f"groups of broker {broker}" for broker in range(1, 5)}
         cluster.instead[LIST_OFFSETS] = refusing(6)
-        offsets = await admin.topic_offsets("t", timeout_s=TIMEOUT_S)
+        offsets = await admin.records.offsets("t", timeout_s=TIMEOUT_S)
         assert offsets.offsets == {}
         assert offsets.unread["t-0"] == "NOT_LEADER_OR_FOLLOWER"
         check = await checks_of(admin).check("t", 1)
@@ -210,7 +210,7 @@ async def test_a_silent_broker_hides_nothing_of_the_others() -> None:
         assert "offsets on broker 2" in unread
         assert check.partitions[0].log_end_offset is None
         assert "offsets" not in unread
-        assert set((await admin.topic_offsets("t", timeout_s=1.0)).offsets) == {0}
+        assert set((await admin.records.offsets("t", timeout_s=1.0)).offsets) == {0}
 
 
 def test_members_on_the_wire_are_read_or_refused() -> None:
@@ -251,10 +251,10 @@ def test_what_classic_members_wrote_is_read_or_refused() -> None:
 
 
 async def test_a_topic_with_readers_and_writers_is_seen_whole(
-    admin: KafkaAdmin, cluster: ContractCluster
+    admin: Reached, cluster: ContractCluster
 ) -> None:
     topic = await topic_with(admin, "whole", THREE_BY_TWO)
-    servers, work = admin.bootstrap_servers, asyncio.to_thread
+    servers, work = admin.cluster.bootstrap_servers, asyncio.to_thread
     await work(write, servers, topic, dict.fromkeys(SIX, 10))
     groups = {"a": dict.fromkeys(SIX, 10), "b": dict.fromkeys(SIX, 4), "c": {0: 2, 5: 3}}
     for name, offsets in groups.items():
@@ -290,10 +290,10 @@ async def test_a_topic_with_readers_and_writers_is_seen_whole(
         assert writer.transactional_id == f"{topic}-tx"
 
 
-async def test_a_producer_that_wakes_up_is_seen_to_write(admin: KafkaAdmin) -> None:
+async def test_a_producer_that_wakes_up_is_seen_to_write(admin: Reached) -> None:
     topic = await topic_with(admin, "wakes", [[1], [2]])
     checking = asyncio.create_task(checks_of(admin, watch_s=2.0).check(topic, 1))
-    producer = Producer({"log_level": 0, "bootstrap.servers": admin.bootstrap_servers})
+    producer = Producer({"log_level": 0, "bootstrap.servers": admin.cluster.bootstrap_servers})
     while not checking.done():
         producer.produce(topic, b"v", partition=1)
         await asyncio.to_thread(producer.flush, TIMEOUT_S)
@@ -303,7 +303,7 @@ async def test_a_producer_that_wakes_up_is_seen_to_write(admin: KafkaAdmin) -> N
     assert "while it was looked at" in writing.words
 
 
-async def test_what_cannot_be_meant_is_refused_and_nothing_else_asked(admin: KafkaAdmin) -> None:
+async def test_what_cannot_be_meant_is_refused_and_nothing_else_asked(admin: Reached) -> None:
     topic = await topic_with(admin, "bad", [[1], [2]])
     checks = checks_of(admin)
     for count, code in ((0, "count-not-positive"), (-3, "count-not-positive")):
@@ -315,14 +315,14 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_else_asked(admin: Kaf
     for unknown in ("nosuch", "no such!", "x" * 249):
         check = await checks.check(unknown, 1)
         assert (codes(check), check.current) == ({"unknown"}, 0)
-    state = await admin.describe(timeout_s=TIMEOUT_S)
+    state = await admin.cluster.describe(timeout_s=TIMEOUT_S)
     assert "nosuch" not in state.assignment.topics
 
 
 async def test_internal_and_compacted_topics_are_refused(
-    admin: KafkaAdmin, cluster: ContractCluster
+    admin: Reached, cluster: ContractCluster
 ) -> None:
-    topic, servers = fresh_name("compacted"), admin.bootstrap_servers
+    topic, servers = fresh_name("compacted"), admin.cluster.bootstrap_servers
     compact = {"cleanup.policy": "compact"}
     await asyncio.to_thread(create_topic, servers, topic, [[1], [2]], compact)
     await asyncio.to_thread(write, servers, topic, {0: 3})
@@ -341,19 +341,17 @@ async def test_internal_and_compacted_topics_are_refused(
     assert [one.code for one in found.refusals({"internal", "compacted"})] == ["internal"]
 
 
-async def test_a_running_reassignment_is_refused(
-    admin: KafkaAdmin, cluster: ContractCluster
-) -> None:
+async def test_a_running_reassignment_is_refused(admin: Reached, cluster: ContractCluster) -> None:
     topic = await topic_with(admin, "moving", [[1], [2]], records=2_000)
     first = TopicPartition(topic, 0)
-    await admin.reassign_partitions(
+    await admin.reassignments.reassign(
         {first: (3,)}, ReassignOptions(throttle_bytes_per_s=1_024, timeout_s=TIMEOUT_S), {}
     )
     try:
         check = await checks_of(admin).check(topic, 1)
         assert codes(check) == {"reassigning"}
     finally:
-        await admin.cancel_reassignments([first], timeout_s=TIMEOUT_S)
+        await admin.reassignments.alter({first: None}, timeout_s=TIMEOUT_S)
         await unthrottle(admin, cluster.broker_ids)
     await replicas_become(admin, first, (1,))
 
@@ -363,8 +361,8 @@ async def test_a_running_reassignment_is_refused(
     await wait_until_async(still, DEADLINE_S, "nothing speaks against it")
 
 
-async def test_limits_that_would_harm_a_copy_are_seen(admin: KafkaAdmin) -> None:
-    topic, servers = fresh_name("limits"), admin.bootstrap_servers
+async def test_limits_that_would_harm_a_copy_are_seen(admin: Reached) -> None:
+    topic, servers = fresh_name("limits"), admin.cluster.bootstrap_servers
     await asyncio.to_thread(create_topic, servers, topic, [[1], [2]])
     await asyncio.to_thread(produce, servers, topic, 20, 20_000, 1)
     limits = {
@@ -385,7 +383,7 @@ async def test_limits_that_would_harm_a_copy_are_seen(admin: KafkaAdmin) -> None
         )
 
     await wait_until_async(seen, DEADLINE_S, "every limit is seen")
-    assert (await admin.topic_offsets(topic, timeout_s=TIMEOUT_S)).offsets[1].end == 20
+    assert (await admin.records.offsets(topic, timeout_s=TIMEOUT_S)).offsets[1].end == 20
 
 
 def _configure(servers: str, topic: str, values: dict[str, str]) -> None:

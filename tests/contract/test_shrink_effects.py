@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.effects import KnownTopic
+from kshunt.backend.admin.port.topics import KnownTopic
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.handler_table import handler_table
 from kshunt.backend.embedded.net.server import Handler, RequestContext
@@ -32,20 +33,20 @@ CHANGING = (CREATE_TOPICS, DELETE_TOPICS, ALTER_CONFIGS, OFFSET_COMMIT, DELETE_G
 NO_ID = "0" * 31 + "1"
 
 
-async def create(admin: KafkaAdmin, name: str) -> None:
-    result = await admin.create_topic(
+async def create(admin: Reached, name: str) -> None:
+    result = await admin.topics.create(
         name, ASSIGNMENT, OVERRIDES, validate_only=False, timeout_s=TIMEOUT_S
     )
     assert result.ok, result
     await known(admin, name, len(ASSIGNMENT))
 
 
-async def known(admin: KafkaAdmin, name: str, partitions: int) -> str:
+async def known(admin: Reached, name: str, partitions: int) -> str:
     """Wait until every broker knows so many partitions; the topic's id."""
     found: list[KnownTopic | None] = []
 
     async def everywhere() -> bool:
-        found[:] = (await admin.topic_known(name, timeout_s=TIMEOUT_S)).values()
+        found[:] = (await admin.topics.known(name, timeout_s=TIMEOUT_S)).values()
         return all(one is not None and one.partitions == partitions for one in found)
 
     await wait_until_async(everywhere, DEADLINE_S, f"{name} has {partitions} partitions")
@@ -56,24 +57,28 @@ async def known(admin: KafkaAdmin, name: str, partitions: int) -> str:
 # Topics
 
 
-async def test_a_topic_is_created_as_it_is_said_and_only_once(admin: KafkaAdmin) -> None:
+async def test_a_topic_is_created_as_it_is_said_and_only_once(admin: Reached) -> None:
     name = fresh_name("created")
-    tried = await admin.create_topic(
+    tried = await admin.topics.create(
         name, ASSIGNMENT, OVERRIDES, validate_only=True, timeout_s=TIMEOUT_S
     )
     assert tried.ok
-    assert set((await admin.topic_known(name, timeout_s=TIMEOUT_S)).values()) == {KnownTopic("", 0)}
-    assert await admin.topic_overrides(name, timeout_s=TIMEOUT_S) is None
+    assert set((await admin.topics.known(name, timeout_s=TIMEOUT_S)).values()) == {
+        KnownTopic("", 0)
+    }
+    assert await admin.configs.overrides(name, timeout_s=TIMEOUT_S) is None
     await create(admin, name)
     states = await states_of(admin, name)
     assert {number: state.replicas for number, state in states.items()} == ASSIGNMENT
-    assert await admin.topic_overrides(name, timeout_s=TIMEOUT_S) == OVERRIDES
-    again = await admin.create_topic(name, ASSIGNMENT, {}, validate_only=False, timeout_s=TIMEOUT_S)
+    assert await admin.configs.overrides(name, timeout_s=TIMEOUT_S) == OVERRIDES
+    again = await admin.topics.create(
+        name, ASSIGNMENT, {}, validate_only=False, timeout_s=TIMEOUT_S
+    )
     assert again.error_name == "TOPIC_ALREADY_EXISTS"
 
 
 async def test_a_topic_that_cannot_be_is_refused_with_the_clusters_words(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
     name = fresh_name("refused")
     for configs, assignment, code in (
@@ -81,136 +86,140 @@ async def test_a_topic_that_cannot_be_is_refused_with_the_clusters_words(
         ({}, {0: (1, 1)}, "INVALID_REPLICA_ASSIGNMENT"),
         ({}, {0: (1, 99)}, "INVALID_REPLICA_ASSIGNMENT"),
     ):
-        result = await admin.create_topic(
+        result = await admin.topics.create(
             name, assignment, configs, validate_only=False, timeout_s=TIMEOUT_S
         )
         assert (result.error_name, result.retriable) == (code, False)
         assert result.message
-    assert set((await admin.topic_known(name, timeout_s=TIMEOUT_S)).values()) == {KnownTopic("", 0)}
+    assert set((await admin.topics.known(name, timeout_s=TIMEOUT_S)).values()) == {
+        KnownTopic("", 0)
+    }
 
 
 async def test_a_topic_is_deleted_by_its_id_and_never_one_that_took_its_name(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
     name = fresh_name("deleted")
     await create(admin, name)
     first = await known(admin, name, 3)
-    other = await admin.delete_topic(name, topic_id=NO_ID, timeout_s=TIMEOUT_S)
+    other = await admin.topics.delete(name, topic_id=NO_ID, timeout_s=TIMEOUT_S)
     assert other.error_name == "UNKNOWN_TOPIC_ID"
-    assert (await admin.delete_topic(name, topic_id=first, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.topics.delete(name, topic_id=first, timeout_s=TIMEOUT_S)).ok
     await known(admin, name, 0)
     await create(admin, name)
     assert await known(admin, name, 3) != first
-    late = await admin.delete_topic(name, topic_id=first, timeout_s=TIMEOUT_S)
+    late = await admin.topics.delete(name, topic_id=first, timeout_s=TIMEOUT_S)
     assert late.error_name == "UNKNOWN_TOPIC_ID"
     await known(admin, name, 3)
-    assert (await admin.delete_topic(name, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.topics.delete(name, timeout_s=TIMEOUT_S)).ok
     await known(admin, name, 0)
-    gone = await admin.delete_topic(name, timeout_s=TIMEOUT_S)
+    gone = await admin.topics.delete(name, timeout_s=TIMEOUT_S)
     assert gone.error_name == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-async def test_overrides_are_set_and_taken_off_and_each_broker_says_so(admin: KafkaAdmin) -> None:
+async def test_overrides_are_set_and_taken_off_and_each_broker_says_so(admin: Reached) -> None:
     name = fresh_name("configured")
     await create(admin, name)
     changes = {"retention.ms": None, "retention.bytes": "1000", "max.message.bytes": "0"}
-    assert (await admin.alter_topic_configs(name, changes, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.configs.alter(name, changes, timeout_s=TIMEOUT_S)).ok
     wanted = ["retention.ms", "retention.bytes", "max.message.bytes"]
 
     async def in_force() -> bool:
-        found = await admin.topic_configs_in_force(name, wanted, [1, 2, 3], timeout_s=TIMEOUT_S)
+        found = await admin.configs.in_force(name, wanted, [1, 2, 3], timeout_s=TIMEOUT_S)
         limits = {values["max.message.bytes"] for values in found.values()}
         return limits == {"0"} and set(found) == {1, 2, 3}
 
     await wait_until_async(in_force, DEADLINE_S, "every broker says so")
-    found = await admin.topic_configs_in_force(name, wanted, [1], timeout_s=TIMEOUT_S)
+    found = await admin.configs.in_force(name, wanted, [1], timeout_s=TIMEOUT_S)
     assert set(found[1]) == set(wanted)
     assert found[1]["retention.bytes"] == "1000"
-    overrides = await admin.topic_overrides(name, timeout_s=TIMEOUT_S)
+    overrides = await admin.configs.overrides(name, timeout_s=TIMEOUT_S)
     assert overrides == {"retention.bytes": "1000", "max.message.bytes": "0"}
-    bad = await admin.alter_topic_configs(name, {"retention.ms": "often"}, timeout_s=TIMEOUT_S)
+    bad = await admin.configs.alter(name, {"retention.ms": "often"}, timeout_s=TIMEOUT_S)
     assert (bad.error_name, bad.retriable) == ("INVALID_CONFIG", False)
-    none = await admin.alter_topic_configs("nosuch", changes, timeout_s=TIMEOUT_S)
+    none = await admin.configs.alter("nosuch", changes, timeout_s=TIMEOUT_S)
     assert none.error_name == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert await admin.topic_configs_in_force("nosuch", wanted, [1], timeout_s=TIMEOUT_S) == {}
+    assert await admin.configs.in_force("nosuch", wanted, [1], timeout_s=TIMEOUT_S) == {}
 
 
 # Groups
 
 
-async def test_offsets_are_committed_for_groups_without_members_only(admin: KafkaAdmin) -> None:
+async def test_offsets_are_committed_for_groups_without_members_only(admin: Reached) -> None:
     topic = await topic_with(admin, "committed", [[1], [2], [3]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     await asyncio.to_thread(commit, servers, group, topic, {0: 1, 1: 1})
-    result = await admin.alter_group_offsets(group, topic, {1: 5, 2: 7}, timeout_s=TIMEOUT_S)
+    result = await admin.groups.alter_offsets(group, topic, {1: 5, 2: 7}, timeout_s=TIMEOUT_S)
     assert result.ok
-    (read,) = (await admin.topic_groups(topic, timeout_s=TIMEOUT_S)).groups
+    (read,) = (await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)).groups
     assert read.committed == {0: 1, 1: 5, 2: 7}
     async with on_thread(member(servers, group, topic)):
-        refused = await admin.alter_group_offsets(group, topic, {1: 6}, timeout_s=TIMEOUT_S)
+        refused = await admin.groups.alter_offsets(group, topic, {1: 6}, timeout_s=TIMEOUT_S)
         assert refused.error_name == "UNKNOWN_MEMBER_ID"
-        kept = await admin.delete_groups([group], timeout_s=TIMEOUT_S)
+        kept = await admin.groups.delete([group], timeout_s=TIMEOUT_S)
         assert kept[group].error_name == "NON_EMPTY_GROUP"
-    (read,) = (await admin.topic_groups(topic, timeout_s=TIMEOUT_S)).groups
+    (read,) = (await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)).groups
     assert read.committed == {0: 1, 1: 5, 2: 7}
 
 
-async def test_groups_are_deleted_each_for_itself(admin: KafkaAdmin) -> None:
+async def test_groups_are_deleted_each_for_itself(admin: Reached) -> None:
     topic = await topic_with(admin, "groups-deleted", [[1]])
     one, two = f"{topic}-one", f"{topic}-two"
     for group in (one, two):
-        await asyncio.to_thread(commit, admin.bootstrap_servers, group, topic, {0: 0})
-    found = await admin.delete_groups([one, "nosuch", two], timeout_s=TIMEOUT_S)
+        await asyncio.to_thread(commit, admin.cluster.bootstrap_servers, group, topic, {0: 0})
+    found = await admin.groups.delete([one, "nosuch", two], timeout_s=TIMEOUT_S)
     assert list(found) == [one, "nosuch", two]
     assert (found[one].ok, found[two].ok) == (True, True)
     assert found["nosuch"].error_name == "GROUP_ID_NOT_FOUND"
-    assert (await admin.topic_groups(topic, timeout_s=TIMEOUT_S)).groups == ()
+    assert (await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)).groups == ()
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
-async def test_offsets_of_a_group_of_the_newer_protocol_are_committed(admin: KafkaAdmin) -> None:
+async def test_offsets_of_a_group_of_the_newer_protocol_are_committed(admin: Reached) -> None:
     topic = await topic_with(admin, "kip848-committed", [[1], [2]])
-    servers, group = admin.bootstrap_servers, f"{topic}-g"
+    servers, group = admin.cluster.bootstrap_servers, f"{topic}-g"
     newer = {"group.protocol": "consumer"}
     async with on_thread(member(servers, group, topic, newer)):
-        refused = await admin.alter_group_offsets(group, topic, {0: 3}, timeout_s=TIMEOUT_S)
+        refused = await admin.groups.alter_offsets(group, topic, {0: 3}, timeout_s=TIMEOUT_S)
         assert not refused.ok
-    result = await admin.alter_group_offsets(group, topic, {0: 3, 1: 4}, timeout_s=TIMEOUT_S)
+    result = await admin.groups.alter_offsets(group, topic, {0: 3, 1: 4}, timeout_s=TIMEOUT_S)
     assert result.ok
-    (read,) = (await admin.topic_groups(topic, timeout_s=TIMEOUT_S)).groups
+    (read,) = (await admin.groups.of_topic(topic, timeout_s=TIMEOUT_S)).groups
     assert (read.committed, read.kind) == ({0: 3, 1: 4}, "consumer")
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("cluster", [KAFKA], indirect=True)
 async def test_offsets_of_a_topic_go_with_it_and_are_committed_for_the_new_one(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
     """Brokers forget offsets of deleted topics: those that come after must not be among them."""
     name, group = fresh_name("again"), fresh_name("again-g")
     for turn in range(3):
         await create(admin, name)
-        await asyncio.to_thread(write, admin.bootstrap_servers, name, dict.fromkeys(range(3), 9))
+        await asyncio.to_thread(
+            write, admin.cluster.bootstrap_servers, name, dict.fromkeys(range(3), 9)
+        )
         positions = {0: turn, 1: 9, 2: turn}
-        result = await admin.alter_group_offsets(group, name, positions, timeout_s=TIMEOUT_S)
+        result = await admin.groups.alter_offsets(group, name, positions, timeout_s=TIMEOUT_S)
         assert result.ok
-        (read,) = (await admin.topic_groups(name, timeout_s=TIMEOUT_S)).groups
+        (read,) = (await admin.groups.of_topic(name, timeout_s=TIMEOUT_S)).groups
         assert read.committed == positions
-        assert (await admin.delete_topic(name, timeout_s=TIMEOUT_S)).ok
+        assert (await admin.topics.delete(name, timeout_s=TIMEOUT_S)).ok
         await known(admin, name, 0)
 
 
 # Blocks, where there is no authorizer
 
 
-async def test_without_an_authorizer_nobody_can_be_kept_from_writing(admin: KafkaAdmin) -> None:
+async def test_without_an_authorizer_nobody_can_be_kept_from_writing(admin: Reached) -> None:
     topic = await topic_with(admin, "unblocked", [[1]])
-    for call in (admin.write_block, admin.block_writes, admin.unblock_writes):
+    for call in (admin.write_blocks.describe, admin.write_blocks.create, admin.write_blocks.delete):
         with pytest.raises(NotSupported) as refused:
             await call(topic, timeout_s=TIMEOUT_S)
         assert refused.value.message
-    await asyncio.to_thread(write, admin.bootstrap_servers, topic, {0: 1})
+    await asyncio.to_thread(write, admin.cluster.bootstrap_servers, topic, {0: 1})
 
 
 # Lost answers and faults
@@ -235,7 +244,7 @@ def instead(monkeypatch: pytest.MonkeyPatch) -> dict[int, Handler]:
 
 
 @asynccontextmanager
-async def embedded() -> AsyncIterator[KafkaAdmin]:
+async def embedded() -> AsyncIterator[Reached]:
     """An admin of a cluster with a topic `t`."""
     with running(ClusterSpec(plain_brokers(2))) as handle:
         await asyncio.to_thread(create_topic, handle.bootstrap_servers, "t", [[1], [2]])
@@ -250,11 +259,11 @@ async def test_a_lost_answer_is_told_from_a_refusal(
     async with embedded() as admin:
         instead |= dict.fromkeys(CHANGING, lost)
         results = [
-            await admin.create_topic("new", {0: (1,)}, {}, validate_only=False, timeout_s=0.5),
-            await admin.delete_topic("t", timeout_s=0.5),
-            await admin.alter_topic_configs("t", {"retention.ms": "1"}, timeout_s=0.5),
-            await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=0.5),
-            (await admin.delete_groups(["g"], timeout_s=0.5))["g"],
+            await admin.topics.create("new", {0: (1,)}, {}, validate_only=False, timeout_s=0.5),
+            await admin.topics.delete("t", timeout_s=0.5),
+            await admin.configs.alter("t", {"retention.ms": "1"}, timeout_s=0.5),
+            await admin.groups.alter_offsets("g", "t", {0: 1}, timeout_s=0.5),
+            (await admin.groups.delete(["g"], timeout_s=0.5))["g"],
         ]
     for result in results:
         assert (result.error_name, result.retriable) == ("REQUEST_TIMED_OUT", True)
@@ -270,7 +279,7 @@ async def test_what_was_carried_out_without_an_answer_is_seen() -> None:
             return await hang_up(context, message)
 
         cluster.instead[CREATE_TOPICS] = done_and_lost
-        result = await admin.create_topic(
+        result = await admin.topics.create(
             "new", {0: (1,)}, {}, validate_only=False, timeout_s=TIMEOUT_S
         )
         assert result.error_name == "REQUEST_TIMED_OUT"
@@ -282,13 +291,13 @@ async def test_a_coordinator_that_moves_and_a_refusal_are_said(
 ) -> None:
     async with embedded() as admin:
         instead[FIND_COORDINATOR] = refusing(15)
-        result = await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
+        result = await admin.groups.alter_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
         assert (result.error_name, result.retriable) == ("COORDINATOR_NOT_AVAILABLE", True)
-        deleted = await admin.delete_groups(["g"], timeout_s=TIMEOUT_S)
+        deleted = await admin.groups.delete(["g"], timeout_s=TIMEOUT_S)
         assert deleted["g"].error_name == "COORDINATOR_NOT_AVAILABLE"
         del instead[FIND_COORDINATOR]
         instead[OFFSET_COMMIT] = refusing(30)
-        result = await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
+        result = await admin.groups.alter_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
         assert (result.error_name, result.retriable) == ("GROUP_AUTHORIZATION_FAILED", False)
 
 
@@ -296,33 +305,35 @@ async def test_where_nobody_answers_nothing_is_sent_and_it_is_raised() -> None:
     admin = KafkaAdmin(Settings("127.0.0.1:1"))
     try:
         with pytest.raises(ClusterUnreachable):
-            await admin.delete_topic("t", timeout_s=1.0)
+            await admin.topics.delete("t", timeout_s=1.0)
         with pytest.raises(ClusterUnreachable):
-            await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=1.0)
+            await admin.groups.alter_offsets("g", "t", {0: 1}, timeout_s=1.0)
     finally:
         await admin.close()
 
 
 async def test_a_backend_that_does_not_act_changes_nothing() -> None:
     async with embedded() as admin:
-        await asyncio.to_thread(commit, admin.bootstrap_servers, "g", "t", {0: 0})
+        await asyncio.to_thread(commit, admin.cluster.bootstrap_servers, "g", "t", {0: 0})
 
         def refuse() -> None:
             raise NotActive("Another backend acts.")
 
         admin.guard = refuse
         with pytest.raises(NotActive):
-            await admin.create_topic("new", {0: (1,)}, {}, validate_only=False, timeout_s=TIMEOUT_S)
+            await admin.topics.create(
+                "new", {0: (1,)}, {}, validate_only=False, timeout_s=TIMEOUT_S
+            )
         with pytest.raises(NotActive):
-            await admin.delete_topic("t", timeout_s=TIMEOUT_S)
+            await admin.topics.delete("t", timeout_s=TIMEOUT_S)
         with pytest.raises(NotActive):
-            await admin.alter_topic_configs("t", {"retention.ms": "1"}, timeout_s=TIMEOUT_S)
+            await admin.configs.alter("t", {"retention.ms": "1"}, timeout_s=TIMEOUT_S)
         with pytest.raises(NotActive):
-            await admin.alter_group_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
+            await admin.groups.alter_offsets("g", "t", {0: 1}, timeout_s=TIMEOUT_S)
         with pytest.raises(NotActive):
-            await admin.delete_groups(["g"], timeout_s=TIMEOUT_S)
+            await admin.groups.delete(["g"], timeout_s=TIMEOUT_S)
         admin.guard = lambda: None
-        assert await admin.topic_overrides("t", timeout_s=TIMEOUT_S) == {}
-        (group,) = (await admin.topic_groups("t", timeout_s=TIMEOUT_S)).groups
+        assert await admin.configs.overrides("t", timeout_s=TIMEOUT_S) == {}
+        (group,) = (await admin.groups.of_topic("t", timeout_s=TIMEOUT_S)).groups
         assert group.committed == {0: 0}
         await known(admin, "new", 0)

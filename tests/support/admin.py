@@ -5,10 +5,13 @@ import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
-from kshunt.backend.admin.connect import reach
+from kshunt.backend.admin.connect import Reached, reach
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import PartitionResults
+from kshunt.backend.admin.kips.reassignment.native import KafkaReassignments
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import PartitionResults
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
@@ -28,7 +31,7 @@ _numbers = itertools.count()
 @asynccontextmanager
 async def connected(
     bootstrap_servers: str, command_config: Path | None = None
-) -> AsyncIterator[KafkaAdmin]:
+) -> AsyncIterator[Reached]:
     """An admin of the cluster, closed at the end; `bootstrap_servers` as in `Settings`."""
     admin = await reach(Settings(bootstrap_servers, command_config))
     try:
@@ -38,13 +41,29 @@ async def connected(
         await admin.close()
 
 
+class Instead:
+    """An admin with other objects in some of its places."""
+
+    def __init__(self, admin: ClusterAdmin, places: Mapping[str, object]) -> None:
+        self._admin = admin
+        self._places = places
+
+    def __getattr__(self, name: str) -> Any:
+        return self._places[name] if name in self._places else getattr(self._admin, name)
+
+
+def instead(admin: ClusterAdmin, **places: object) -> ClusterAdmin:
+    """The admin, with these objects in the places of subjects."""
+    return cast(ClusterAdmin, Instead(admin, places))
+
+
 def fresh_name(what: str) -> str:
     """A topic name that no other test has."""
     return f"admin-{what}-{next(_numbers)}"
 
 
 async def topic_with(
-    admin: KafkaAdmin,
+    admin: Reached,
     what: str,
     replicas: Sequence[Sequence[int]],
     *,
@@ -53,7 +72,7 @@ async def topic_with(
 ) -> str:
     """A new topic with these replicas a partition, and records in partition 0."""
     name = fresh_name(what)
-    servers = admin.bootstrap_servers
+    servers = admin.cluster.bootstrap_servers
     await asyncio.to_thread(create_topic, servers, name, replicas)
     if records:
         await asyncio.to_thread(produce, servers, name, records, size_bytes, 0)
@@ -65,50 +84,50 @@ async def topic_with(
     return name
 
 
-async def states_of(admin: KafkaAdmin, topic: str) -> Mapping[int, PartitionState]:
+async def states_of(admin: Reached, topic: str) -> Mapping[int, PartitionState]:
     """The topic's partitions by number."""
-    state = await admin.describe([topic], timeout_s=TIMEOUT_S)
+    state = await admin.cluster.describe([topic], timeout_s=TIMEOUT_S)
     found = partition_states(state.assignment)
     return {partition.partition: found[partition] for partition in found}
 
 
-async def lags_of(admin: KafkaAdmin, partition: TopicPartition) -> dict[int, int]:
+async def lags_of(admin: Reached, partition: TopicPartition) -> dict[int, int]:
     """The lag of each replica, by broker."""
-    status = await admin.replica_status([partition], timeout_s=TIMEOUT_S)
+    status = await admin.replicas.status([partition], timeout_s=TIMEOUT_S)
     return {lag.broker: lag.lag_messages for lag in status}
 
 
 async def replicas_become(
-    admin: KafkaAdmin, partition: TopicPartition, replicas: tuple[int, ...]
+    admin: Reached, partition: TopicPartition, replicas: tuple[int, ...]
 ) -> None:
     """Wait until a partition has these replicas, in this order, and others may move."""
 
     async def now() -> bool:
         states = await states_of(admin, partition.topic)
         there = states[partition.partition].replicas == replicas
-        return there and not await admin.accepts_moves(timeout_s=TIMEOUT_S)
+        return there and not await admin.reassignments.accepts_moves(timeout_s=TIMEOUT_S)
 
     await wait_until_async(now, DEADLINE_S, f"{partition} is on {replicas}")
 
 
-async def nothing_moves(admin: KafkaAdmin, topic: str) -> None:
+async def nothing_moves(admin: Reached, topic: str) -> None:
     """Wait until nothing of the topic moves."""
 
     async def still() -> bool:
-        ongoing = await admin.list_reassignments(timeout_s=TIMEOUT_S)
+        ongoing = await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
         return not any(partition.topic == topic for partition in ongoing)
 
     await wait_until_async(still, DEADLINE_S, f"no partition of {topic} moves")
 
 
-async def unthrottle(admin: KafkaAdmin, brokers: Sequence[int]) -> None:
+async def unthrottle(admin: Reached, brokers: Sequence[int]) -> None:
     """Take every rate off the brokers and every list off the topics, for the tests that follow."""
-    topics = (await admin.describe(timeout_s=TIMEOUT_S)).assignment.topics
-    listed = (await admin.throttles([], topics, timeout_s=TIMEOUT_S)).replicas
-    await admin.alter_interbroker_throttled_replicas(
+    topics = (await admin.cluster.describe(timeout_s=TIMEOUT_S)).assignment.topics
+    listed = (await admin.throttles.describe([], topics, timeout_s=TIMEOUT_S)).replicas
+    await admin.throttles.alter_replicas(
         dict.fromkeys(listed, ThrottledReplicas()), validate_only=False, timeout_s=TIMEOUT_S
     )
-    await admin.alter_interbroker_throttled_rates(
+    await admin.throttles.alter_rates(
         dict.fromkeys(brokers, NO_RATE),
         log_dir_rates=dict.fromkeys(brokers),
         validate_only=False,
@@ -121,26 +140,27 @@ def lists(leaders: str, followers: str) -> ThrottledReplicas:
     return ThrottledReplicas(ReplicaSet.parse(leaders), ReplicaSet.parse(followers))
 
 
-class Misdirected(KafkaAdmin):
+class Misdirected(KafkaReassignments):
     """Sends some partitions to a broker that does not exist, so that the controller refuses."""
 
     wrong: Sequence[TopicPartition] = ()
 
-    async def alter_reassignments(
+    async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
         sent = {p: [NOWHERE] if p in self.wrong else target for p, target in targets.items()}
-        return await super().alter_reassignments(sent, timeout_s=timeout_s)
+        return await super().alter(sent, timeout_s=timeout_s)
 
 
 @asynccontextmanager
 async def misdirected(
     bootstrap_servers: str, wrong: Sequence[TopicPartition]
 ) -> AsyncIterator[Misdirected]:
-    """Such an admin, closed at the end."""
-    admin = Misdirected(Settings(bootstrap_servers))
-    admin.wrong = wrong
+    """Such reassignments, of an admin that is closed at the end."""
+    admin = KafkaAdmin(Settings(bootstrap_servers))
+    reassignments = Misdirected(admin.cluster, admin.throttle_configs, admin.logs)
+    reassignments.wrong = wrong
     try:
-        yield admin
+        yield reassignments
     finally:
         await admin.close()

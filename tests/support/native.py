@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -46,9 +46,7 @@ MOVING = {"t": lists("0:1,0:2", "0:4"), 1: rate(RATE), 2: rate(RATE), 4: rate(RA
 
 
 @asynccontextmanager
-async def administered(
-    *, native: bool = True
-) -> AsyncIterator[tuple[ListeningCluster, KafkaAdmin]]:
+async def administered(*, native: bool = True) -> AsyncIterator[tuple[ListeningCluster, Reached]]:
     """A cluster with a topic of 100 MB a partition, and an admin of it."""
     async with listening(native=native) as cluster:
         cluster.create("t", [1, 2], [2, 3])
@@ -59,11 +57,11 @@ async def administered(
 
 
 async def move(
-    admin: KafkaAdmin,
+    admin: Reached,
     targets: Mapping[TopicPartition, Sequence[int]] = MOVE,
     options: ReassignOptions = THROTTLED,
 ) -> ReassignOutcome:
-    return await admin.reassign_partitions(targets, options, {})
+    return await admin.reassignments.reassign(targets, options, {})
 
 
 def ways(cluster: ListeningCluster) -> list[int]:
@@ -102,7 +100,7 @@ def enable(cluster: ListeningCluster) -> None:
     cluster.set(ResourceType.BROKER, "", delete_topic_partition_enable="true")
 
 
-async def look(admin: KafkaAdmin) -> Snapshot:
+async def look(admin: Reached) -> Snapshot:
     """The first snapshot of a sampler of its own."""
     sampler = Sampler(admin, SystemClock(), SamplerSettings(), SnapshotHub())
     seen = None

@@ -128,6 +128,13 @@ async def test_alerts_are_said(shown: Shown) -> None:
     assert shown.said == ""
 
 
+async def test_an_alert_may_come_when_the_screens_are_gone(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", incident()) as running:
+        app = running.app
+    app.say("Broker 3 went away.", "warn")
+    assert app.seen == (app.current_mode, "")
+
+
 # Hostile text, terminals, sizes
 
 

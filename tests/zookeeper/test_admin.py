@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaException
 from kazoo.client import KazooClient
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.admin.zookeeper import config_znodes
 from kshunt.backend.admin.zookeeper.session import Session
 from kshunt.backend.admin.zookeeper.znode_layout import UnreadableZnode
@@ -70,7 +70,7 @@ async def admin(zookeeper: ZooKeeperKafka) -> AsyncIterator[ZooKeeperAdmin]:
 
 
 @pytest.fixture
-async def brokers(zookeeper: ZooKeeperKafka) -> AsyncIterator[KafkaAdmin]:
+async def brokers(zookeeper: ZooKeeperKafka) -> AsyncIterator[Reached]:
     """The same cluster, as its brokers tell of it."""
     async with connected(zookeeper.bootstrap_servers) as found:
         yield found
@@ -86,23 +86,23 @@ def client(zookeeper: ZooKeeperKafka) -> Iterator[KazooClient]:
 
 
 async def test_what_is_read_is_what_the_brokers_say(
-    admin: ZooKeeperAdmin, brokers: KafkaAdmin
+    admin: ZooKeeperAdmin, brokers: Reached
 ) -> None:
     topic = await topic_with(admin, "zk-read", [[3, 1], [1, 2], [2, 3]])
 
     async def every_broker_knows_it() -> bool:
-        known = await brokers.topic_known(topic, timeout_s=TIMEOUT_S)
+        known = await brokers.topics.known(topic, timeout_s=TIMEOUT_S)
         return all(one is not None and one.partitions == 3 for one in known.values())
 
     await wait_until_async(every_broker_knows_it, DEADLINE_S, "every broker knows the topic")
-    ours = await admin.describe(timeout_s=TIMEOUT_S)
-    theirs = await brokers.describe(timeout_s=TIMEOUT_S)
+    ours = await admin.cluster.describe(timeout_s=TIMEOUT_S)
+    theirs = await brokers.cluster.describe(timeout_s=TIMEOUT_S)
     assert ours.cluster_id == theirs.cluster_id
     assert ours.controller == theirs.controller
     assert ours.brokers == theirs.brokers
     assert ours.assignment.topics == theirs.assignment.topics
     assert partition_states(ours.assignment) == partition_states(theirs.assignment)
-    named = await admin.describe([topic, "no-such-topic"], timeout_s=TIMEOUT_S)
+    named = await admin.cluster.describe([topic, "no-such-topic"], timeout_s=TIMEOUT_S)
     assert named.assignment.topics == (topic,)
     assert named.topic_errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
 
@@ -110,10 +110,10 @@ async def test_what_is_read_is_what_the_brokers_say(
 async def test_what_no_topic_is_called_is_unknown_and_no_other_path(admin: ZooKeeperAdmin) -> None:
     topic = await topic_with(admin, "zk-names", [[1]])
     odd = ["..", "", f"{topic}/partitions", f"{topic}/partitions/0/state"]
-    found = await admin.describe(odd, timeout_s=TIMEOUT_S)
+    found = await admin.cluster.describe(odd, timeout_s=TIMEOUT_S)
     assert set(found.topic_errors) == set(odd)
     changes = {name: lists("0:1", "") for name in odd}
-    written = await admin.alter_interbroker_throttled_replicas(
+    written = await admin.throttles.alter_replicas(
         changes, validate_only=False, timeout_s=TIMEOUT_S
     )
     assert {one.error_name for one in written.values()} == {"UNKNOWN_TOPIC_OR_PARTITION"}
@@ -144,10 +144,10 @@ async def test_a_topic_whose_deletion_waits_is_left_out_as_brokers_do(
         for topic in ("goes", "moves-first", "gone-already"):
             client.ensure_path(f"/admin/delete_topics/{topic}")
         async with admin_of(connect) as admin:
-            found = await admin.describe(timeout_s=TIMEOUT_S)
+            found = await admin.cluster.describe(timeout_s=TIMEOUT_S)
             assert found.assignment.topics == ("moves-first", "stays")
             assert found.assignment.leader.tolist() == [1, -1]
-            named = await admin.describe(["goes", "stays"], timeout_s=TIMEOUT_S)
+            named = await admin.cluster.describe(["goes", "stays"], timeout_s=TIMEOUT_S)
             assert named.assignment.topics == ("stays",)
             assert set(named.topic_errors) == {"goes"}
 
@@ -156,33 +156,33 @@ async def test_a_topic_whose_deletion_waits_is_left_out_as_brokers_do(
 
 
 async def test_throttles_are_obeyed_and_what_else_is_configured_stays(
-    admin: ZooKeeperAdmin, brokers: KafkaAdmin, client: KazooClient
+    admin: ZooKeeperAdmin, brokers: Reached, client: KazooClient
 ) -> None:
     topic = await topic_with(admin, "zk-throttle", [[1, 2]])
-    await brokers.alter_topic_configs(topic, {"retention.ms": "7200000"}, timeout_s=TIMEOUT_S)
+    await brokers.configs.alter(topic, {"retention.ms": "7200000"}, timeout_s=TIMEOUT_S)
     rates = {2: ThrottledRate(RATE, None), 99: ThrottledRate(RATE, RATE)}
-    written = await admin.alter_interbroker_throttled_rates(
+    written = await admin.throttles.alter_rates(
         rates, log_dir_rates={2: RATE}, validate_only=False, timeout_s=TIMEOUT_S
     )
     assert written[2].ok
     assert written[99].error_name == "BROKER_NOT_AVAILABLE"
-    topics = await admin.alter_interbroker_throttled_replicas(
+    topics = await admin.throttles.alter_replicas(
         {topic: lists("0:1", "0:2"), "no-such-topic": lists("0:1", "")},
         validate_only=False,
         timeout_s=TIMEOUT_S,
     )
     assert topics["no-such-topic"].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
     # The brokers are asked at once: what the call returned for is in force.
-    seen = await brokers.throttles([2], [topic], timeout_s=TIMEOUT_S)
-    assert seen == await admin.throttles([2], [topic], timeout_s=TIMEOUT_S)
+    seen = await brokers.throttles.describe([2], [topic], timeout_s=TIMEOUT_S)
+    assert seen == await admin.throttles.describe([2], [topic], timeout_s=TIMEOUT_S)
     assert seen.rates[2].rate == ThrottledRate(RATE, None)
     assert seen.rates[2].leader_source == "DYNAMIC_BROKER_CONFIG"
     assert seen.replicas == {topic: lists("0:1", "0:2")}
     assert unjsoned(client, f"/config/topics/{topic}")["config"]["retention.ms"] == "7200000"
-    await admin.alter_interbroker_throttled_rates(
+    await admin.throttles.alter_rates(
         {2: NO_RATE}, log_dir_rates={2: None}, validate_only=False, timeout_s=TIMEOUT_S
     )
-    assert (await brokers.throttles([2], [], timeout_s=TIMEOUT_S)).rates[2].rate == NO_RATE
+    assert (await brokers.throttles.describe([2], [], timeout_s=TIMEOUT_S)).rates[2].rate == NO_RATE
     assert unjsoned(client, "/config/brokers/2")["config"] == {}
 
 
@@ -235,12 +235,12 @@ async def test_a_move_goes_through_the_znode_and_its_lag_is_the_brokers(
     topic = await topic_with(admin, "zk-move", [[1, 2], [2, 1]], records=records)
     moving, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     options = ReassignOptions(throttle_bytes_per_s=SLOW)
-    outcome = await admin.reassign_partitions({moving: [1, 3]}, options, {})
+    outcome = await admin.reassignments.reassign({moving: [1, 3]}, options, {})
     assert outcome.results[moving].ok
     assert unjsoned(client, REASSIGN)["partitions"] == [
         {"topic": topic, "partition": 0, "replicas": [1, 3]}
     ]
-    ongoing = (await admin.list_reassignments(timeout_s=TIMEOUT_S))[moving]
+    ongoing = (await admin.reassignments.ongoing(timeout_s=TIMEOUT_S))[moving]
     assert (ongoing.target, ongoing.adding, ongoing.removing) == ((1, 3), (3,), (2,))
 
     async def behind() -> bool:
@@ -248,50 +248,50 @@ async def test_a_move_goes_through_the_znode_and_its_lag_is_the_brokers(
 
     await wait_until_async(behind, DEADLINE_S, "broker 3 is behind, by what brokers say")
     # While it runs nothing can be added, and nothing of the second is written.
-    assert "a reassignment runs" in await admin.accepts_moves(timeout_s=TIMEOUT_S)
-    second = await admin.reassign_partitions({other: [2, 3]}, options, {})
+    assert "a reassignment runs" in await admin.reassignments.accepts_moves(timeout_s=TIMEOUT_S)
+    second = await admin.reassignments.reassign({other: [2, 3]}, options, {})
     assert second.results[other].error_name == "REASSIGNMENT_IN_PROGRESS"
-    assert (await admin.throttles([], [topic], timeout_s=TIMEOUT_S)).replicas == {
+    assert (await admin.throttles.describe([], [topic], timeout_s=TIMEOUT_S)).replicas == {
         topic: lists("0:1,0:2", "0:3")
     }
     # The very same is no second one: brokers say so too.
-    again = await admin.reassign_partitions(
+    again = await admin.reassignments.reassign(
         {moving: [1, 3]}, ReassignOptions(throttle_bytes_per_s=SLOW + 1), {}
     )
     assert again.results[moving].ok
-    assert (await admin.throttles([3], [], timeout_s=TIMEOUT_S)).rates[3].rate == ThrottledRate(
-        SLOW + 1, SLOW + 1
-    )
-    cancelled = await admin.cancel_reassignments([moving], timeout_s=TIMEOUT_S)
+    assert (await admin.throttles.describe([3], [], timeout_s=TIMEOUT_S)).rates[
+        3
+    ].rate == ThrottledRate(SLOW + 1, SLOW + 1)
+    cancelled = await admin.reassignments.alter({moving: None}, timeout_s=TIMEOUT_S)
     assert cancelled[moving].error_name == "UNSUPPORTED_VERSION"
     assert "deleting it stops nothing" in cancelled[moving].message
     await unthrottle(admin, (1, 2, 3))
     await replicas_become(admin, moving, (1, 3))
 
     async def gone() -> bool:
-        return not await admin.accepts_moves(timeout_s=TIMEOUT_S)
+        return not await admin.reassignments.accepts_moves(timeout_s=TIMEOUT_S)
 
     await wait_until_async(gone, DEADLINE_S, "the controller has removed the znode")
-    assert not await admin.list_reassignments(timeout_s=TIMEOUT_S)
+    assert not await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
 
 
 async def test_a_move_may_be_added_to_those_that_others_ask_brokers_for(
-    admin: ZooKeeperAdmin, brokers: KafkaAdmin
+    admin: ZooKeeperAdmin, brokers: Reached
 ) -> None:
     topic = await topic_with(admin, "zk-add", [[1], [2]], records=2_000)
     theirs, ours = TopicPartition(topic, 0), TopicPartition(topic, 1)
     slow = ReassignOptions(throttle_bytes_per_s=SLOW)
-    assert (await brokers.reassign_partitions({theirs: [3]}, slow, {})).results[theirs].ok
+    assert (await brokers.reassignments.reassign({theirs: [3]}, slow, {})).results[theirs].ok
 
     async def seen() -> bool:
-        return theirs in await admin.list_reassignments(timeout_s=TIMEOUT_S)
+        return theirs in await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
 
     await wait_until_async(seen, DEADLINE_S, "what was asked of brokers is in ZooKeeper")
-    outcome = await admin.reassign_partitions({ours: [3]}, ReassignOptions(), {})
+    outcome = await admin.reassignments.reassign({ours: [3]}, ReassignOptions(), {})
     assert outcome.results[ours].ok
     await replicas_become(admin, ours, (3,))
-    assert theirs in await admin.list_reassignments(timeout_s=TIMEOUT_S)
-    await brokers.cancel_reassignments([theirs], timeout_s=TIMEOUT_S)
+    assert theirs in await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
+    await brokers.reassignments.alter({theirs: None}, timeout_s=TIMEOUT_S)
     await replicas_become(admin, theirs, (1,))
 
 
@@ -301,7 +301,7 @@ async def test_a_plan_that_is_larger_than_a_znode_is_refused_before_anything_is_
     plan = {TopicPartition("t" * 200, number): [1, 2, 3] for number in range(10_000)}
     options = ReassignOptions(throttle_bytes_per_s=RATE)
     with pytest.raises(BadInput, match=r"jute\.maxbuffer"):
-        await admin.reassign_partitions(plan, options, {})
+        await admin.reassignments.reassign(plan, options, {})
     assert client.exists(REASSIGN) is None
 
 
@@ -312,15 +312,15 @@ async def test_half_a_reassignment_is_said_to_be_one_and_nothing_is_begun(
     client.create(REASSIGN, b'{"version":1,"partitions":[{"top')
     try:
         with pytest.raises(UnreadableZnode, match=f"{REASSIGN} holds no JSON"):
-            await admin.reassign_partitions(
+            await admin.reassignments.reassign(
                 {TopicPartition(topic, 0): [2]}, ReassignOptions(throttle_bytes_per_s=RATE), {}
             )
         with pytest.raises(UnreadableZnode, match="delete /controller too"):
-            await admin.list_reassignments(timeout_s=TIMEOUT_S)
-        assert (await admin.throttles([], [topic], timeout_s=TIMEOUT_S)).replicas == {}
+            await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
+        assert (await admin.throttles.describe([], [topic], timeout_s=TIMEOUT_S)).replicas == {}
     finally:
-        await mended(client, admin.bootstrap_servers)
-    assert await admin.list_reassignments(timeout_s=TIMEOUT_S) == {}
+        await mended(client, admin.cluster.bootstrap_servers)
+    assert await admin.reassignments.ongoing(timeout_s=TIMEOUT_S) == {}
 
 
 async def mended(client: KazooClient, servers: str) -> None:
@@ -355,12 +355,14 @@ async def test_preferred_leaders_are_elected_through_the_znode(
     topic = await topic_with(admin, "zk-elect", [[1, 2], [2, 1]])
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     assert (
-        (await admin.reassign_partitions({first: [2, 1]}, ReassignOptions(), {})).results[first].ok
+        (await admin.reassignments.reassign({first: [2, 1]}, ReassignOptions(), {}))
+        .results[first]
+        .ok
     )
     await replicas_become(admin, first, (2, 1))
     assert (await states_of(admin, topic))[0].leader == 1
     absent = TopicPartition(topic, 9)
-    results = await admin.elect_preferred_leaders([first, second, absent], timeout_s=TIMEOUT_S)
+    results = await admin.elections.elect_preferred([first, second, absent], timeout_s=TIMEOUT_S)
     assert results[first].ok
     assert results[second].error_name == "ELECTION_NOT_NEEDED"
     assert results[absent].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
@@ -381,11 +383,11 @@ async def test_two_elections_are_not_held_at_once(zookeeper: ZooKeeperKafka) -> 
         admin = await ZooKeeperAdmin.opened(settings_of(connect))
         try:
             one = TopicPartition("t", 0)
-            late = await admin.elect_preferred_leaders([one], timeout_s=0.3)
+            late = await admin.elections.elect_preferred([one], timeout_s=0.3)
             assert late[one].error_name == "REQUEST_TIMED_OUT"
             assert unjsoned(client, ELECTION)["partitions"] == [{"topic": "t", "partition": 0}]
             with pytest.raises(Conflict, match="An election is held already"):
-                await admin.elect_preferred_leaders([one], timeout_s=0.3)
+                await admin.elections.elect_preferred([one], timeout_s=0.3)
             lag = await lags_of(admin, one)
             assert set(lag.values()) == {-1}
         finally:
@@ -401,19 +403,19 @@ async def test_what_zookeeper_cannot_do_is_refused_in_words(
     topic = await topic_with(admin, "zk-refused", [[1, 2]])
     one = TopicPartition(topic, 0)
     with pytest.raises(NotSupported, match="no znode asks for one"):
-        await admin.elect_unclean_leaders([one], timeout_s=TIMEOUT_S)
+        await admin.elections.elect_unclean([one], timeout_s=TIMEOUT_S)
     log_dirs = {(one, 1): str(zookeeper.log_dirs(1)[1])}
     with pytest.raises(NotSupported, match="only the broker itself"):
-        await admin.reassign_partitions({one: [1, 2]}, ReassignOptions(), log_dirs)
+        await admin.reassignments.reassign({one: [1, 2]}, ReassignOptions(), log_dirs)
     with pytest.raises(NotSupported, match="--bootstrap-server"):
-        await admin.alter_topics({}, validate_only=True, timeout_s=TIMEOUT_S)
+        await admin.alterations.alter({}, validate_only=True, timeout_s=TIMEOUT_S)
     with pytest.raises(NotSupported, match="shrinking topics"):
-        await admin.shrink_support(timeout_s=TIMEOUT_S)
+        await admin.partition_deletions.support(timeout_s=TIMEOUT_S)
     # What brokers are asked for is answered by them.
-    dirs = await admin.log_dirs(1, columns_of([one]), timeout_s=TIMEOUT_S)
+    dirs = await admin.logs.dirs(1, columns_of([one]), timeout_s=TIMEOUT_S)
     assert {one.path for one in dirs.dirs} == set(map(str, zookeeper.log_dirs(1)))
 
     async def told() -> bool:
-        return await admin.min_isr([topic], timeout_s=TIMEOUT_S) == {topic: 1}
+        return await admin.configs.min_isr([topic], timeout_s=TIMEOUT_S) == {topic: 1}
 
     await wait_until_async(told, DEADLINE_S, "every broker knows the topic")

@@ -207,7 +207,9 @@ class DiffApp(App[None]):
 
     def _send_held(self) -> None:
         self._frame_due = None
-        if self._diff is not None and self._diff.pending and not self._closed:
+        # The timer may end while the screens are being taken down.
+        shown = bool(self.screen_stack) and not self._closed
+        if self._diff is not None and self._diff.pending and shown:
             self._send_soon(self._diff)
 
     def _send(self, diff: ScreenDiff) -> bool:

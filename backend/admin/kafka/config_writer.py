@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.configs import Changes
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.security.client_properties import ClientConfig

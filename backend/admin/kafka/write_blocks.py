@@ -22,12 +22,12 @@ from kafka.protocol.admin import (
     DescribeAclsResponse,
 )
 
-from kshunt.backend.admin.kafka.topic_changes import by_controller, topic_entry, topic_request
-from kshunt.backend.admin.port.effects import WriteBlock
+from kshunt.backend.admin.kafka.sent_changes import by_controller
 from kshunt.backend.admin.port.item_result import OK, ItemResult
+from kshunt.backend.admin.port.write_blocks import WriteBlock
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
-from kshunt.backend.admin.rpc.requests import UNANSWERED
+from kshunt.backend.admin.rpc.requests import UNANSWERED, topic_entry, topic_request
 from kshunt.backend.domain.cluster.error_codes import SECURITY_DISABLED
 from kshunt.backend.errors import Conflict, NotSupported
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
@@ -37,21 +37,84 @@ EVERYWHERE: Final = "*"
 _PATTERNS_FROM: Final = 1
 
 
-async def write_block(cluster: BrokerCalls, topic: str, *, timeout_s: float) -> WriteBlock:
-    """See `ClusterEffects.write_block`."""
-    answer = await cluster.ask_controller(lambda: _describe_request(topic), timeout_s=timeout_s)
-    response = decode_message(DescribeAclsResponse, answer)
-    _check(response.error_code)
-    raise_for_code(response.error_code, response.error_message, f"Reading the ACLs of {topic}")
-    found = [(resource, acl) for resource in response.resources for acl in resource.acls]
-    ours = [_is_ours(topic, resource, acl) for resource, acl in found]
-    # Of the same broker: brokers learn of an entry one after the other.
-    may_write = await _may_write(cluster, topic, timeout_s)
-    return WriteBlock(any(ours), may_write, alone=all(ours))
+class KafkaWriteBlocks:
+    """See `WriteBlockAdmin`."""
+
+    def __init__(self, calls: BrokerCalls) -> None:
+        self._calls = calls
+
+    async def describe(self, topic: str, *, timeout_s: float) -> WriteBlock:
+        """See `WriteBlockAdmin.describe`."""
+        answer = await self._calls.ask_controller(
+            lambda: _describe_request(topic), timeout_s=timeout_s
+        )
+        response = decode_message(DescribeAclsResponse, answer)
+        _check(response.error_code)
+        raise_for_code(response.error_code, response.error_message, f"Reading the ACLs of {topic}")
+        found = [(resource, acl) for resource in response.resources for acl in resource.acls]
+        ours = [_is_ours(topic, resource, acl) for resource, acl in found]
+        # Of the same broker: brokers learn of an entry one after the other.
+        may_write = await self._may_write(topic, timeout_s)
+        return WriteBlock(any(ours), may_write, alone=all(ours))
+
+    async def _may_write(self, topic: str, timeout_s: float) -> bool | None:
+        answer = await self._calls.ask_controller(
+            lambda: topic_request(topic, operations=True), timeout_s=timeout_s
+        )
+        entry = topic_entry(answer)
+        told: Collection[int] | None = None if entry is None else entry.authorized_operations
+        return None if told is None else int(ACLOperation.WRITE) in told
+
+    async def create(self, topic: str, *, timeout_s: float) -> ItemResult:
+        """See `WriteBlockAdmin.create`."""
+        if (await self.describe(topic, timeout_s=timeout_s)).alone:
+            raise Conflict(
+                f"No ACL is about {topic}. Where brokers let everybody do what no ACL is about "
+                "(allow.everyone.if.no.acl.found), one that denies to write would shut out "
+                "readers, too; elsewhere nobody but super users writes to it anyway. Nothing was "
+                "changed.",
+                advice=f"Add ACLs that allow the readers of {topic} to READ it, or go on without "
+                "the write block.",
+            )
+        entry = CreateAclsRequest.AclCreation(
+            resource_type=int(ACLResourceType.TOPIC),
+            resource_name=topic,
+            resource_pattern_type=int(ACLResourcePatternType.LITERAL),
+            principal=EVERYBODY,
+            host=EVERYWHERE,
+            operation=int(ACLOperation.WRITE),
+            permission_type=int(ACLPermissionType.DENY),
+        )
+        message = CreateAclsRequest(creations=[entry])
+
+        def read(answer: RawAnswer) -> ItemResult:
+            return _result(decode_message(CreateAclsResponse, answer).results)
+
+        return await by_controller(self._calls, lambda: _acl_request(message), read, timeout_s)
+
+    async def delete(self, topic: str, *, timeout_s: float) -> ItemResult:
+        """See `WriteBlockAdmin.delete`."""
+        ours = DeleteAclsRequest.DeleteAclsFilter(
+            resource_type_filter=int(ACLResourceType.TOPIC),
+            resource_name_filter=topic,
+            pattern_type_filter=int(ACLResourcePatternType.LITERAL),
+            principal_filter=EVERYBODY,
+            host_filter=EVERYWHERE,
+            operation=int(ACLOperation.WRITE),
+            permission_type=int(ACLPermissionType.DENY),
+        )
+        message = DeleteAclsRequest(filters=[ours])
+
+        def read(answer: RawAnswer) -> ItemResult:
+            found = decode_message(DeleteAclsResponse, answer).filter_results
+            refused = [one for entry in found for one in entry.matching_acls if one.error_code]
+            return _result(refused or found)
+
+        return await by_controller(self._calls, lambda: _acl_request(message), read, timeout_s)
 
 
 def _is_ours(topic: str, resource: Any, acl: Any) -> bool:
-    """Whether an entry is exactly that of `block_writes`."""
+    """Whether an entry is exactly that of `KafkaWriteBlocks.create`."""
     return (resource.resource_name, resource.pattern_type, *_who(acl)) == (
         topic,
         ACLResourcePatternType.LITERAL,
@@ -64,54 +127,6 @@ def _is_ours(topic: str, resource: Any, acl: Any) -> bool:
 
 def _who(acl: Any) -> tuple[Any, ...]:
     return acl.principal, acl.host, acl.operation, acl.permission_type
-
-
-async def block_writes(cluster: BrokerCalls, topic: str, *, timeout_s: float) -> ItemResult:
-    """See `ClusterEffects.block_writes`."""
-    if (await write_block(cluster, topic, timeout_s=timeout_s)).alone:
-        raise Conflict(
-            f"No ACL is about {topic}. Where brokers let everybody do what no ACL is about "
-            "(allow.everyone.if.no.acl.found), one that denies to write would shut out readers, "
-            "too; elsewhere nobody but super users writes to it anyway. Nothing was changed.",
-            advice=f"Add ACLs that allow the readers of {topic} to READ it, or go on without the "
-            "write block.",
-        )
-    entry = CreateAclsRequest.AclCreation(
-        resource_type=int(ACLResourceType.TOPIC),
-        resource_name=topic,
-        resource_pattern_type=int(ACLResourcePatternType.LITERAL),
-        principal=EVERYBODY,
-        host=EVERYWHERE,
-        operation=int(ACLOperation.WRITE),
-        permission_type=int(ACLPermissionType.DENY),
-    )
-    message = CreateAclsRequest(creations=[entry])
-
-    def read(answer: RawAnswer) -> ItemResult:
-        return _result(decode_message(CreateAclsResponse, answer).results)
-
-    return await by_controller(cluster, lambda: _acl_request(message), read, timeout_s)
-
-
-async def unblock_writes(cluster: BrokerCalls, topic: str, *, timeout_s: float) -> ItemResult:
-    """See `ClusterEffects.unblock_writes`."""
-    ours = DeleteAclsRequest.DeleteAclsFilter(
-        resource_type_filter=int(ACLResourceType.TOPIC),
-        resource_name_filter=topic,
-        pattern_type_filter=int(ACLResourcePatternType.LITERAL),
-        principal_filter=EVERYBODY,
-        host_filter=EVERYWHERE,
-        operation=int(ACLOperation.WRITE),
-        permission_type=int(ACLPermissionType.DENY),
-    )
-    message = DeleteAclsRequest(filters=[ours])
-
-    def read(answer: RawAnswer) -> ItemResult:
-        found = decode_message(DeleteAclsResponse, answer).filter_results
-        refused = [one for entry in found for one in entry.matching_acls if one.error_code]
-        return _result(refused or found)
-
-    return await by_controller(cluster, lambda: _acl_request(message), read, timeout_s)
 
 
 def _describe_request(topic: str) -> RawRequest:
@@ -153,12 +168,3 @@ def _check(code: int) -> None:
             advice="Stop the producers, or go on without the write block: right before the topic "
             "is deleted all of them are refused by max.message.bytes=78.",
         )
-
-
-async def _may_write(cluster: BrokerCalls, topic: str, timeout_s: float) -> bool | None:
-    answer = await cluster.ask_controller(
-        lambda: topic_request(topic, operations=True), timeout_s=timeout_s
-    )
-    entry = topic_entry(answer)
-    told: Collection[int] | None = None if entry is None else entry.authorized_operations
-    return None if told is None else int(ACLOperation.WRITE) in told

@@ -34,7 +34,8 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Caller
-from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, has
+from kshunt.backend.admin.port.logs import LogAdmin
+from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from kshunt.backend.admin.security.client_properties import parse_properties
@@ -65,10 +66,13 @@ Replicas: TypeAlias = tuple[int, ...]
 class BackendPlacer:
     """See the module's text."""
 
-    def __init__(self, name: str, placer: ReplicaPlacer, cluster: BrokerCalls) -> None:
+    def __init__(
+        self, name: str, placer: ReplicaPlacer, calls: BrokerCalls, logs: LogAdmin
+    ) -> None:
         self.name = name
         self._placer = placer
-        self._cluster = cluster
+        self._calls = calls
+        self._logs = logs
 
     @property
     def ignores_racks(self) -> bool:
@@ -81,7 +85,7 @@ class BackendPlacer:
         Raises:
             ClusterUnreachable, BrokerUnreachable: it did not answer in time.
         """
-        return await self._view(await registered(self._cluster, timeout_s), timeout_s)
+        return await self._view(await registered(self._calls, timeout_s), timeout_s)
 
     async def new_topic(
         self, topic: str, partitions: int, replicas: int, *, timeout_s: float
@@ -130,11 +134,27 @@ class BackendPlacer:
     ) -> PlacementView:
         loads = None
         if isinstance(self._placer, ClusterAware):
-            loads = await _read_loads(self._cluster, brokers, placed_anew, timeout_s)
+            loads = await self._loads(brokers, placed_anew, timeout_s)
         deadline_s = min(DEADLINE_S, timeout_s)
         return PlacementView(
             self.name, self._placer, brokers, loads, deadline_s, principal_of(CURRENT_CALLER.get())
         )
+
+    async def _loads(
+        self, brokers: Sequence[UsableBroker], placed_anew: Collection[str], timeout_s: float
+    ) -> BrokerLoads:
+        state = await self._calls.describe(timeout_s=timeout_s)
+        up = [broker.id for broker in brokers if not broker.fenced]
+        disks = await together(self._disks(broker, timeout_s) for broker in up)
+        ids = [broker.id for broker in brokers]
+        return loads_of(ids, state.assignment, dict(zip(up, disks, strict=True)), placed_anew)
+
+    async def _disks(self, broker: int, timeout_s: float) -> tuple[LogDir, ...]:
+        """A broker's log directories; none where it does not tell."""
+        try:
+            return (await self._logs.dirs(broker, columns_of(()), timeout_s=timeout_s)).dirs
+        except (ClusterError, NotSupported):
+            return ()
 
 
 @dataclass(slots=True)
@@ -178,7 +198,9 @@ def principal_of(caller: Caller) -> str | None:
     return f"User:{caller.name}" if caller.name else None
 
 
-def load_backend_placer(settings: PlacerSettings, cluster: BrokerCalls) -> BackendPlacer | None:
+def load_backend_placer(
+    settings: PlacerSettings, calls: BrokerCalls, logs: LogAdmin
+) -> BackendPlacer | None:
     """What asks the placer that is named, which is loaded; None where none is.
 
     Raises:
@@ -187,7 +209,7 @@ def load_backend_placer(settings: PlacerSettings, cluster: BrokerCalls) -> Backe
     if not settings.name:
         return None
     configs = _configs(settings.config)
-    return BackendPlacer(settings.name, load_placer(settings.name, configs), cluster)
+    return BackendPlacer(settings.name, load_placer(settings.name, configs), calls, logs)
 
 
 def _configs(path: Path | None) -> Mapping[str, str]:
@@ -222,53 +244,32 @@ def _proposed(
 # What a placer is told
 
 
-async def registered(cluster: BrokerCalls, timeout_s: float) -> list[UsableBroker]:
+async def registered(calls: BrokerCalls, timeout_s: float) -> list[UsableBroker]:
     """Every registered broker by id; only those that are up where the cluster tells of no others.
 
     Raises:
         ClusterUnreachable, BrokerUnreachable: it did not answer in time.
     """
-    if await has(cluster, DESCRIBE_CLUSTER_KEY, timeout_s, _TELLS_FENCED):
+    if await calls.has(DESCRIBE_CLUSTER_KEY, version=_TELLS_FENCED, timeout_s=timeout_s):
         try:
-            return await _described(cluster, timeout_s)
+            return await _described(calls, timeout_s)
         except (NotAuthorized, NotSupported):
             pass
-    state = await cluster.describe((), timeout_s=timeout_s)
+    state = await calls.describe(NO_TOPICS, timeout_s=timeout_s)
     return [UsableBroker(one.id, one.rack, False) for _, one in sorted(state.brokers.items())]
 
 
-async def _described(cluster: BrokerCalls, timeout_s: float) -> list[UsableBroker]:
+async def _described(calls: BrokerCalls, timeout_s: float) -> list[UsableBroker]:
     message = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True
     )
-    answer = await cluster.ask_controller(
+    answer = await calls.ask_controller(
         lambda: RawRequest.of(message, min_version=_TELLS_FENCED), timeout_s=timeout_s
     )
     found = decode_message(DescribeClusterResponse, answer)
     raise_for_code(found.error_code, found.error_message, "Describing the cluster")
     usable = [UsableBroker(one.broker_id, one.rack, bool(one.is_fenced)) for one in found.brokers]
     return sorted(usable, key=lambda broker: broker.id)
-
-
-async def _read_loads(
-    cluster: BrokerCalls,
-    brokers: Sequence[UsableBroker],
-    placed_anew: Collection[str],
-    timeout_s: float,
-) -> BrokerLoads:
-    state = await cluster.describe(timeout_s=timeout_s)
-    up = [broker.id for broker in brokers if not broker.fenced]
-    disks = await together(_disks(cluster, broker, timeout_s) for broker in up)
-    ids = [broker.id for broker in brokers]
-    return loads_of(ids, state.assignment, dict(zip(up, disks, strict=True)), placed_anew)
-
-
-async def _disks(cluster: BrokerCalls, broker: int, timeout_s: float) -> tuple[LogDir, ...]:
-    """A broker's log directories; none where it does not tell."""
-    try:
-        return (await cluster.log_dirs(broker, columns_of(()), timeout_s=timeout_s)).dirs
-    except (ClusterError, NotSupported):
-        return ()
 
 
 def loads_of(

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.admin.port.cluster_admin import (
-    OK,
-    ItemResult,
-    ReplicaLag,
-)
-from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
+from kshunt.backend.admin.port.item_result import OK, ItemResult
+from kshunt.backend.admin.port.logs import LogAdmin
+from kshunt.backend.admin.port.replicas import ReplicaLag
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.clock import Clock
@@ -31,13 +28,13 @@ from kshunt.backend.errors import KshuntError
 
 
 async def measured_lags(
-    cluster: KafkaCalls, clock: Clock, assignment: Assignment, timeout_s: float
+    logs: LogAdmin, clock: Clock, assignment: Assignment, timeout_s: float
 ) -> list[ReplicaLag]:
     """The lag of every replica, from the log end offset of each on its own broker."""
     brokers = sorted(set(assignment.broker.tolist()))
 
     async def ask(broker: int) -> tuple[OffsetColumns | ItemResult, int]:
-        return await _offsets(cluster, broker, assignment, timeout_s), clock.now_ms()
+        return await _offsets(logs, broker, assignment, timeout_s), clock.now_ms()
 
     answers = dict(zip(brokers, await together(map(ask, brokers)), strict=True))
     return lags(
@@ -48,14 +45,14 @@ async def measured_lags(
 
 
 async def _offsets(
-    cluster: KafkaCalls, broker: int, assignment: Assignment, timeout_s: float
+    logs: LogAdmin, broker: int, assignment: Assignment, timeout_s: float
 ) -> OffsetColumns | ItemResult:
     rows = hosted_by(assignment, broker)
     columns = PartitionColumns(
         assignment.topics, assignment.topic_index[rows], assignment.partition[rows]
     )
     try:
-        return await cluster.log_end_offsets(broker, columns, timeout_s=timeout_s)
+        return await logs.end_offsets(broker, columns, timeout_s=timeout_s)
     except KshuntError as error:
         return item_error(error)
 

@@ -26,17 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult
-from kshunt.backend.admin.rpc import configs
-from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls, has
+from kshunt.backend.admin.kips.native_calls import LOST
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
+from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
+from kshunt.backend.admin.rpc.config_reads import read_broker
 from kshunt.backend.admin.rpc.error_mapping import (
     decode_message,
     item_error,
     item_result,
     raise_for_code,
 )
+from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.error_codes import (
     INVALID_PARTITIONS,
@@ -56,20 +58,11 @@ from kshunt.backend.domain.shrink.delete_partitions import (
 )
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.errors import Conflict, KshuntError, NotSupported
+from kshunt.backend.offload import offload
 from kshunt.backend.wire import seeds
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 Results = dict[TopicPartition, DeletedPartition]
-
-
-class ShrinkCluster(BrokerCalls, Protocol):
-    """What is needed besides: the modes of partitions."""
-
-    async def partition_modes(
-        self, topics: Sequence[str], *, timeout_s: float
-    ) -> Mapping[str, Mapping[int, PartitionMode]]:
-        """The mode of each partition of these topics; a topic that there is not is absent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,40 +98,109 @@ class Shrink:
         return {TopicPartition(topic, number): one for number, one in sorted(found.items())}
 
 
-async def shrink_support(cluster: BrokerCalls, *, timeout_s: float) -> ShrinkSupport:
-    """See `ClusterAdmin.shrink_support`."""
-    # Asked first, because a controller that cannot be reached has no versions.
-    state = await cluster.describe((), timeout_s=timeout_s)
-    await cluster.list_reassignments(timeout_s=timeout_s)
-    if not await has(cluster, seeds.DELETE_PARTITIONS_KEY, timeout_s):
-        return ShrinkSupport.UNSUPPORTED
-    broker = state.controller
-    request = configs.describe_request(configs.BROKER, [str(broker)], [SHRINK_ENABLE])
-    answer = await cluster.call(broker, request, timeout_s=timeout_s)
-    value = configs.described(answer).get(str(broker), {}).get(SHRINK_ENABLE)
-    on = value is not None and value.value == "true"
-    return ShrinkSupport.ENABLED if on else ShrinkSupport.DISABLED
+class KafkaPartitionDeletions:
+    """See `PartitionDeletionAdmin`."""
 
+    def __init__(self, calls: BrokerCalls, reassignments: ReassignmentAdmin) -> None:
+        self._calls = calls
+        self._reassignments = reassignments
 
-async def delete_partitions(
-    cluster: ShrinkCluster,
-    topics: Mapping[str, DeletePartitions],
-    *,
-    validate_only: bool,
-    timeout_s: float,
-) -> Mapping[TopicPartition, DeletedPartition]:
-    """See `ClusterAdmin.delete_partitions`, and the module's text."""
-    if not topics:
-        return {}
-    _check_support(await shrink_support(cluster, timeout_s=timeout_s))
-    results, shrinks = await _prepared(cluster, topics, timeout_s)
-    for delay_ms in sorted({topics[name].delay_ms for name in shrinks}):
-        chosen = {name: one for name, one in shrinks.items() if topics[name].delay_ms == delay_ms}
-        foreseen = _foreseen(chosen)
-        if not validate_only:
-            foreseen |= await _carried_out(cluster, chosen, delay_ms, timeout_s)
-        results |= foreseen
-    return dict(sorted(results.items()))
+    async def support(self, *, timeout_s: float) -> ShrinkSupport:
+        """See `PartitionDeletionAdmin.support`."""
+        # Asked first, because a controller that cannot be reached has no versions.
+        state = await self._calls.describe(NO_TOPICS, timeout_s=timeout_s)
+        await self._reassignments.ongoing(timeout_s=timeout_s)
+        if not await self._calls.has(seeds.DELETE_PARTITIONS_KEY, timeout_s=timeout_s):
+            return ShrinkSupport.UNSUPPORTED
+        found = await read_broker(
+            self._calls, state.controller, [SHRINK_ENABLE], timeout_s=timeout_s
+        )
+        value = (found or {}).get(SHRINK_ENABLE)
+        on = value is not None and value.value == "true"
+        return ShrinkSupport.ENABLED if on else ShrinkSupport.DISABLED
+
+    async def delete(
+        self,
+        topics: Mapping[str, DeletePartitions],
+        *,
+        validate_only: bool,
+        timeout_s: float,
+    ) -> Mapping[TopicPartition, DeletedPartition]:
+        """See `PartitionDeletionAdmin.delete`, and the module's text."""
+        if not topics:
+            return {}
+        _check_support(await self.support(timeout_s=timeout_s))
+        results, shrinks = await self._prepared(topics, timeout_s)
+        for delay_ms in sorted({topics[name].delay_ms for name in shrinks}):
+            chosen = {
+                name: one for name, one in shrinks.items() if topics[name].delay_ms == delay_ms
+            }
+            foreseen = _foreseen(chosen)
+            if not validate_only:
+                foreseen |= await self._carried_out(chosen, delay_ms, timeout_s)
+            results |= foreseen
+        return dict(sorted(results.items()))
+
+    async def _prepared(
+        self, topics: Mapping[str, DeletePartitions], timeout_s: float
+    ) -> tuple[Results, dict[str, Shrink]]:
+        """What is refused, and why; and what is to be done."""
+        modes = await self._modes(list(topics), timeout_s)
+        ongoing = await self._reassignments.ongoing(timeout_s=timeout_s)
+        results: Results = {}
+        shrinks = {}
+        for name, wanted in topics.items():
+            moving = {number for topic, number in ongoing if topic == name}
+            found = decided(name, wanted, Partitions(modes.get(name, {}), moving))
+            if isinstance(found, Shrink):
+                shrinks[name] = found
+            else:
+                number, refusal = found
+                results[TopicPartition(name, number)] = refusal
+        return results, shrinks
+
+    async def _modes(
+        self, topics: Sequence[str], timeout_s: float
+    ) -> Mapping[str, Mapping[int, PartitionMode]]:
+        """The mode of each partition of these topics; a topic that there is not is absent."""
+        state = await self._calls.describe(topics, timeout_s=timeout_s)
+        states = await offload(len(state.assignment), partition_states, state.assignment)
+        found: dict[str, dict[int, PartitionMode]] = {}
+        for partition, one in states.items():
+            found.setdefault(partition.topic, {})[partition.partition] = one.mode
+        return found
+
+    async def _carried_out(
+        self, shrinks: Mapping[str, Shrink], delay_ms: int, timeout_s: float
+    ) -> Results:
+        """What the controller says of these topics; never raises, for others may have begun."""
+        message = seeds.DeletePartitionsRequest(
+            timeout_ms=int(timeout_s * 1000),
+            delete_partitions_delay=delay_ms,
+            topics=[(name, list(shrink.goes)) for name, shrink in shrinks.items()],
+        )
+        try:
+            answer = await self._calls.ask_controller(
+                lambda: RawRequest.of(message), timeout_s=timeout_s, lane="write"
+            )
+            return _answered(answer)
+        except LOST as lost:
+            return await self._read_back(shrinks, lost, timeout_s)
+        except KshuntError as refused:
+            return dict.fromkeys(_foreseen(shrinks), deleted(item_error(refused)))
+
+    async def _read_back(
+        self, shrinks: Mapping[str, Shrink], lost: KshuntError, timeout_s: float
+    ) -> Results:
+        """What became of partitions whose answer was lost: success for those seen to go."""
+        refused = item_error(lost)
+        foreseen = _foreseen(shrinks)
+        try:
+            modes = await self._modes(list(shrinks), timeout_s)
+        except KshuntError:
+            why = f"whether it began is not known; look before asking again: {refused.message}"
+            return dict.fromkeys(foreseen, deleted(item_result(refused.error_code, why)))
+        return {p: _seen(one, modes.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
 
 
 def _check_support(support: ShrinkSupport) -> None:
@@ -162,47 +224,8 @@ def _check_support(support: ShrinkSupport) -> None:
         )
 
 
-async def _prepared(
-    cluster: ShrinkCluster, topics: Mapping[str, DeletePartitions], timeout_s: float
-) -> tuple[Results, dict[str, Shrink]]:
-    """What is refused, and why; and what is to be done."""
-    modes = await cluster.partition_modes(list(topics), timeout_s=timeout_s)
-    ongoing = await cluster.list_reassignments(timeout_s=timeout_s)
-    results: Results = {}
-    shrinks = {}
-    for name, wanted in topics.items():
-        moving = {number for topic, number in ongoing if topic == name}
-        found = decided(name, wanted, Partitions(modes.get(name, {}), moving))
-        if isinstance(found, Shrink):
-            shrinks[name] = found
-        else:
-            number, refusal = found
-            results[TopicPartition(name, number)] = refusal
-    return results, shrinks
-
-
 def _foreseen(shrinks: Mapping[str, Shrink]) -> Results:
     return {p: one for name, shrink in shrinks.items() for p, one in shrink.results(name).items()}
-
-
-async def _carried_out(
-    cluster: ShrinkCluster, shrinks: Mapping[str, Shrink], delay_ms: int, timeout_s: float
-) -> Results:
-    """What the controller says of these topics; never raises, for others may have begun."""
-    message = seeds.DeletePartitionsRequest(
-        timeout_ms=int(timeout_s * 1000),
-        delete_partitions_delay=delay_ms,
-        topics=[(name, list(shrink.goes)) for name, shrink in shrinks.items()],
-    )
-    try:
-        answer = await cluster.ask_controller(
-            lambda: RawRequest.of(message), timeout_s=timeout_s, lane="write"
-        )
-        return _answered(answer)
-    except LOST as lost:
-        return await _read_back(cluster, shrinks, lost, timeout_s)
-    except KshuntError as refused:
-        return dict.fromkeys(_foreseen(shrinks), deleted(item_error(refused)))
 
 
 def _answered(answer: RawAnswer) -> Results:
@@ -221,20 +244,6 @@ def _mode(code: int) -> PartitionMode:
     """A mode by its code; one that there is not cannot be written to, as far as we know."""
     known = code in {mode.value for mode in PartitionMode}
     return PartitionMode(code) if known else PartitionMode.READ_ONLY
-
-
-async def _read_back(
-    cluster: ShrinkCluster, shrinks: Mapping[str, Shrink], lost: KshuntError, timeout_s: float
-) -> Results:
-    """What became of partitions whose answer was lost: success for those that are seen to go."""
-    refused = item_error(lost)
-    foreseen = _foreseen(shrinks)
-    try:
-        modes = await cluster.partition_modes(list(shrinks), timeout_s=timeout_s)
-    except KshuntError:
-        why = f"whether it began is not known; look before asking again: {refused.message}"
-        return dict.fromkeys(foreseen, deleted(item_result(refused.error_code, why)))
-    return {p: _seen(one, modes.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
 
 
 def _seen(

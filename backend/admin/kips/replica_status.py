@@ -12,16 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kshunt.backend.admin.kips import seed_requests
 from kshunt.backend.admin.kips.measured_lags import measured_lags
-from kshunt.backend.admin.port.cluster_admin import (
-    ItemResult,
-    ReplicaLag,
-)
-from kshunt.backend.admin.rpc.broker_calls import (
-    REFUSALS,
-    BrokerCalls,
-    has,
-    log_fallback,
-)
+from kshunt.backend.admin.kips.native_calls import REFUSALS, log_fallback
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.port.logs import LogAdmin
+from kshunt.backend.admin.port.replicas import ReplicaLag
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.clock import Clock
@@ -47,74 +42,82 @@ from kshunt.backend.offload import offload
 from kshunt.backend.wire import seeds
 
 
-async def replica_status(
-    cluster: BrokerCalls, clock: Clock, partitions: Sequence[TopicPartition], *, timeout_s: float
-) -> Sequence[ReplicaLag]:
-    """See `ClusterAdmin.replica_status`, and the module's text."""
-    wanted = dict.fromkeys(partitions)
-    topics = sorted({partition.topic for partition in wanted})
-    state = await cluster.describe(topics, timeout_s=timeout_s)
-    assignment = await offload(len(state.assignment), part_of, state.assignment, wanted)
-    states = await offload(len(assignment), partition_states, assignment)
-    # A leader that hangs must leave time to ask the others in the other way.
-    share_s = timeout_s / 2
-    deadline_s = clock.monotonic_s() + timeout_s
-    told = await _told(cluster, states, state.brokers, share_s)
-    rest = part_of(assignment, states.keys() - told.keys())
-    left_s = max(deadline_s - clock.monotonic_s(), share_s)
-    lags = {partition: list(of_one) for partition, of_one in told.items()}
-    for lag in await measured_lags(cluster, clock, rest, left_s):
-        lags.setdefault(lag.partition, []).append(lag)
-    found = [lag for partition in states for lag in lags[partition]]
-    missing = missing_lags(wanted, states.keys(), state.topic_errors)
-    return [*found, *missing]
+class KafkaReplicas:
+    """See `ReplicaAdmin`."""
 
+    def __init__(self, calls: BrokerCalls, logs: LogAdmin, clock: Clock) -> None:
+        self._calls = calls
+        self._logs = logs
+        self._clock = clock
 
-async def _told(
-    cluster: BrokerCalls,
-    states: Mapping[TopicPartition, PartitionState],
-    live: Collection[int],
-    timeout_s: float,
-) -> Mapping[TopicPartition, Sequence[ReplicaLag]]:
-    """The lags of the partitions whose leaders tell all of them."""
-    by_leader: dict[int, list[TopicPartition]] = {}
-    for partition, state in states.items():
-        if len(state.replicas) > 1 and all(b in live for b in (state.leader, *state.replicas)):
-            by_leader.setdefault(state.leader, []).append(partition)
-    answers = await together(
-        _ask_leader(cluster, leader, [states[p] for p in led], timeout_s)
-        for leader, led in by_leader.items()
-    )
-    known = {replica: status for answer in answers for replica, status in answer.items()}
-    asked = [partition for led in by_leader.values() for partition in led]
+    async def status(
+        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    ) -> Sequence[ReplicaLag]:
+        """See `ReplicaAdmin.status`, and the module's text."""
+        wanted = dict.fromkeys(partitions)
+        topics = sorted({partition.topic for partition in wanted})
+        state = await self._calls.describe(topics, timeout_s=timeout_s)
+        assignment = await offload(len(state.assignment), part_of, state.assignment, wanted)
+        states = await offload(len(assignment), partition_states, assignment)
+        # A leader that hangs must leave time to ask the others in the other way.
+        share_s = timeout_s / 2
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        told = await self._told(states, state.brokers, share_s)
+        rest = part_of(assignment, states.keys() - told.keys())
+        left_s = max(deadline_s - self._clock.monotonic_s(), share_s)
+        lags = {partition: list(of_one) for partition, of_one in told.items()}
+        for lag in await measured_lags(self._logs, self._clock, rest, left_s):
+            lags.setdefault(lag.partition, []).append(lag)
+        found = [lag for partition in states for lag in lags[partition]]
+        missing = missing_lags(wanted, states.keys(), state.topic_errors)
+        return [*found, *missing]
 
-    def whole() -> Mapping[TopicPartition, Sequence[ReplicaLag]]:
-        lags = {partition: tuple(_lags(states[partition], known)) for partition in asked}
-        return {
-            p: found for p, found in lags.items() if all(one.lag_messages >= 0 for one in found)
-        }
+    async def _told(
+        self,
+        states: Mapping[TopicPartition, PartitionState],
+        live: Collection[int],
+        timeout_s: float,
+    ) -> Mapping[TopicPartition, Sequence[ReplicaLag]]:
+        """The lags of the partitions whose leaders tell all of them."""
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for partition, state in states.items():
+            if len(state.replicas) > 1 and all(b in live for b in (state.leader, *state.replicas)):
+                by_leader.setdefault(state.leader, []).append(partition)
+        answers = await together(
+            self._ask_leader(leader, [states[p] for p in led], timeout_s)
+            for leader, led in by_leader.items()
+        )
+        known = {replica: status for answer in answers for replica, status in answer.items()}
+        asked = [partition for led in by_leader.values() for partition in led]
 
-    return await offload(len(asked), whole)
+        def whole() -> Mapping[TopicPartition, Sequence[ReplicaLag]]:
+            lags = {partition: tuple(_lags(states[partition], known)) for partition in asked}
+            return {
+                p: found for p, found in lags.items() if all(one.lag_messages >= 0 for one in found)
+            }
 
+        return await offload(len(asked), whole)
 
-async def _ask_leader(
-    cluster: BrokerCalls, leader: int, led: Iterable[PartitionState], timeout_s: float
-) -> Mapping[tuple[TopicPartition, int], seed_requests.Status]:
-    """What a leader says of the followers of these partitions; nothing if it cannot say."""
-    followers = [(s.partition, broker) for s in led for broker in s.replicas if broker != leader]
-    if not await has(cluster, seeds.REPLICA_STATUS_KEY, timeout_s, broker=leader):
-        return {}
-    request = seed_requests.status_request(followers)
-    try:
-        answer = await cluster.call(leader, request, timeout_s=timeout_s)
-        # Off the event loop: a plan may have very many replicas.
-        found = await asyncio.to_thread(seed_requests.statuses, answer)
-    except (ClusterError, NotSupported) as why:
-        log_fallback(f"ReplicaStatus of broker {leader}", why)
-        return {}
-    if any(status.error_code in REFUSALS for status in found.values()):
-        log_fallback(f"ReplicaStatus of broker {leader}", "it refuses the call")
-    return found
+    async def _ask_leader(
+        self, leader: int, led: Iterable[PartitionState], timeout_s: float
+    ) -> Mapping[tuple[TopicPartition, int], seed_requests.Status]:
+        """What a leader says of the followers of these partitions; nothing if it cannot say."""
+        followers = [
+            (s.partition, broker) for s in led for broker in s.replicas if broker != leader
+        ]
+        if not await self._calls.has(seeds.REPLICA_STATUS_KEY, broker=leader, timeout_s=timeout_s):
+            return {}
+        request = seed_requests.status_request(followers)
+        try:
+            answer = await self._calls.call(leader, request, timeout_s=timeout_s)
+            # Off the event loop: a plan may have very many replicas.
+            found = await asyncio.to_thread(seed_requests.statuses, answer)
+        except (ClusterError, NotSupported) as why:
+            log_fallback(f"ReplicaStatus of broker {leader}", why)
+            return {}
+        if any(status.error_code in REFUSALS for status in found.values()):
+            log_fallback(f"ReplicaStatus of broker {leader}", "it refuses the call")
+        return found
 
 
 def _lags(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults, ReassignOptions
+from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result
 from kshunt.backend.admin.rpc.requests import UNANSWERED, aligned
 from kshunt.backend.domain.cluster.metadata import TopicPartition

@@ -32,11 +32,8 @@ class Way(Protocol):
         ...
 
 
-def refusal(verb: Verb, way: Way) -> NotSupported | None:
-    """Why this cannot be done this way, or None where it can."""
-    why = way.not_offered.get(verb)
-    if why is None:
-        return None
+def refusal(verb: Verb, why: str) -> NotSupported:
+    """The error that says that a way does not offer this, and why."""
     return NotSupported(
         f"This cluster is reached through ZooKeeper, which does not offer {verb}: {why}. "
         "Nothing was changed.",
@@ -50,5 +47,5 @@ def require(verb: Verb, way: Way) -> None:
     Raises:
         NotSupported: it cannot; nothing was changed.
     """
-    if (refused := refusal(verb, way)) is not None:
-        raise refused
+    if (why := way.not_offered.get(verb)) is not None:
+        raise refusal(verb, why)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from kshunt.backend.domain.cluster.error_codes import (
-    OPERATION_NOT_ATTEMPTED,
-)
+from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class ItemResult:
 
 
 OK = ItemResult()
+
+PartitionResults: TypeAlias = Mapping[TopicPartition, ItemResult]
 
 
 def not_attempted(why: str) -> ItemResult:

@@ -1,197 +1,185 @@
-"""How one of the seeds' RPCs is called: whether a broker has it, and whether it then serves it."""
+"""Calls to the brokers of one cluster: to one of them, to the controller, or to whichever answers.
+
+Where brokers are is read when it is first needed, and anew when the controller has moved. Brokers
+tell it themselves, or whoever knows the cluster in another way.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias, TypeVar
 
-from kafka.errors import KafkaTimeoutError, RequestTimedOutError
-
-from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
-from kshunt.backend.admin.rpc.configs import Changes, Values
-from kshunt.backend.admin.rpc.connections import Lane
-from kshunt.backend.admin.rpc.error_mapping import BrokerDown
+from kshunt.backend.admin.rpc import requests
+from kshunt.backend.admin.rpc.bootstrap import bootstrap_addresses
+from kshunt.backend.admin.rpc.concurrency import first_answer
+from kshunt.backend.admin.rpc.connections import BrokerConnections, Lane, silence_clients
+from kshunt.backend.admin.rpc.error_mapping import BrokerDown, BrokerName
+from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState
-from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
-from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNSUPPORTED_VERSION
-from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
+from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
+from kshunt.backend.settings import LIMITS, Settings
+from kshunt.backend.wire import metadata
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
-from kshunt.backend.wire.reader import WireError
 
 log = logging.getLogger(__name__)
 
-Name = TypeVar("Name")
+T = TypeVar("T")
+Describe: TypeAlias = Callable[[Sequence[str] | None, float], Awaitable[ClusterState]]
+"""Given topics, or None for all, and seconds to wait: brokers, and who hosts what."""
 
-REFUSALS: Final = frozenset({UNSUPPORTED_VERSION, NOT_CONTROLLER})
-"""Codes that refuse the call, and not what it asks for; nothing was done then."""
-LOST: Final = (BrokerUnreachable, ClusterUnreachable, WireError)
-"""What leaves open whether a call was carried out."""
+HEDGE_S: Final = 0.5
+"""A read that any broker can answer is sent to another one after this long."""
+ASK_BROKERS_MAX: Final = 4
+"""Brokers that one such read is sent to at most."""
+DECODE_INLINE_BYTES_MAX: Final = 64 * 1024
+"""A larger answer is decoded on another thread, so that the event loop goes on."""
+RETRY_TIMEOUT_S_MIN: Final = 1.0
+
+NO_TOPICS: Final[Sequence[str]] = ()
+"""Describe with these, and only the brokers are told."""
 
 
-class KafkaCalls(Protocol):
-    """The calls that the verbs are composed from."""
+class BrokerCalls:
+    """See the module's text. One instance belongs to one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        guard: Callable[[], None],
+        describe: Describe | None = None,
+    ) -> None:
+        """Nothing is connected to yet.
+
+        Args:
+            settings: Have the bootstrap servers, and name the client configuration.
+            clock: Measures what is left of a call's time.
+            guard: Asked right before anything is sent that changes the cluster.
+            describe: Says where brokers are; None: they do.
+
+        Raises:
+            ConfigError: the client configuration cannot be used, or no server is given.
+        """
+        silence_clients()
+        self.config = load_client_config(settings.command_config)
+        """How brokers are connected to."""
+        if self.config.ignored:
+            named = ", ".join(self.config.ignored)
+            log.info("%s: passed over, they mean nothing here: %s", settings.command_config, named)
+        self.bootstrap_servers = settings.bootstrap_servers
+        """`host:port,host:port`, as it was given."""
+        self._clock = clock
+        self._describe = describe or self._told_by_brokers
+        self._servers = bootstrap_addresses(settings.bootstrap_servers)
+        self._links = BrokerConnections(
+            self.config, frame_bytes_max=LIMITS.response_frame_bytes, guard=guard
+        )
+        self._controller = NO_BROKER
+        self._responsive: BrokerName = self._servers[0]
+        """Whoever answered last."""
 
     async def describe(
         self, topics: Sequence[str] | None = None, *, timeout_s: float
-    ) -> ClusterState: ...
+    ) -> ClusterState:
+        """See `DescribedCluster.describe`."""
+        state = await self._describe(topics, timeout_s)
+        self._links.learn({b.id: (b.host, b.port) for b in state.brokers.values() if b.host})
+        self._controller = state.controller
+        return state
 
-    async def list_reassignments(
-        self, *, timeout_s: float
-    ) -> Mapping[TopicPartition, OngoingReassignment]: ...
+    async def _told_by_brokers(
+        self, topics: Sequence[str] | None, timeout_s: float
+    ) -> ClusterState:
+        answer = await self.ask_any(lambda: requests.metadata_request(topics), timeout_s=timeout_s)
+        state = await decoded(answer, lambda: metadata.decode_metadata(answer.body, answer.version))
+        if not state.brokers:
+            raise ClusterUnreachable("The bootstrap servers know no broker yet.")
+        return state
 
-    async def log_end_offsets(
-        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
-    ) -> OffsetColumns: ...
-
-    async def log_dirs(
-        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
-    ) -> LogDirColumns: ...
-
-    async def read_brokers(
-        self, brokers: Sequence[int], *, timeout_s: float
-    ) -> Mapping[int, Values]:
-        """The brokers' rates; one that does not answer is absent."""
-        ...
-
-    async def read_topics(self, topics: Sequence[str], *, timeout_s: float) -> Mapping[str, Values]:
-        """The topics' throttled replicas; one that does not exist is absent."""
-        ...
-
-    async def write_brokers(
-        self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[int, ItemResult]:
-        """Each broker's configuration, by itself and all at once; never raises for one."""
-        ...
-
-    async def write_topics(
-        self, changes: Mapping[str, Changes], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[str, ItemResult]:
-        """The topics' configurations."""
-        ...
-
-    async def alter_reassignments(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
-    ) -> PartitionResults:
-        """AlterPartitionReassignments (KIP-455); None cancels."""
-        ...
-
-    async def alter_log_dirs(
-        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
-    ) -> PartitionResults:
-        """AlterReplicaLogDirs (KIP-113)."""
-        ...
-
-
-class BrokerCalls(KafkaCalls, Protocol):
-    """What is needed beyond the calls that verbs are composed from."""
+    async def has(
+        self, api_key: int, *, version: int = 0, broker: int | None = None, timeout_s: float
+    ) -> bool:
+        """True if a broker, or the controller, advertises a version of an API."""
+        return await self.highest_version(api_key, broker, timeout_s=timeout_s) >= version
 
     async def highest_version(
         self, api_key: int, broker: int | None = None, *, timeout_s: float
     ) -> int:
-        """The highest version of an API that a broker, or the controller, advertises, or -1."""
-        ...
+        """The highest version of an API that a broker, or the controller, advertises, or -1.
 
-    async def ask_controller(
-        self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
-    ) -> RawAnswer:
-        """The controller's answer."""
-        ...
+        It is -1 too for a broker that cannot be reached: what is asked of it then says so.
+        """
+        try:
+            if self._controller not in self._links.known:
+                await self.describe(NO_TOPICS, timeout_s=timeout_s)
+            asked = self._controller if broker is None else broker
+            return await self._links.highest_version(asked, api_key, timeout_s=timeout_s)
+        except ClusterError:
+            return -1
 
     async def call(
         self, broker: int, request: RawRequest, *, timeout_s: float, lane: Lane = "read"
     ) -> RawAnswer:
-        """One broker's answer."""
-        ...
+        """One broker's answer; where to find it is asked for first if it is not known."""
+        if broker not in self._links.known:
+            await self.describe(NO_TOPICS, timeout_s=timeout_s)
+        return await self._links.call(broker, request, timeout_s=timeout_s, lane=lane)
 
-    async def brokers_show(self, changes: Mapping[int, Changes], *, timeout_s: float) -> None:
-        """Wait until the brokers show these configurations."""
-        ...
+    async def ask_any(self, request: Callable[[], RawRequest], *, timeout_s: float) -> RawAnswer:
+        """The answer of whichever broker gives it first; see `first_answer`."""
+        # The one that answered last comes first: what it has said once, it does not unsay.
+        known = random.sample(sorted(self._links.known), len(self._links.known))
+        order = [self._responsive, *known[:ASK_BROKERS_MAX], *self._servers]
+        targets: list[BrokerName] = list(dict.fromkeys(order))
 
-    async def topics_show(self, changes: Mapping[str, Changes], *, timeout_s: float) -> None:
-        """Wait until the brokers show these topics' configurations."""
-        ...
+        def attempt(target: BrokerName) -> Callable[[], Awaitable[tuple[BrokerName, RawAnswer]]]:
+            async def ask() -> tuple[BrokerName, RawAnswer]:
+                return target, await self._links.call(target, request(), timeout_s=timeout_s)
 
-    async def elect_leaders(
-        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
-    ) -> PartitionResults:
-        """ElectLeaders (KIP-460), for preferred leaders."""
-        ...
+            return ask
 
+        self._responsive, answer = await first_answer(
+            [attempt(target) for target in targets],
+            hedge_s=min(HEDGE_S, timeout_s / 4),
+            asked=self.bootstrap_servers,
+        )
+        return answer
 
-class RpcNotServed(Exception):
-    """The cluster advertises an RPC and does not serve it."""
+    async def ask_controller(
+        self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
+    ) -> RawAnswer:
+        """The controller's answer, looking for the controller again if it is not where it was.
 
+        A change is sent a second time only if the first was surely not carried out.
+        """
+        deadline = self._clock.monotonic_s() + timeout_s
+        if self._controller not in self._links.known:
+            await self.describe(NO_TOPICS, timeout_s=timeout_s)
+        try:
+            answer = await self._links.call(
+                self._controller, request(), timeout_s=timeout_s, lane=lane
+            )
+            if not requests.is_for_another_controller(answer):
+                return answer
+        except BrokerUnreachable as error:
+            if lane == "write" and not isinstance(error, BrokerDown):
+                raise
+        remaining_s = max(deadline - self._clock.monotonic_s(), RETRY_TIMEOUT_S_MIN)
+        await self.describe(NO_TOPICS, timeout_s=remaining_s)
+        return await self._links.call(self._controller, request(), timeout_s=remaining_s, lane=lane)
 
-async def has(
-    cluster: BrokerCalls,
-    api_key: int,
-    timeout_s: float,
-    version: int = 0,
-    broker: int | None = None,
-) -> bool:
-    """True if a broker, or the controller, advertises a version of an RPC."""
-    return await cluster.highest_version(api_key, broker, timeout_s=timeout_s) >= version
-
-
-async def answered(
-    cluster: BrokerCalls,
-    request: Callable[[], RawRequest],
-    read: Callable[[RawAnswer], Mapping[Name, ItemResult]],
-    *,
-    timeout_s: float,
-    lane: Lane,
-) -> Mapping[Name, ItemResult]:
-    """The controller's results.
-
-    Raises:
-        RpcNotServed: it refuses the call itself.
-    """
-    try:
-        answer = await cluster.ask_controller(request, timeout_s=timeout_s, lane=lane)
-    except NotSupported as refused:
-        raise RpcNotServed(str(refused)) from None
-    # Off the event loop: there may be very many.
-    results = await asyncio.to_thread(read, answer)
-    codes = {result.error_code for result in results.values()}
-    if codes and codes <= REFUSALS:
-        raise RpcNotServed(" and ".join(sorted({r.error_name for r in results.values()})))
-    return results
+    async def close(self) -> None:
+        """Release the connections; no other call may follow."""
+        await self._links.close()
 
 
-async def answered_or_none(
-    cluster: BrokerCalls,
-    request: Callable[[], RawRequest],
-    read: Callable[[RawAnswer], Mapping[Name, ItemResult]],
-    *,
-    timeout_s: float,
-    lane: Lane,
-) -> Mapping[Name, ItemResult] | None:
-    """The controller's results, or None if there are none: the verb is then to be composed.
-
-    For what may be done twice: a call whose answer was lost may have been carried out.
-    """
-    try:
-        return await answered(cluster, request, read, timeout_s=timeout_s, lane=lane)
-    except (*LOST, RpcNotServed) as why:
-        log_fallback(request().name.removesuffix("Request"), why)
-        return None
-
-
-def timed_out(lost: KshuntError) -> bool:
-    """True where an answer did not come in time, so that the call may yet be carried out.
-
-    Where a connection ended, or none could be made, what is read from the cluster holds.
-    """
-    if not isinstance(lost, BrokerUnreachable) or isinstance(lost, BrokerDown):
-        return False
-    cause = lost.__cause__
-    return cause is None or isinstance(cause, RequestTimedOutError | KafkaTimeoutError)
-
-
-def log_fallback(what: str, why: object) -> None:
-    """Note that a verb is composed although the cluster advertises an RPC for it."""
-    reason = str(why).rstrip(".")
-    log.warning("%s is advertised and not served: %s. Kafka's own calls are used.", what, reason)
+async def decoded(answer: RawAnswer, decode: Callable[[], T]) -> T:
+    """What an answer is decoded to, off the event loop where it is large."""
+    if len(answer.body) <= DECODE_INLINE_BYTES_MAX:
+        return decode()
+    return await asyncio.to_thread(decode)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import kafka.errors as kafka_errors
 
-from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.domain.cluster.error_codes import (
     BROKER_NOT_AVAILABLE,
     CORRUPT_MESSAGE,

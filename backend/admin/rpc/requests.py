@@ -1,4 +1,4 @@
-"""The small requests: reassignments, partitions, log directories. Messages are kafka-python's."""
+"""The small requests: topics, moves, partitions, log directories. Messages are kafka-python's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult, PartitionResults
+from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
-from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER
+from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.wire import metadata
 from kshunt.backend.wire.api_keys import METADATA_KEY
@@ -28,6 +29,8 @@ PREFERRED: Final = 0
 """`ElectionType.PREFERRED`."""
 UNANSWERED: Final = item_result(-1, "the cluster did not answer for it")
 _THROTTLE_TIME_BYTES: Final = 4
+_OPERATIONS_FROM, _METADATA_UNTIL = 8, 12
+"""Metadata tells what we are authorized to do from version 8 on (Kafka 2.3)."""
 
 
 def metadata_request(topics: Sequence[str] | None) -> RawRequest:
@@ -39,6 +42,31 @@ def metadata_request(topics: Sequence[str] | None) -> RawRequest:
         metadata.METADATA_FLEXIBLE_FROM,
         lambda version: metadata.encode_metadata(topics, version),
     )
+
+
+def topic_request(topic: str, *, operations: bool = False) -> RawRequest:
+    """Metadata of one topic; with `operations`, what of them we are authorized to do."""
+    message = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic)],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=operations,
+    )
+    return RawRequest.of(message, min_version=_OPERATIONS_FROM, max_version=_METADATA_UNTIL)
+
+
+def topic_entry(answer: RawAnswer) -> Any | None:
+    """What an answer to a `topic_request` says; None where the broker knows no such topic.
+
+    Raises:
+        NotAuthorized: it does not show the topic to us.
+        ClusterError: it refuses for another reason.
+    """
+    (entry,) = decode_message(MetadataResponse, answer).topics or (None,)
+    if entry is None or entry.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    raise_for_code(entry.error_code, None, f"Metadata of {entry.name}")
+    return entry
 
 
 def list_request(timeout_s: float) -> RawRequest:

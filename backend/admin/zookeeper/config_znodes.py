@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
 from kshunt.backend.admin.rpc.error_mapping import item_error
 from kshunt.backend.admin.zookeeper import znode_layout

@@ -19,6 +19,7 @@ from kshunt.backend.api.service.request_values import partitions_of, requester_o
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 from kshunt.backend.operations.elections.preferred import Pacing
+from kshunt.backend.operations.review.blast_radius import ElectRequest
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -31,8 +32,9 @@ def install(app: FastAPI, backend: Backend) -> None:
     async def elect(body: ElectionRequestModel) -> Any:
         """Elect preferred leaders; of every partition where `partitions` is null."""
         await refuse_other_cluster(backend, body.cluster_id)
-        partitions = None if body.partitions is None else partitions_of(body.partitions)
-        await check_preview(backend, body, previews.elect(partitions))
+        wanted = None if body.partitions is None else tuple(partitions_of(body.partitions))
+        agreed = await check_preview(backend, body, previews.elect(wanted))
+        partitions = agreed.partitions if isinstance(agreed, ElectRequest) else wanted
         answer = await backend.elections.elect(
             partitions,
             validate_only=body.validate_only,

@@ -99,7 +99,7 @@ def _status(app: FastAPI, backend: Backend) -> None:
     )
     async def status(body: StatusRequestModel) -> Any:
         """KIP-179's early draft, replicaStatus: the exact lag of every replica, and when."""
-        lags = await backend.admin.replica_status(
+        lags = await backend.admin.replicas.status(
             partitions_of(body.partitions), timeout_s=backend.settings.request_timeout_s
         )
         return MeasuredReplicas(tuple(map(measured_replica, lags)))

@@ -46,8 +46,8 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/throttles", ThrottleSettings)
     async def throttles() -> Any:
         """Every replication throttle, asked of the cluster."""
-        cluster = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
-        found = await backend.admin.throttles(
+        cluster = await backend.admin.cluster.describe(timeout_s=backend.settings.request_timeout_s)
+        found = await backend.admin.throttles.describe(
             sorted(cluster.brokers),
             cluster.assignment.topics,
             timeout_s=backend.settings.request_timeout_s,

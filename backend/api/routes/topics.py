@@ -65,7 +65,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/topics", Topics)
     async def listed() -> Any:
         """Every topic, asked of the cluster."""
-        state = await backend.admin.describe(timeout_s=timeout_s)
+        state = await backend.admin.cluster.describe(timeout_s=timeout_s)
         return await asyncio.to_thread(lambda: Topics(tuple(summaries(state.assignment))))
 
     @views.post(
@@ -75,7 +75,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     )
     async def describe(body: DescribeTopicsRequestModel) -> Any:
         """Topics with their partitions, asked of the cluster."""
-        found = await backend.admin.describe_topics(
+        found = await backend.admin.topics.describe(
             body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
         )
         return await asyncio.to_thread(TopicsAnswer.of, found)
@@ -83,7 +83,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/topics/{topic}/configs", TopicConfigs)
     async def configs(topic: TopicName) -> Any:
         """Everything a topic is configured with, asked of the cluster."""
-        found = await backend.admin.topic_configs(topic, timeout_s=timeout_s)
+        found = await backend.admin.configs.describe(topic, timeout_s=timeout_s)
         if found is None:
             return problems.problem(
                 404,
@@ -127,7 +127,7 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
     async def support() -> Any:
         """Whether the cluster deletes partitions by itself (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
-        return DeletionSupport(await backend.admin.shrink_support(timeout_s=timeout_s))
+        return DeletionSupport(await backend.admin.partition_deletions.support(timeout_s=timeout_s))
 
     @views.get("/v1/topics/{topic}/shrink", ShrinkCheck)
     async def shrink(

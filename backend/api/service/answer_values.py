@@ -9,7 +9,7 @@ from itertools import islice
 from msgspec import structs
 
 from kshunt.backend.admin.port.capabilities import NotOffered
-from kshunt.backend.admin.port.cluster_admin import ReplicaLag
+from kshunt.backend.admin.port.replicas import ReplicaLag
 from kshunt.backend.api.schema.cluster import (
     ActingBackend,
     BackendPart,

@@ -42,15 +42,19 @@ async def require_active(
         await backend.ready()
 
 
-async def check_preview(backend: Backend, body: ChangeBody, request: Request | None) -> None:
+async def check_preview(
+    backend: Backend, body: ChangeBody, request: Request | None
+) -> Request | None:
     """Wait until this backend may act, and stop a change whose preview is out of date.
 
     Args:
         backend: It.
         body: The request.
         request: What it asks for, to compare; None: there is no preview of it.
+
+    Returns:
+        What was agreed to, of the request.
     """
     if not body.validate_only:
         await backend.ready()
-    if request is not None:
-        await backend.previews.check(body.preview, request)
+    return None if request is None else await backend.previews.check(body.preview, request)

@@ -87,7 +87,7 @@ async def replicas_of(
     """
     brokers: Collection[int] = ()
     if any(":*" in side for entry in entries for side in (entry.leaders, entry.followers)):
-        state = await backend.admin.describe(timeout_s=backend.settings.request_timeout_s)
+        state = await backend.admin.cluster.describe(timeout_s=backend.settings.request_timeout_s)
         brokers = {*state.brokers, *state.assignment.broker.tolist()}
     wanted = {
         entry.topic: ThrottledReplicas(

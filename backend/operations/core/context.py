@@ -51,7 +51,7 @@ class Context:
 
     async def ongoing(self) -> Mapping[TopicPartition, OngoingReassignment]:
         """Every partition that moves now."""
-        return await self.admin.list_reassignments(timeout_s=self.timeout_s)
+        return await self.admin.reassignments.ongoing(timeout_s=self.timeout_s)
 
     def foreign(
         self, ongoing: Mapping[TopicPartition, OngoingReassignment]
@@ -87,12 +87,12 @@ class Context:
             ClusterUnreachable: the cluster did not answer.
         """
         state, ongoing = await asyncio.gather(
-            self.admin.describe(timeout_s=self.timeout_s), self.ongoing()
+            self.admin.cluster.describe(timeout_s=self.timeout_s), self.ongoing()
         )
         names = state.assignment.topics
         found = NO_THROTTLES
         if throttles:
-            found = await self.admin.throttles(
+            found = await self.admin.throttles.describe(
                 sorted(state.brokers), names, timeout_s=self.timeout_s
             )
         wanted = None if topics is None else {*topics, *found.replicas}
@@ -117,6 +117,6 @@ class Context:
         now_s = self.clock.monotonic_s()
         old = now_s - self._min_isr_read_s > MIN_ISR_KEPT_S
         if old or not self._min_isr.keys() >= set(topics):
-            self._min_isr = await self.admin.min_isr(None, timeout_s=self.timeout_s)
+            self._min_isr = await self.admin.configs.min_isr(None, timeout_s=self.timeout_s)
             self._min_isr_read_s = now_s
         return self._min_isr

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.cluster.error_codes import (
     BROKER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -87,7 +88,9 @@ class ThrottleWriter:
         of_topics = sorted({*owned.topics, *topics})
         if not of_brokers and not of_topics:
             return FoundSettings({}, {})
-        found = await self._admin.throttles(of_brokers, of_topics, timeout_s=self._timeout_s)
+        found = await self._admin.throttles.describe(
+            of_brokers, of_topics, timeout_s=self._timeout_s
+        )
         return found_settings(found, of_topics)
 
     async def carry_out(self, writes: SettingValues, present: FoundSettings) -> ThrottleWrites:
@@ -121,7 +124,7 @@ class ThrottleWriter:
         Kafka has no compare-and-set for configurations. Between the decision and its writing lies
         the journal; after this reading only the request itself is left.
         """
-        found = await self._admin.throttles(
+        found = await self._admin.throttles.describe(
             writes.brokers, writes.topics, timeout_s=self._timeout_s
         )
         fresh = found_settings(found, writes.topics)
@@ -143,7 +146,7 @@ class ThrottleWriter:
         written = ThrottleWrites()
         if writes.lists:
             self._registry.require()
-            topics = await self._admin.alter_interbroker_throttled_replicas(
+            topics = await self._admin.throttles.alter_replicas(
                 writes.port_replicas(present),
                 validate_only=False,
                 timeout_s=self._timeout_s,
@@ -152,7 +155,7 @@ class ThrottleWriter:
             written = replace(written, topics=topics)
         if writes.rates:
             self._registry.require()
-            brokers = await self._admin.alter_interbroker_throttled_rates(
+            brokers = await self._admin.throttles.alter_rates(
                 writes.port_rates(present),
                 log_dir_rates=writes.port_log_dir_rates(),
                 validate_only=False,

@@ -33,8 +33,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult, ReplicaLag
-from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
+from kshunt.backend.admin.port.replicas import ReplicaLag
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.domain.cluster.assignment import (
     ASSIGNMENT_COLUMNS,
@@ -47,7 +48,9 @@ from kshunt.backend.domain.cluster.error_codes import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
     REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
 )
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -79,7 +82,7 @@ from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results
 from kshunt.backend.settings import LIMITS
 
-_NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+_NO_SUCH: Final = error_name(UNKNOWN_TOPIC_OR_PARTITION)
 
 POLL_S: Final = 0.02
 POLL_S_MAX: Final = 0.5
@@ -106,7 +109,9 @@ def foreseen(state: PartitionState) -> ItemResult:
         return ItemResult(UNKNOWN_TOPIC_OR_PARTITION, _NO_SUCH, leaving_words(state.mode))
     if state.leader == preferred:
         return ItemResult(
-            ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", f"broker {preferred} leads already"
+            ELECTION_NOT_NEEDED,
+            error_name(ELECTION_NOT_NEEDED),
+            f"broker {preferred} leads already",
         )
     if preferred not in state.isr or preferred in state.offline:
         return _not_available(_not_in_isr(state))
@@ -148,7 +153,9 @@ def _not_in_isr(state: PartitionState) -> str:
 
 
 def _not_available(why: str) -> ItemResult:
-    return ItemResult(PREFERRED_LEADER_NOT_AVAILABLE, "PREFERRED_LEADER_NOT_AVAILABLE", why)
+    return ItemResult(
+        PREFERRED_LEADER_NOT_AVAILABLE, error_name(PREFERRED_LEADER_NOT_AVAILABLE), why
+    )
 
 
 def unknown_partition() -> ItemResult:
@@ -193,7 +200,7 @@ class Elections:
         time_s = self._timeout_s if timeout_s is None else timeout_s
         wanted = None if partitions is None else tuple(dict.fromkeys(partitions))
         topics = None if wanted is None or validate_only else _topics(wanted)
-        cluster = await self._admin.describe(topics, timeout_s=time_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=time_s)
         size = len(cluster.assignment)
         there = await offload(size, _prospects, cluster.assignment, wanted)
         outcomes = there.outcomes
@@ -258,7 +265,7 @@ class Elections:
         deadline_s = self._clock.monotonic_s() + timeout_s
         failed = ""
         try:
-            outcomes = dict(await self._admin.elect_preferred_leaders(batch, timeout_s=timeout_s))
+            outcomes = dict(await self._admin.elections.elect_preferred(batch, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             failed = str(lost)
             outcomes = dict.fromkeys(batch, _timed_out(failed))
@@ -266,7 +273,7 @@ class Elections:
             if first:
                 raise
             failed = str(refused)
-            left = ItemResult(refused.kafka_code, "UNKNOWN_SERVER_ERROR", failed)
+            left = ItemResult(refused.kafka_code, error_name(UNKNOWN_SERVER_ERROR), failed)
             return dict.fromkeys(batch, left), failed
         await self._wait_for_leaders(outcomes, timeout_s, deadline_s)
         return outcomes, failed
@@ -285,7 +292,7 @@ class Elections:
             late = self._clock.monotonic_s() >= deadline_s
             left_s = max(deadline_s - self._clock.monotonic_s(), READ_S_MIN)
             try:
-                cluster = await self._admin.describe(_topics(waiting), timeout_s=left_s)
+                cluster = await self._admin.cluster.describe(_topics(waiting), timeout_s=left_s)
             except KshuntError as error:
                 behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
             else:
@@ -311,7 +318,9 @@ class Elections:
         if not refused:
             return
         try:
-            cluster = cluster or await self._admin.describe(_topics(refused), timeout_s=timeout_s)
+            cluster = cluster or await self._admin.cluster.describe(
+                _topics(refused), timeout_s=timeout_s
+            )
         except KshuntError:
             # The cluster's own words stand.
             return
@@ -336,7 +345,7 @@ class Elections:
         if not partitions:
             return {}
         try:
-            found = await self._admin.replica_status(partitions, timeout_s=timeout_s)
+            found = await self._admin.replicas.status(partitions, timeout_s=timeout_s)
         except KshuntError:
             # A lag that nobody tells is unknown.
             return {}
@@ -349,7 +358,7 @@ class Elections:
         found = {}
         for broker in brokers:
             try:
-                columns = await self._admin.log_dirs(broker, timeout_s=timeout_s)
+                columns = await self._admin.logs.dirs(broker, timeout_s=timeout_s)
             except KshuntError:
                 continue
             found[broker] = tuple(one.path for one in columns.dirs if one.error)
@@ -395,7 +404,7 @@ def _results_of(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, 
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)
 
 
 def _overdue(outcome: ItemResult, why: str, timeout_s: float) -> ItemResult:

@@ -27,8 +27,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin, ItemResult
-from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
 from kshunt.backend.domain.cluster.columns import PartitionColumns, partition_keys
@@ -37,6 +37,7 @@ from kshunt.backend.domain.cluster.error_codes import (
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
 )
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -100,18 +101,22 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
         return unknown_partition()
     if is_being_deleted(state):
         return ItemResult(
-            UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", leaving_words(state.mode)
+            UNKNOWN_TOPIC_OR_PARTITION,
+            error_name(UNKNOWN_TOPIC_OR_PARTITION),
+            leaving_words(state.mode),
         )
     if state.leader != NO_BROKER:
         why = f"broker {state.leader} leads; an unclean election is for partitions without leader"
-        return ItemResult(ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", why)
+        return ItemResult(ELECTION_NOT_NEEDED, error_name(ELECTION_NOT_NEEDED), why)
     able = able_to_lead(state, live)
     clean = [broker for broker in state.isr if broker in able]
     if clean:
         return not_attempted(f"broker {clean[0]} is in the ISR and up: it can lead without loss")
     if not able:
         why = f"none of its replicas ({listed(state.replicas, 10)}) is up; start one of them"
-        return ItemResult(ELIGIBLE_LEADERS_NOT_AVAILABLE, "ELIGIBLE_LEADERS_NOT_AVAILABLE", why)
+        return ItemResult(
+            ELIGIBLE_LEADERS_NOT_AVAILABLE, error_name(ELIGIBLE_LEADERS_NOT_AVAILABLE), why
+        )
     return None
 
 
@@ -206,7 +211,7 @@ class UncleanElections:
         self, wanted: Sequence[TopicPartition], last_seen: Ends, timeout_s: float
     ) -> _FoundBefore:
         topics = sorted({partition.topic for partition in wanted})
-        cluster = await self._admin.describe(topics, timeout_s=timeout_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=timeout_s)
         found = partition_states(cluster.assignment)
         states = {p: found[p] for p in wanted if p in found}
         refusals = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
@@ -251,7 +256,7 @@ class UncleanElections:
             np.array([partition.partition for partition in asked], np.int32),
         )
         try:
-            answer = await self._admin.log_end_offsets(broker, columns, timeout_s=timeout_s)
+            answer = await self._admin.logs.end_offsets(broker, columns, timeout_s=timeout_s)
         except KshuntError:
             # What nobody says is unknown.
             return {}
@@ -263,7 +268,7 @@ class UncleanElections:
     ) -> dict[TopicPartition, ItemResult]:
         deadline_s = self._clock.monotonic_s() + timeout_s
         try:
-            outcomes = dict(await self._admin.elect_unclean_leaders(wanted, timeout_s=timeout_s))
+            outcomes = dict(await self._admin.elections.elect_unclean(wanted, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             outcomes = dict.fromkeys(wanted, _timed_out(f"the election was not answered: {lost}"))
         waiting = {
@@ -293,7 +298,7 @@ class UncleanElections:
             late = self._clock.monotonic_s() >= deadline_s
             left_s = max(deadline_s - self._clock.monotonic_s(), READ_S_MIN)
             try:
-                cluster = await self._admin.describe(topics, timeout_s=left_s)
+                cluster = await self._admin.cluster.describe(topics, timeout_s=left_s)
             except KshuntError:
                 # Asked again until the time is up.
                 states: Mapping[TopicPartition, PartitionState] = {}
@@ -322,4 +327,4 @@ def _foreseen(
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)

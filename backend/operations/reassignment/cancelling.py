@@ -22,10 +22,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kshunt.backend.admin.port.capabilities import Verb, require
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
+from kshunt.backend.domain.cluster.error_codes import (
+    NO_REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    error_name,
+)
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
@@ -55,7 +59,9 @@ Works = Sequence[tuple[Operation, ReassignmentWork]]
 UNANSWERED: Final = frozenset({7, 13})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
 _NOT_MOVING: Final = ItemResult(
-    NO_REASSIGNMENT_IN_PROGRESS, "NO_REASSIGNMENT_IN_PROGRESS", "the partition is not moving"
+    NO_REASSIGNMENT_IN_PROGRESS,
+    error_name(NO_REASSIGNMENT_IN_PROGRESS),
+    "the partition is not moving",
 )
 
 
@@ -168,7 +174,7 @@ class Cancellations:
     ) -> dict[TopicPartition, ItemResult]:
         """What became of partitions that do not move to their old target any more."""
         topics = sorted({partition.topic for partition in partitions})
-        state = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
+        state = await self._admin.cluster.describe(topics, timeout_s=self._context.timeout_s)
         states = await offload(len(state.assignment), partition_states, state.assignment)
         found: dict[TopicPartition, ItemResult] = {}
         for partition in partitions:
@@ -215,12 +221,14 @@ class Cancellations:
         """What the cluster says; a request that it refuses is refused for each partition."""
         self._registry.require()
         try:
-            return await self._admin.cancel_reassignments(asked, timeout_s=timeout_s)
+            return await self._admin.reassignments.alter(dict.fromkeys(asked), timeout_s=timeout_s)
         except KshuntError as error:
             if fate_of(error) is Fate.REFUSED:
                 return dict.fromkeys(asked, item_of(error))
             words = f"whether it was cancelled is being found out: {error}"
-            return dict.fromkeys(asked, ItemResult(7, "REQUEST_TIMED_OUT", words, True))
+            return dict.fromkeys(
+                asked, ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), words, True)
+            )
 
     def _unfinished(self) -> Works:
         return tuple(unfinished_works(self._context))
@@ -418,7 +426,9 @@ async def return_again(
     """
     context.registry.require()
     try:
-        found = await context.admin.cancel_reassignments(back, timeout_s=work.timeout_s)
+        found = await context.admin.reassignments.alter(
+            dict.fromkeys(back), timeout_s=work.timeout_s
+        )
     except KshuntError as error:
         if fate_of(error) is not Fate.REFUSED:
             raise

@@ -70,18 +70,18 @@ class Queries:
 
     async def cluster_id(self) -> str:
         """The cluster's id, asked anew."""
-        return (await self._admin.describe((), timeout_s=self._timeout_s)).cluster_id
+        return (await self._admin.cluster.describe((), timeout_s=self._timeout_s)).cluster_id
 
     async def reassignments(self) -> Mapping[TopicPartition, OngoingReassignment]:
         """Every partition that moves now."""
-        return await self._admin.list_reassignments(timeout_s=self._timeout_s)
+        return await self._admin.reassignments.ongoing(timeout_s=self._timeout_s)
 
     async def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
         """How far each replica of the plan is (KIP-179, --progress)."""
-        cluster = await self._admin.describe(plan.topics, timeout_s=self._timeout_s)
+        cluster = await self._admin.cluster.describe(plan.topics, timeout_s=self._timeout_s)
         states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         there = [partition for partition in plan.replicas if partition in states]
-        lags = await self._admin.replica_status(there, timeout_s=self._timeout_s) if there else ()
+        lags = await self._admin.replicas.status(there, timeout_s=self._timeout_s) if there else ()
         return await offload(
             len(plan),
             progress_rows,
@@ -104,7 +104,8 @@ class Queries:
         operation. Nothing is taken off while the plan is not done.
         """
         cluster, ongoing = await asyncio.gather(
-            self._admin.describe(plan.topics, timeout_s=self._timeout_s), self.reassignments()
+            self._admin.cluster.describe(plan.topics, timeout_s=self._timeout_s),
+            self.reassignments(),
         )
         states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         found, silent = await self._directories(plan)
@@ -129,7 +130,7 @@ class Queries:
         """Where the replicas lie for which the plan names a directory, and who did not say."""
         brokers = sorted({broker for _, broker in plan.log_dirs})
         answers = await asyncio.gather(
-            *(self._admin.log_dirs(broker, timeout_s=self._timeout_s) for broker in brokers),
+            *(self._admin.logs.dirs(broker, timeout_s=self._timeout_s) for broker in brokers),
             return_exceptions=True,
         )
         found: dict[tuple[TopicPartition, int], ReplicaDirs] = {}
@@ -153,7 +154,7 @@ class Queries:
                 partition of the topics is about to be deleted.
             InvalidReplicationFactor, ReplicaPlacementFailed: the placer does not place a topic.
         """
-        cluster = await self._admin.describe(topics, timeout_s=self._timeout_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=self._timeout_s)
         states = await offload(len(cluster.assignment), partition_states, cluster.assignment)
         missing = set(topics) - {partition.topic for partition in states}
         if missing:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions, ReassignOutcome
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
@@ -94,7 +94,7 @@ class ReassignmentRunner:
 
     async def _start_more(self, operation: Operation, work: ReassignmentWork) -> None:
         """Submit what may start; all of it where there are no caps."""
-        if why := await self._admin.accepts_moves(timeout_s=self._context.timeout_s):
+        if why := await self._admin.reassignments.accepts_moves(timeout_s=self._context.timeout_s):
             self._registry.set_outcome(operation.id, f"waits: {why}")
             return
         if work.caps is None:
@@ -157,7 +157,7 @@ class ReassignmentRunner:
         )
         log_dirs = {key: path for key, path in work.log_dirs.items() if key[0] in targets}
         try:
-            return await self._admin.reassign_partitions(targets, options, log_dirs)
+            return await self._admin.reassignments.reassign(targets, options, log_dirs)
         except KshuntError as error:
             if fate_of(error) is not Fate.REFUSED:
                 raise
@@ -168,7 +168,7 @@ class ReassignmentRunner:
     ) -> tuple[Operation, ReassignmentWork]:
         """Whether moves whose answer is missing were submitted, by what the cluster says."""
         topics = sorted({partition.topic for partition in work.unanswered})
-        cluster = await self._admin.describe(topics, timeout_s=self._context.timeout_s)
+        cluster = await self._admin.cluster.describe(topics, timeout_s=self._context.timeout_s)
         states = partition_states(cluster.assignment)
         there = set()
         for partition in work.unanswered:
@@ -201,7 +201,7 @@ class ReassignmentRunner:
         for broker in {broker for _, broker in work.log_dirs}:
             wanted = {partition for partition, b in work.log_dirs if b == broker}
             try:
-                columns = await self._admin.log_dirs(broker, timeout_s=self._context.timeout_s)
+                columns = await self._admin.logs.dirs(broker, timeout_s=self._context.timeout_s)
             except KshuntError:
                 return True
             for row in columns.is_future.nonzero()[0]:

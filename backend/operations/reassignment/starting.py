@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from kshunt.backend.admin.port.cluster_admin import ItemResult, ReassignOptions, ReassignOutcome
-from kshunt.backend.admin.port.item_result import not_attempted
+from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of
 from kshunt.backend.domain.cluster.assignment import Assignment, partition_states
 from kshunt.backend.domain.cluster.metadata import (
@@ -118,7 +118,7 @@ class Reassignments:
                     advice="Wait, cancel them, or ask for this plan in addition to them.",
                 )
             size = len(moves)
-            checked = await self._admin.reassign_partitions(
+            checked = await self._admin.reassignments.reassign(
                 request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
             )
             if request.validate_only:
@@ -182,7 +182,7 @@ class Reassignments:
     async def _moves(
         self, plan: ReassignmentPlan, ongoing: Mapping[TopicPartition, OngoingReassignment]
     ) -> dict[TopicPartition, Move]:
-        cluster = await self._admin.describe(plan.topics, timeout_s=self._context.timeout_s)
+        cluster = await self._admin.cluster.describe(plan.topics, timeout_s=self._context.timeout_s)
         return await offload(len(cluster.assignment), _moves_of, plan, ongoing, cluster.assignment)
 
     def _draft(self, request: ReassignRequest, work: ReassignmentWork) -> Operation:

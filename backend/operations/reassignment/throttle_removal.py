@@ -23,6 +23,7 @@ from msgspec import structs
 
 from kshunt.backend.domain.audit.lines import LISTED_MAX
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import ClusterError
@@ -44,7 +45,7 @@ State = OperationState
 
 SEEN_S: Final = 2.0
 """An end that a broker which is behind could feign is seen the same for this long."""
-_UNKNOWN_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+_UNKNOWN_TOPIC: Final = error_name(UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class ThrottleRemoval:
         if work.failed:
             return Ending(State.FAILED, work.failed, True)
         timeout_s = self._context.timeout_s
-        cluster = await self._admin.describe(work.topics, timeout_s=timeout_s)
+        cluster = await self._admin.cluster.describe(work.topics, timeout_s=timeout_s)
         for topic, error in cluster.topic_errors.items():
             if error != _UNKNOWN_TOPIC:
                 raise ClusterError(f"Topic {topic} could not be described: {error}.")

@@ -1,27 +1,23 @@
-"""Blast radius: what an action would touch, before it is confirmed; and whether that still holds.
+"""Blast radius: what an action would touch, before it is confirmed.
 
 Goals
-    One sentence tells an operator the size of what is about to happen. A confirmation that was
-    given to one state of the cluster is not used on another.
+    One sentence tells an operator the size of what is about to happen.
 Constraints
     Pure, and made of the same judgements that the engine acts on (`schedule.judge`,
     `pause.pause_writes`, `undo.cancel_plan`), so that preview and action cannot disagree.
 Algorithm
-    Each kind of request says what it touches. The fingerprint has one short hash for each aspect
-    of the cluster that the preview was computed from, for the touched brokers and partitions only:
-    on a busy cluster what happens elsewhere does not make a preview stale. Sizes are left out,
-    since they change all the time. `check_fresh` names the aspects that changed.
+    Each kind of request says what it touches, and which facts of the cluster it depends on. Sizes
+    are none of them, since they change all the time. `preview_facts` says whether they still hold.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
-from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition, is_being_deleted
+from kshunt.backend.domain.cluster.metadata import TopicPartition, is_being_deleted
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.backend.domain.throttles.configs import (
@@ -40,6 +36,18 @@ from kshunt.backend.operations.moves.disk_space import room_warnings
 from kshunt.backend.operations.moves.pause_throttles import NO_SHARE, pause_writes
 from kshunt.backend.operations.moves.schedule import Queue, judge
 from kshunt.backend.operations.moves.undo_plans import cancel_plan
+from kshunt.backend.operations.review.preview_facts import (
+    BROKER,
+    HOLDS,
+    IN_SYNC,
+    LEADER,
+    REASSIGNMENT,
+    REPLICAS,
+    THROTTLE,
+    PreviewFacts,
+    fingerprint_of,
+    what_changed,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +117,8 @@ class BlastRadius:
     """Touched partitions with exactly as many replicas in sync as acks=all needs."""
     under_min_isr: tuple[TopicPartition, ...]
     warnings: tuple[str, ...]
-    fingerprint: str
-    """See `check_fresh`."""
+    facts: PreviewFacts
+    """What it was made from."""
 
     @property
     def sentence(self) -> str:
@@ -135,7 +143,7 @@ class BlastRadius:
         return Preview(
             sentence=self.sentence,
             warnings=self.warnings,
-            fingerprint=self.fingerprint,
+            fingerprint=fingerprint_of(self.facts),
             action=self.action,
             brokers=self.brokers,
             topics=self.topics,
@@ -164,6 +172,8 @@ class _Touches:
     warnings: list[str] = field(default_factory=list)
     holds: list[str] = field(default_factory=list)
     """What would keep some of it from happening, in words that change only if it does."""
+    facts: PreviewFacts = field(default_factory=dict)
+    """What the change reads and writes."""
 
 
 def blast_radius(request: Request, view: ClusterView) -> BlastRadius:
@@ -193,35 +203,37 @@ def blast_radius(request: Request, view: ClusterView) -> BlastRadius:
             *found.warnings,
             *room_warnings(found.copies, view.size_bytes, view.log_dirs),
         ),
-        fingerprint=_fingerprint(found, view),
+        facts=found.facts,
     )
 
 
-def check_fresh(preview: str, request: Request, view: ClusterView) -> None:
+def check_fresh(
+    preview: str, request: Request, view: ClusterView, shown: PreviewFacts | None = None
+) -> Request:
     """Stop an action whose preview was made from another state of the cluster.
 
     Args:
-        preview: the `fingerprint` of the blast radius that the operator confirmed.
+        preview: the fingerprint of the preview that the operator confirmed.
         request: what is about to be done.
         view: the cluster now.
+        shown: the facts of that preview, where this backend made it not long ago.
+
+    Returns:
+        What was agreed to: of an election of all, the partitions whose leaders were to move.
 
     Raises:
         Conflict: something that the preview was made from has changed.
     """
-    changed = changed_since(preview, blast_radius(request, view).fingerprint)
+    if request == ElectRequest(None) and shown is not None:
+        agreed = tuple(sorted(view.partitions.keys() & shown.get(LEADER, {}).keys()))
+        request = ElectRequest(agreed or None)
+    changed = what_changed(preview, blast_radius(request, view).facts, shown)
     if changed:
         raise Conflict(
             f"Since the preview {listed(changed)} changed. Nothing was done.",
             advice="Look at the new preview and confirm that one.",
         )
-
-
-def changed_since(preview: str, present: str) -> tuple[str, ...]:
-    """The aspects in which two fingerprints differ, in words; every one if `preview` is none."""
-    before, now = preview.split("-"), present.split("-")
-    if len(before) != len(now):
-        return tuple(_ASPECTS)
-    return tuple(words for words, old, new in zip(_ASPECTS, before, now, strict=True) if old != new)
+    return request
 
 
 # What each kind of request touches
@@ -256,7 +268,7 @@ def _start(request: StartRequest, view: ClusterView) -> _Touches:
     if request.throttle_bytes_per_s is not None:
         found.throttles_set = [f"broker {b}" for b in sorted(found.brokers)]
         found.throttles_set += [f"topic {t}" for t in sorted(throttled_replicas_of(moves))]
-    return found
+    return replace(found, facts=_start_facts(found, view))
 
 
 def _start_holds(request: StartRequest, moves: list[Move], view: ClusterView) -> list[str]:
@@ -299,6 +311,15 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Touches:
         },
         warnings=warnings,
         holds=holds,
+        facts={
+            BROKER: _cluster(view),
+            # A partition that starts meanwhile goes back to where it is in the preview.
+            REASSIGNMENT: dict(plan.returns)
+            | {p: view.partitions[p].replicas for p in plan.dropped if p in view.partitions},
+            THROTTLE: _throttle_facts(
+                (b for b in view.throttles.rates if f"broker {b}" in request.throttles), (), view
+            ),
+        },
     )
 
 
@@ -312,6 +333,11 @@ def _pause(request: PauseRequest, view: ClusterView) -> _Touches:
             *(f"topic {topic}" for topic in sorted(pause.topics)),
         ],
         holds=list(pause.notes),
+        facts={
+            BROKER: _cluster(view),
+            REASSIGNMENT: dict.fromkeys(request.partitions),
+            THROTTLE: _throttle_facts(pause.rates, (), view),
+        },
     )
 
 
@@ -343,7 +369,8 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Touches:
         )
     if gone := sorted(wanted - view.partitions.keys()):
         found.holds.append(f"The cluster does not have {listed(gone, 3)}.")
-    return found
+    preferred = {p: view.partitions[p].replicas[0] for p in sorted(found.leaders_moving)}
+    return replace(found, facts={BROKER: _cluster(view), LEADER: preferred})
 
 
 def _throttle(request: ThrottleRequest, view: ClusterView) -> _Touches:
@@ -364,7 +391,14 @@ def _throttle(request: ThrottleRequest, view: ClusterView) -> _Touches:
         if partition.topic in request.replicas
         or any(b in request.rates for b in (*move.adding, view.leader_of(partition)))
     }
-    return found
+    brokers: dict[object, object] = {b: b in view.live for b in sorted(request.rates)}
+    return replace(
+        found,
+        facts={
+            BROKER: _cluster(view) | brokers,
+            THROTTLE: _throttle_facts(request.rates, request.replicas, view),
+        },
+    )
 
 
 def _leaves_leader(partition: TopicPartition, replicas: Iterable[int], view: ClusterView) -> bool:
@@ -389,70 +423,40 @@ def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:
     return f"copies {bytes_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
 
 
-# Fingerprint
+# What each kind depends on
 
 
-def _fingerprint(found: _Touches, view: ClusterView) -> str:
-    """One short hash an aspect, in the order of `_ASPECTS`."""
-    return "-".join(_short_hash(aspect(found, view)) for aspect in _ASPECTS.values())
-
-
-def _short_hash(facts: object) -> str:
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:10]
-
-
-def _brokers(found: _Touches, view: ClusterView) -> object:
-    return view.cluster_id, sorted(found.brokers & view.live), sorted(found.brokers - view.live)
-
-
-def _placement(found: _Touches, view: ClusterView) -> object:
-    return [(tuple(state.partition), state.replicas) for state in _touched(found, view)]
-
-
-def _leaders(found: _Touches, view: ClusterView) -> object:
-    return [(tuple(state.partition), state.leader) for state in _touched(found, view)]
-
-
-def _in_sync(found: _Touches, view: ClusterView) -> object:
-    return [
-        (tuple(state.partition), sorted(state.isr), _needed_in_sync(state.partition, view))
-        for state in _touched(found, view)
-    ]
-
-
-def _reassignments(found: _Touches, view: ClusterView) -> object:
-    moving = sorted(found.partitions & view.ongoing.keys())
-    return [
-        (tuple(p), view.ongoing[p].replicas, view.ongoing[p].adding, view.ongoing[p].removing)
-        for p in moving
-    ]
-
-
-def _throttles(found: _Touches, view: ClusterView) -> object:
-    rates, lists = view.throttles.rates, view.throttles.replicas
+def _start_facts(found: _Touches, view: ClusterView) -> PreviewFacts:
+    states = [view.partitions[p] for p in sorted(found.partitions)]
     topics = found.topics | {partition.topic for partition in found.partitions}
-    brokers = [
-        (b, rates[b].rate.leader_bytes_per_s, rates[b].rate.follower_bytes_per_s)
-        for b in sorted(found.brokers & rates.keys())
-    ]
-    return brokers, [(t, str(lists[t])) for t in sorted(topics & lists.keys())]
+    return {
+        BROKER: _cluster(view) | {broker: broker in view.live for broker in sorted(found.brokers)},
+        REPLICAS: {state.partition: state.replicas for state in states},
+        LEADER: {state.partition: state.leader for state in states},
+        IN_SYNC: {
+            state.partition: (sorted(state.isr), _needed_in_sync(state.partition, view))
+            for state in states
+        },
+        REASSIGNMENT: {state.partition: _ongoing(state.partition, view) for state in states},
+        THROTTLE: _throttle_facts(found.brokers, topics, view),
+        HOLDS: {"all": found.holds},
+    }
 
 
-def _holds(found: _Touches, _: ClusterView) -> object:
-    return found.holds
+def _cluster(view: ClusterView) -> dict[object, object]:
+    return {"cluster": view.cluster_id}
 
 
-def _touched(found: _Touches, view: ClusterView) -> list[PartitionState]:
-    return [view.partitions[p] for p in sorted(found.partitions) if p in view.partitions]
+def _ongoing(partition: TopicPartition, view: ClusterView) -> object:
+    move = view.ongoing.get(partition)
+    return None if move is None else (move.replicas, move.adding, move.removing)
 
 
-_ASPECTS: Final[Mapping[str, Callable[[_Touches, ClusterView], object]]] = {
-    "a broker": _brokers,
-    "the replicas of a partition": _placement,
-    "a leader": _leaders,
-    "an ISR": _in_sync,
-    "a reassignment": _reassignments,
-    "a throttle": _throttles,
-    "what would hold it back": _holds,
-}
-"""What a preview depends on, in words, and the facts of each."""
+def _throttle_facts(
+    brokers: Iterable[int], topics: Iterable[str], view: ClusterView
+) -> dict[object, object]:
+    rates, lists = view.throttles.rates, view.throttles.replicas
+    facts: dict[object, object] = {
+        broker: None if broker not in rates else rates[broker].rate for broker in sorted(brokers)
+    }
+    return facts | {topic: str(lists.get(topic, NO_REPLICAS)) for topic in sorted(topics)}

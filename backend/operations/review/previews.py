@@ -29,6 +29,7 @@ from kshunt.backend.operations.review.blast_radius import (
     blast_radius,
     check_fresh,
 )
+from kshunt.backend.operations.review.preview_facts import ShownPreviews
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 
@@ -38,6 +39,7 @@ class Previews:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._registry = context.registry
+        self._shown = ShownPreviews()
 
     async def radius(self, request: Request) -> BlastRadius:
         """What the request would touch.
@@ -46,17 +48,24 @@ class Previews:
             ClusterUnreachable: the cluster did not answer.
         """
         view = await self._view(request)
-        return await offload(len(view.partitions), blast_radius, request, view)
+        radius = await offload(len(view.partitions), blast_radius, request, view)
+        self._shown.remember(radius.facts)
+        return radius
 
-    async def check(self, preview: str, request: Request) -> None:
+    async def check(self, preview: str, request: Request) -> Request:
         """Stop an action whose preview was made from another state of the cluster.
+
+        Returns:
+            What was agreed to, of what is asked for: see `check_fresh`.
 
         Raises:
             Conflict: what it was made from has changed.
         """
-        if preview:
-            view = await self._view(request)
-            await offload(len(view.partitions), check_fresh, preview, request, view)
+        if not preview:
+            return request
+        view = await self._view(request)
+        shown = self._shown.facts_of(preview)
+        return await offload(len(view.partitions), check_fresh, preview, request, view, shown)
 
     async def _view(self, request: Request) -> ClusterView:
         return await self._context.view(_topics(request), throttles=True)

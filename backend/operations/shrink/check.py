@@ -88,7 +88,7 @@ class ShrinkChecks:
             ClusterUnreachable: nobody said what the topic is.
             NotAuthorized: the cluster does not show it.
         """
-        described = await self._admin.describe_topics(
+        described = await self._admin.topics.describe(
             [topic], configs=False, min_isr=False, timeout_s=self._timeout_s
         )
         named = next((one for one in described.topics if one.name == topic), None)
@@ -111,13 +111,13 @@ class ShrinkChecks:
         support, configs, groups, producers, (offsets, began_s), dirs = await asyncio.gather(
             reading.of(
                 "whether the cluster deletes partitions itself",
-                admin.shrink_support(timeout_s=timeout_s),
+                self._support(),
                 ShrinkSupport.UNSUPPORTED,
             ),
             reading.of("its configuration", self._configs(topic), {}),
-            reading.of("groups", admin.topic_groups(topic, timeout_s=timeout_s), GroupsRead(())),
+            reading.of("groups", admin.groups.of_topic(topic, timeout_s=timeout_s), GroupsRead(())),
             reading.of(
-                "producers", admin.topic_producers(topic, timeout_s=timeout_s), ProducersRead({})
+                "producers", admin.records.producers(topic, timeout_s=timeout_s), ProducersRead({})
             ),
             self._offsets(topic, reading),
             self._dirs(facts, reading),
@@ -150,13 +150,16 @@ class ShrinkChecks:
             unread=dict(sorted(reading.unread.items())),
         )
 
+    async def _support(self) -> ShrinkSupport:
+        return await self._admin.partition_deletions.support(timeout_s=self._call_s)
+
     async def _configs(self, topic: str) -> Mapping[str, str]:
-        found = await self._admin.topic_configs(topic, timeout_s=self._call_s)
+        found = await self._admin.configs.describe(topic, timeout_s=self._call_s)
         return {one.name: one.value for one in found or () if one.value is not None}
 
     async def _offsets(self, topic: str, reading: _CheckReading) -> tuple[OffsetsRead, float]:
         """The offsets, and when they were read."""
-        call = self._admin.topic_offsets(topic, timeout_s=self._call_s)
+        call = self._admin.records.offsets(topic, timeout_s=self._call_s)
         found = await reading.of("offsets", call, OffsetsRead({}))
         return found, self._clock.monotonic_s()
 
@@ -173,7 +176,7 @@ class ShrinkChecks:
     ) -> RecordSample:
         ends = {number: (one.start, one.end) for number, one in offsets.offsets.items()}
         sample_s = min(SAMPLE_S, self._call_s)
-        call = self._admin.record_sample(topic, ends, timeout_s=sample_s)
+        call = self._admin.records.sample(topic, ends, timeout_s=sample_s)
         return await reading.of("the last records", call, RecordSample(0, 0))
 
     async def _dirs(
@@ -185,7 +188,7 @@ class ShrinkChecks:
 
         async def ask(broker: int) -> LogDirColumns | None:
             async def known() -> LogDirColumns | None:
-                return await self._admin.log_dirs(broker, asked, timeout_s=self._call_s)
+                return await self._admin.logs.dirs(broker, asked, timeout_s=self._call_s)
 
             return await reading.of(f"disks of broker {broker}", known(), None)
 

@@ -38,7 +38,7 @@ async def clean_up(step: ShrinkStep) -> None:
     remains = await (_roll_back(step) if work.rolled_back else _finish(step))
     await _unblock(step)
     names = [OUR_GROUPS + step.job_name(back=back) for back in (False, True)]
-    found = await step.context.admin.delete_groups(names, timeout_s=step.timeout_s)
+    found = await step.context.admin.groups.delete(names, timeout_s=step.timeout_s)
     for name, outcome in found.items():
         if outcome.error_code != GROUP_ID_NOT_FOUND:
             checked(f"Deleting group {name}", outcome)
@@ -69,7 +69,7 @@ async def _finish(step: ShrinkStep) -> str:
     wanted_id = work.final_id if work.same_name else work.copy_id
     if final is None or (wanted_id and final.topic_id != wanted_id):
         return f"{work.final} is not there any more; nothing else of it was touched"
-    found = await step.context.admin.topic_overrides(work.final, timeout_s=step.timeout_s) or {}
+    found = await step.context.admin.configs.overrides(work.final, timeout_s=step.timeout_s) or {}
     await _alter(step, work.final, to_end_with(work, found))
     if not work.same_name:
         source = await _source_there(step)
@@ -106,14 +106,14 @@ async def _source_there(step: ShrinkStep) -> TopicDescription | None:
 
 async def _release(step: ShrinkStep, *, sealed: bool) -> None:
     work = step.work
-    found = await step.context.admin.topic_overrides(work.topic, timeout_s=step.timeout_s) or {}
+    found = await step.context.admin.configs.overrides(work.topic, timeout_s=step.timeout_s) or {}
     await _alter(step, work.topic, to_release(work, found, sealed=sealed))
 
 
 async def _alter(step: ShrinkStep, topic: str, changes: Changes) -> None:
     if not changes:
         return
-    outcome = await step.context.admin.alter_topic_configs(topic, changes, timeout_s=step.timeout_s)
+    outcome = await step.context.admin.configs.alter(topic, changes, timeout_s=step.timeout_s)
     checked(f"Giving {topic} its settings back", outcome)
 
 
@@ -123,7 +123,7 @@ async def _delete_copy(step: ShrinkStep) -> None:
     found = await step.described(work.copy)
     if found is None or not await is_ours(step, found, work.copy_id, copy_settings(work)):
         return
-    outcome = await step.context.admin.delete_topic(
+    outcome = await step.context.admin.topics.delete(
         work.copy, topic_id=topic_id_digits(found.topic_id), timeout_s=step.timeout_s
     )
     if outcome.error_code not in GONE:
@@ -141,5 +141,5 @@ class StillThere(Conflict):
 async def _unblock(step: ShrinkStep) -> None:
     work = step.work
     if work.request.write_block and work.blocked_before is False:
-        outcome = await step.context.admin.unblock_writes(work.topic, timeout_s=step.timeout_s)
+        outcome = await step.context.admin.write_blocks.delete(work.topic, timeout_s=step.timeout_s)
         checked(f"Letting {work.topic} be written", outcome)

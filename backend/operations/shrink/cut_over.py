@@ -61,9 +61,9 @@ async def seal(step: ShrinkStep) -> None:
     if names := active(await step.groups()):
         step.wait(f"these groups have members, stop them: {names}", "groups")
         return
-    found = await admin.topic_overrides(work.topic, timeout_s=step.timeout_s) or {}
+    found = await admin.configs.overrides(work.topic, timeout_s=step.timeout_s) or {}
     if changes := {key: value for key, value in SEAL.items() if found.get(key) != value}:
-        outcome = await admin.alter_topic_configs(work.topic, changes, timeout_s=step.timeout_s)
+        outcome = await admin.configs.alter(work.topic, changes, timeout_s=step.timeout_s)
         checked(f"Sealing {work.topic}", outcome)
     if not await settings_in_force(step, source, SEAL):
         step.wait("brokers are learning that the source takes no records")
@@ -79,7 +79,7 @@ async def seal(step: ShrinkStep) -> None:
 
 async def _final_ends(step: ShrinkStep, source: TopicDescription) -> Offsets | None:
     """The ends of the source; None while a transaction is open, or a record not replicated."""
-    found = await step.context.admin.topic_offsets(source.name, timeout_s=step.timeout_s)
+    found = await step.context.admin.records.offsets(source.name, timeout_s=step.timeout_s)
     if len(found.offsets) < len(source.partitions):
         step.wait("where the source ends is not known: a leader does not answer")
         return None
@@ -100,7 +100,7 @@ async def _not_replicated(
     for leader in sorted({one.leader for one in source.partitions}):
         numbers = np.array([p.number for p in source.partitions if p.leader == leader], np.int32)
         asked = PartitionColumns((source.name,), np.zeros(len(numbers), np.int32), numbers)
-        ends = await step.context.admin.log_end_offsets(leader, asked, timeout_s=step.timeout_s)
+        ends = await step.context.admin.logs.end_offsets(leader, asked, timeout_s=step.timeout_s)
         late += [
             int(number)
             for number, end in zip(numbers, ends.log_end_offset, strict=True)
@@ -155,7 +155,7 @@ async def verify_rest(step: ShrinkStep) -> None:
 async def _as_sealed(step: ShrinkStep) -> bool:
     """Whether the source ends where it ended when it was sealed; else it is sealed anew."""
     topic = step.work.topic
-    found = await step.context.admin.topic_offsets(topic, timeout_s=step.timeout_s)
+    found = await step.context.admin.records.offsets(topic, timeout_s=step.timeout_s)
     if len(found.offsets) < step.work.current:
         raise ClusterUnreachable(f"The ends of {topic} are not known.")
     if {p: one.end for p, one in found.offsets.items()} == step.work.sealed:
@@ -199,7 +199,7 @@ async def delete(step: ShrinkStep) -> None:
     work, admin = step.work, step.context.admin
     found = await step.described(work.topic)
     if found is None:
-        brokers = await admin.topic_known(work.topic, timeout_s=step.timeout_s)
+        brokers = await admin.topics.known(work.topic, timeout_s=step.timeout_s)
         if all(one is not None and not one.partitions for one in brokers.values()):
             await step.enter()
         else:
@@ -214,7 +214,7 @@ async def delete(step: ShrinkStep) -> None:
         # What comes by then is not looked at: a topic that goes gives odd answers.
         step.live.sent = True
         step.wait("the source is being deleted")
-        outcome = await admin.delete_topic(
+        outcome = await admin.topics.delete(
             work.topic, topic_id=topic_id_digits(work.source_id), timeout_s=step.timeout_s
         )
         if outcome.error_code in GONE:
@@ -230,7 +230,7 @@ async def _is_source(step: ShrinkStep, found: TopicDescription) -> bool:
     work = step.work
     if work.source_id:
         return found.topic_id == work.source_id
-    has = await step.context.admin.topic_overrides(found.name, timeout_s=step.timeout_s) or {}
+    has = await step.context.admin.configs.overrides(found.name, timeout_s=step.timeout_s) or {}
     sealed = all(has.get(key) == value for key, value in SEAL.items())
     return sealed and len(found.partitions) == work.current
 
@@ -245,7 +245,7 @@ async def create_anew(step: ShrinkStep) -> None:
         # So the job does not take what a producer writes first for the work of another job.
         group = OUR_GROUPS + step.job_name(back=True)
         starts = dict.fromkeys(range(work.request.total_count), 0)
-        outcome = await admin.alter_group_offsets(
+        outcome = await admin.groups.alter_offsets(
             group, work.copy, starts, timeout_s=step.timeout_s
         )
         checked(f"Setting the start of {group}", outcome)
@@ -268,7 +268,7 @@ async def _create_anew(step: ShrinkStep) -> None:
         if refused.code != INVALID_REPLICA_ASSIGNMENT:
             raise
         # A broker has left the cluster since.
-        state = await step.context.admin.describe((), timeout_s=step.timeout_s)
+        state = await step.context.admin.cluster.describe((), timeout_s=step.timeout_s)
         seed = f"{step.operation.id}-{sorted(state.brokers)}"
         assignment = await assigned(step, work.topic, len(work.assignment[0]), seed)
         if assignment is not None:
@@ -330,7 +330,7 @@ async def translate(step: ShrinkStep) -> None:
     if not pending:
         await step.move(OperationState.LIFTING, phase=ShrinkPhase.CLEAN_UP)
         return
-    found = await step.context.admin.topic_groups(work.final, timeout_s=step.timeout_s)
+    found = await step.context.admin.groups.of_topic(work.final, timeout_s=step.timeout_s)
     there = {one.name: one for one in found.groups}
     step.live.members = {
         **step.live.members,
@@ -359,7 +359,9 @@ async def _commit(step: ShrinkStep, done: set[str], moving: list[str], busy: set
     await step.put(groups={**work.groups, **asked})
     for name in moving:
         final = work.groups[name].final or {}
-        outcome = await admin.alter_group_offsets(name, work.final, final, timeout_s=step.timeout_s)
+        outcome = await admin.groups.alter_offsets(
+            name, work.final, final, timeout_s=step.timeout_s
+        )
         if outcome.error_code in BUSY:
             busy.add(name)
         else:

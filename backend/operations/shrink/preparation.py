@@ -75,7 +75,7 @@ async def quiesce(step: ShrinkStep) -> None:
         await _block(step)
         step.live.done |= {"blocked"}
     await step.source()
-    found = await step.context.admin.topic_offsets(request.topic, timeout_s=step.timeout_s)
+    found = await step.context.admin.records.offsets(request.topic, timeout_s=step.timeout_s)
     doomed = {p: one.end for p, one in found.offsets.items() if p >= request.total_count}
     if len(doomed) < step.work.current - request.total_count:
         step.wait("where the partitions that go end is not known: a leader does not answer")
@@ -96,13 +96,13 @@ async def quiesce(step: ShrinkStep) -> None:
 
 async def _block(step: ShrinkStep) -> None:
     admin, work = step.context.admin, step.work
-    block = await admin.write_block(work.topic, timeout_s=step.timeout_s)
+    block = await admin.write_blocks.describe(work.topic, timeout_s=step.timeout_s)
     if work.blocked_before is None:
         await step.put(blocked_before=block.present)
     if not block.present:
-        outcome = await admin.block_writes(work.topic, timeout_s=step.timeout_s)
+        outcome = await admin.write_blocks.create(work.topic, timeout_s=step.timeout_s)
         checked(f"Blocking writes to {work.topic}", outcome)
-        block = await admin.write_block(work.topic, timeout_s=step.timeout_s)
+        block = await admin.write_blocks.describe(work.topic, timeout_s=step.timeout_s)
     if block.may_write is False:
         raise Conflict(
             "Under the write block only super users can write, and kshunt is none here: it could "
@@ -113,7 +113,7 @@ async def _block(step: ShrinkStep) -> None:
 async def _who(step: ShrinkStep) -> str:
     """The producers that wrote lately, as far as leaders tell."""
     topic, since_ms = step.work.topic, step.context.clock.now_ms() - (step.live.quiet_ms or 0)
-    found = await step.context.admin.topic_producers(topic, timeout_s=step.timeout_s)
+    found = await step.context.admin.records.producers(topic, timeout_s=step.timeout_s)
     names = {
         one.producer_id: one.transactional_id or f"producer {one.producer_id}"
         for number, producers in found.producers.items()
@@ -160,8 +160,8 @@ async def _decide(step: ShrinkStep) -> bool:
     assignment = await assigned(step, work.copy, source.replication_factor, step.operation.id)
     if assignment is None:
         return False
-    overrides = await admin.topic_overrides(work.topic, timeout_s=timeout_s)
-    configs = await admin.topic_configs(work.topic, timeout_s=timeout_s)
+    overrides = await admin.configs.overrides(work.topic, timeout_s=timeout_s)
+    configs = await admin.configs.describe(work.topic, timeout_s=timeout_s)
     if overrides is None or configs is None:
         raise Conflict(f"{work.topic} is gone: somebody deleted it.")
     ends = await step.ends(work.topic)
@@ -187,7 +187,7 @@ async def assigned(
     """
     count, placing, timeout_s = step.work.request.total_count, step.tools.placing, step.timeout_s
     if placing is None:
-        state = await step.context.admin.describe((), timeout_s=timeout_s)
+        state = await step.context.admin.cluster.describe((), timeout_s=timeout_s)
         return placed(topic, count, replicas, state.brokers, seed)
     step.wait(f"the placer {placing.name} is asked where {topic} goes")
     found: tuple[tuple[int, ...], ...] | None = await step.behind(
@@ -200,9 +200,9 @@ async def _hold(step: ShrinkStep) -> bool:
     """Let the source keep every record; whether each of its leaders does."""
     work, admin = step.work, step.context.admin
     source = await step.source()
-    found = await admin.topic_overrides(work.topic, timeout_s=step.timeout_s) or {}
+    found = await admin.configs.overrides(work.topic, timeout_s=step.timeout_s) or {}
     if changes := to_hold(found):
-        outcome = await admin.alter_topic_configs(work.topic, changes, timeout_s=step.timeout_s)
+        outcome = await admin.configs.alter(work.topic, changes, timeout_s=step.timeout_s)
         checked(f"Holding the records of {work.topic}", outcome)
     if await settings_in_force(step, source, HOLD):
         return True
@@ -217,7 +217,7 @@ async def settings_in_force(
     leaders = sorted({one.leader for one in topic.partitions})
     if NO_BROKER in leaders:
         return False
-    found = await step.context.admin.topic_configs_in_force(
+    found = await step.context.admin.configs.in_force(
         topic.name, sorted(wanted), leaders, timeout_s=step.timeout_s
     )
     return all(found.get(leader) == dict(wanted) for leader in leaders)
@@ -244,7 +244,7 @@ async def create(step: ShrinkStep, topic: str, settings: Mapping[str, str]) -> N
     """Create a smaller topic; it is looked at in another tick."""
     assignment = dict(enumerate(step.work.assignment))
     step.wait(f"{topic} is being created")
-    outcome = await step.context.admin.create_topic(
+    outcome = await step.context.admin.topics.create(
         topic, assignment, settings, validate_only=False, timeout_s=step.timeout_s
     )
     if outcome.error_code != TOPIC_ALREADY_EXISTS:
@@ -262,13 +262,13 @@ async def is_ours(
         return found.topic_id == topic_id
     if not same_topic(step.work.assignment, [one.replicas for one in found.partitions]):
         return False
-    has = await step.context.admin.topic_overrides(found.name, timeout_s=step.timeout_s) or {}
+    has = await step.context.admin.configs.overrides(found.name, timeout_s=step.timeout_s) or {}
     return all(has.get(key) == value for key, value in settings.items())
 
 
 async def known(step: ShrinkStep, topic: TopicDescription) -> bool:
     """Whether a topic has leaders, and every broker knows it."""
-    brokers = await step.context.admin.topic_known(topic.name, timeout_s=step.timeout_s)
+    brokers = await step.context.admin.topics.known(topic.name, timeout_s=step.timeout_s)
     lead = all(one.leader != NO_BROKER for one in topic.partitions)
     count = len(topic.partitions)
     if lead and all(one is not None and one.partitions == count for one in brokers.values()):

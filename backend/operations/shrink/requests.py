@@ -259,14 +259,16 @@ class Shrinks:
                 advice="Ask for a new name, and give one.",
             )
         timeout_s = self._context.timeout_s
-        found = await self._context.admin.describe_topics(
+        found = await self._context.admin.topics.describe(
             [copy], configs=False, min_isr=False, timeout_s=timeout_s
         )
         if any(one.name == copy for one in found.topics):
             raise Conflict(f"There is a topic {copy} already. Nothing was changed.")
         if request.write_block:
             # Raises where there is no authorizer.
-            block = await self._context.admin.write_block(request.topic, timeout_s=timeout_s)
+            block = await self._context.admin.write_blocks.describe(
+                request.topic, timeout_s=timeout_s
+            )
             if block.may_write is False:
                 raise Conflict(f"kshunt may not write {request.topic}. Nothing was changed.")
             if block.alone:

@@ -185,7 +185,7 @@ class ShrinkStep:
 
     async def described(self, topic: str) -> TopicDescription | None:
         """A topic; None where there is none."""
-        found = await self.context.admin.describe_topics(
+        found = await self.context.admin.topics.describe(
             [topic], configs=False, min_isr=False, timeout_s=self.timeout_s
         )
         return next((one for one in found.topics if one.name == topic), None)
@@ -214,7 +214,7 @@ class ShrinkStep:
         Raises:
             ClusterUnreachable: not every leader said so.
         """
-        found = await self.context.admin.topic_offsets(topic, timeout_s=self.timeout_s)
+        found = await self.context.admin.records.offsets(topic, timeout_s=self.timeout_s)
         if found.unread or not found.offsets:
             why = next(iter(found.unread.values()), "nobody answered")
             raise ClusterUnreachable(f"The ends of {topic} are not known: {why}")
@@ -226,7 +226,7 @@ class ShrinkStep:
         Raises:
             ClusterUnreachable: not all that there may be are known.
         """
-        found = await self.context.admin.topic_groups(self.work.topic, timeout_s=self.timeout_s)
+        found = await self.context.admin.groups.of_topic(self.work.topic, timeout_s=self.timeout_s)
         if found.unread:
             what, why = next(iter(found.unread.items()))
             raise ClusterUnreachable(f"Not all of its consumer groups are known: {what}: {why}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kshunt.backend.admin.kips.throttles.checks import refused_rates, refused_replicas, without
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import (
     UNKNOWN_REQUESTER,
@@ -118,7 +118,7 @@ class ThrottleChanges:
             stays = _passing_or_none(passing, auto_remove)
             notes = () if stays is None else rates_that_stay(fit, stays, ours)
             if validate_only:
-                outcomes = await self._admin.alter_interbroker_throttled_rates(
+                outcomes = await self._admin.throttles.alter_rates(
                     rates, validate_only=True, timeout_s=wait_s
                 )
                 return ChangeAnswer(True, None, results(outcomes), notes)
@@ -156,7 +156,7 @@ class ThrottleChanges:
         await self._intend(operation, passing, after, present)
         self._registry.require()
         # They are checked, and the floor of a pause is not theirs.
-        written = await self._admin.alter_interbroker_throttled_rates(
+        written = await self._admin.throttles.alter_rates(
             _but_held(rates, held), validate_only=False, timeout_s=timeout_s, as_found=True
         )
         await context.throttling.confirm()
@@ -287,7 +287,7 @@ class ThrottleChanges:
         context = self._context
         wait_s = context.timeout_s if timeout_s is None else timeout_s
         async with context.lock:
-            refused = await refused_replicas(self._admin, replicas, wait_s)
+            refused = await refused_replicas(self._admin.cluster, replicas, wait_s)
             fit = without(replicas, refused)
             present = await context.throttling.present((), fit)
             passing = await self._passing_lists(fit, present) if auto_remove else None
@@ -324,7 +324,7 @@ class ThrottleChanges:
         """Lists that are checked."""
         if not lists:
             return {}
-        return await self._admin.alter_interbroker_throttled_replicas(
+        return await self._admin.throttles.alter_replicas(
             lists, validate_only=validate_only, timeout_s=timeout_s, as_found=True
         )
 

@@ -98,17 +98,17 @@ async def clear_unowned(
 ) -> tuple[Clearing, tuple[str, ...]]:
     """Take off the throttles of `cleared_by`; what was taken off, and what was not, in words."""
     wanted = tuple(partitions)
-    state = await admin.describe(timeout_s=timeout_s)
-    present = await admin.throttles(
+    state = await admin.cluster.describe(timeout_s=timeout_s)
+    present = await admin.throttles.describe(
         sorted(state.brokers), state.assignment.topics, timeout_s=timeout_s
     )
     clearing = await offload(len(wanted), cleared_by, wanted, present, ownership)
     if not clearing:
         return clearing, ()
-    topics = await admin.alter_interbroker_throttled_replicas(
+    topics = await admin.throttles.alter_replicas(
         clearing.topics, validate_only=False, timeout_s=timeout_s, as_found=True
     )
-    brokers = await admin.alter_interbroker_throttled_rates(
+    brokers = await admin.throttles.alter_rates(
         dict.fromkeys(clearing.brokers, NO_RATE),
         log_dir_rates=dict.fromkeys(clearing.brokers),
         validate_only=False,

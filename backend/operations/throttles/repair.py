@@ -262,9 +262,11 @@ class ThrottleRepair:
     async def _situation(self) -> OrphanFacts:
         timeout_s = self._context.timeout_s
         ongoing = await self._context.ongoing()
-        state = await self._admin.describe(timeout_s=timeout_s)
+        state = await self._admin.cluster.describe(timeout_s=timeout_s)
         topics = state.assignment.topics
-        found = await self._admin.throttles(sorted(state.brokers), topics, timeout_s=timeout_s)
+        found = await self._admin.throttles.describe(
+            sorted(state.brokers), topics, timeout_s=timeout_s
+        )
         present = found_settings(found, topics)
         copying = {b for b, key in present.rates if key is RateKey.LOG_DIRS}
         rated = {b for b in copying if present.rates[b, RateKey.LOG_DIRS].own_bytes_per_s}
@@ -280,7 +282,7 @@ class ThrottleRepair:
     async def _copies_dirs(self, broker: int) -> bool:
         """True while a replica moves between directories there, or nobody knows."""
         try:
-            columns = await self._admin.log_dirs(broker, timeout_s=self._context.timeout_s)
+            columns = await self._admin.logs.dirs(broker, timeout_s=self._context.timeout_s)
         except KshuntError:
             return True
         return bool(columns.is_future.any())

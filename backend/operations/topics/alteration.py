@@ -46,7 +46,9 @@ class Alterations:
         admin, registry = self._context.admin, self._context.registry
         async with self._context.lock:
             if validate_only:
-                foreseen = await admin.alter_topics(topics, validate_only=True, timeout_s=timeout_s)
+                foreseen = await admin.alterations.alter(
+                    topics, validate_only=True, timeout_s=timeout_s
+                )
                 return ChangeAnswer(True, None, results(foreseen))
             registry.require()
             operation = await registry.begin(
@@ -56,7 +58,9 @@ class Alterations:
                 requested={name: _words(topic) for name, topic in topics.items()},
             )
             registry.require()
-            outcomes = await admin.alter_topics(topics, validate_only=False, timeout_s=timeout_s)
+            outcomes = await admin.alterations.alter(
+                topics, validate_only=False, timeout_s=timeout_s
+            )
             answer = ChangeAnswer(False, operation.id, results(outcomes))
             return await recorded(registry, operation, answer)
 

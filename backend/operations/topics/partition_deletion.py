@@ -68,7 +68,7 @@ class PartitionDeletions:
             await registry.put(operation)
             registry.require()
             async with failing_on_error(registry, operation):
-                found = await admin.delete_partitions(
+                found = await admin.partition_deletions.delete(
                     topics, validate_only=False, timeout_s=timeout_s
                 )
             results = tuple(
@@ -83,7 +83,9 @@ class PartitionDeletions:
     ) -> Mapping[TopicPartition, DeletedPartition]:
         admin = self._context.admin
         try:
-            return await admin.delete_partitions(topics, validate_only=True, timeout_s=timeout_s)
+            return await admin.partition_deletions.delete(
+                topics, validate_only=True, timeout_s=timeout_s
+            )
         except NotSupported as refused:
             # For whoever asks it is the cluster's state that forbids it, as where it is disabled.
             raise Conflict(refused.message, advice=refused.advice) from None
@@ -100,7 +102,7 @@ class PartitionDeletions:
         }
         if not leaving:
             return ()
-        described = await self._context.admin.describe_topics(
+        described = await self._context.admin.topics.describe(
             sorted(leaving & set(topics)), configs=False, min_isr=False, timeout_s=timeout_s
         )
         changing = any(topic.changing for topic in described.topics)

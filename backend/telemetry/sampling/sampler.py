@@ -133,7 +133,7 @@ class Sampler:
             # A move may have begun after the list was answered and before the description was:
             # what it adds would be shown as a replica that has fallen behind.
             self._known.grew = False
-            self._ask(REASSIGNMENTS, None, self._admin.list_reassignments)
+            self._ask(REASSIGNMENTS, None, self._admin.reassignments.ongoing)
             await self._gather_prompt()
             self._merge_answers()
         snapshot = await asyncio.to_thread(self._snapshot, self._ours())
@@ -147,7 +147,7 @@ class Sampler:
         sweeping = now_s >= self._sweep_due_s
         if sweeping:
             self._sweep_due_s = now_s + self._settings.sweep_s
-        self._ask(REASSIGNMENTS, None, self._admin.list_reassignments)
+        self._ask(REASSIGNMENTS, None, self._admin.reassignments.ongoing)
         known = self._known
         if sweeping or known.state is None:
             self._ask(("describe", CLUSTER), None, self._describe_all)
@@ -218,29 +218,29 @@ class Sampler:
         return Answer(key, asked, answer, self._clock.now_ms())
 
     async def _describe_all(self, *, timeout_s: float) -> ClusterState:
-        return await self._admin.describe(timeout_s=timeout_s)
+        return await self._admin.cluster.describe(timeout_s=timeout_s)
 
     async def _describe_some(self, topics: frozenset[str], timeout_s: float) -> ClusterState:
-        return await self._admin.describe(sorted(topics), timeout_s=timeout_s)
+        return await self._admin.cluster.describe(sorted(topics), timeout_s=timeout_s)
 
     async def _ask_throttles(
         self, asked: tuple[tuple[int, ...], tuple[str, ...]], timeout_s: float
     ) -> Throttles:
-        return await self._admin.throttles(*asked, timeout_s=timeout_s)
+        return await self._admin.throttles.describe(*asked, timeout_s=timeout_s)
 
     async def _ask_min_isr(self, topics: tuple[str, ...], timeout_s: float) -> Mapping[str, int]:
-        return await self._admin.min_isr(topics, timeout_s=timeout_s)
+        return await self._admin.configs.min_isr(topics, timeout_s=timeout_s)
 
     async def _ask_offsets(
         self, asked: tuple[int, PartitionColumns], timeout_s: float
     ) -> OffsetColumns:
-        return await self._admin.log_end_offsets(asked[0], asked[1], timeout_s=timeout_s)
+        return await self._admin.logs.end_offsets(asked[0], asked[1], timeout_s=timeout_s)
 
     async def _ask_dirs(
         self, asked: tuple[int, PartitionColumns, bool], timeout_s: float
     ) -> LogDirColumns:
         broker, partitions, everything = asked
-        return await self._admin.log_dirs(
+        return await self._admin.logs.dirs(
             broker, None if everything else partitions, timeout_s=timeout_s
         )
 

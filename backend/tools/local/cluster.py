@@ -61,7 +61,7 @@ class LocalReader:
             return None
         from kshunt.backend.admin.kips.backend_placer import load_backend_placer
 
-        return load_backend_placer(self._settings.placer, self._admin)
+        return load_backend_placer(self._settings.placer, self._admin.cluster, self._admin.logs)
 
     def reassignments(self) -> tuple[OngoingReassignment, ...]:
         """See `BackendClient.reassignments`."""

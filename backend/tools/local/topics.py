@@ -32,21 +32,21 @@ class LocalTopics(LocalReader):
 
     def topics(self) -> tuple[TopicSummary, ...]:
         """See `BackendClient.topics`."""
-        state = self._runner.run(self._admin.describe(timeout_s=READ_S))
+        state = self._runner.run(self._admin.cluster.describe(timeout_s=READ_S))
         return tuple(summaries(state.assignment))
 
     def describe_topics(
         self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
     ) -> TopicsDescribed:
         """See `BackendClient.describe_topics`."""
-        asked = self._admin.describe_topics(
+        asked = self._admin.topics.describe(
             topics, configs=configs, min_isr=min_isr, timeout_s=READ_S
         )
         return self._runner.run(asked)
 
     def shrink_support(self) -> ShrinkSupport:
         """See `BackendClient.shrink_support`."""
-        return self._runner.run(self._admin.shrink_support(timeout_s=READ_S))
+        return self._runner.run(self._admin.partition_deletions.support(timeout_s=READ_S))
 
     def alter_topics(
         self,
@@ -62,7 +62,7 @@ class LocalTopics(LocalReader):
             raise ValueError("a change is for a backend")
         self._admin.placing = self.placing()
         found = self._runner.run(
-            self._admin.alter_topics(topics, validate_only=True, timeout_s=timeout_ms / 1000)
+            self._admin.alterations.alter(topics, validate_only=True, timeout_s=timeout_ms / 1000)
         )
         return ChangeAnswer(True, None, results(found))
 
@@ -97,6 +97,8 @@ class LocalTopics(LocalReader):
         if not validate_only:
             raise ValueError("a change is for a backend")
         found = self._runner.run(
-            self._admin.delete_partitions(topics, validate_only=True, timeout_s=timeout_ms / 1000)
+            self._admin.partition_deletions.delete(
+                topics, validate_only=True, timeout_s=timeout_ms / 1000
+            )
         )
         return ShrinkAnswer(True, None, deletions_of(found))

@@ -16,6 +16,7 @@ from kshunt.backend.api.schema.reassignments import (
     MovingPartitions,
     ProgressRows,
 )
+from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
@@ -48,7 +49,7 @@ EXISTING_IN_ZOOKEEPER: Final = (
     "the current reassignment."
 )
 """The first sentence is that of Kafka's tool, when it spoke to ZooKeeper."""
-NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
+NOT_MOVING: Final = error_name(NO_REASSIGNMENT_IN_PROGRESS)
 
 
 def list_report(moves: Iterable[OngoingReassignment]) -> ToolReport:

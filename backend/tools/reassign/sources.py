@@ -7,13 +7,10 @@ one is started where none runs. A read needs no such thing and starts no second 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
-from kshunt.backend.domain.cluster.metadata import OngoingReassignment
-from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
-from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import PlacerSettings, Settings
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
@@ -21,33 +18,12 @@ from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.api.client.stdlib import StdlibClient
+    from kshunt.backend.tools.local.cluster import LocalReader
 
 
-class ReassignQuestions(Protocol):
-    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
-    them."""
-
-    def reassignments(self) -> tuple[OngoingReassignment, ...]:
-        """Every partition that moves now."""
-        ...
-
-    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
-        """How far each replica of the plan is."""
-        ...
-
-    def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
-        """Whether the plan is done; removes throttles that nobody owns, unless told not to."""
-        ...
-
-    def generate(
-        self, topics: Sequence[str], brokers: Sequence[int], *, rack_aware: bool
-    ) -> GeneratedPlan:
-        """A plan that spreads the topics over the brokers."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
-        ...
+ReassignAnswerer: TypeAlias = "BackendClient | StdlibClient | LocalReader"
+"""Who answers the tool: a backend, or this process."""
 
 
 @contextmanager
@@ -70,7 +46,7 @@ def open_gateway(options: ReassignCommandLine) -> Iterator[BackendClient]:
 
 
 @contextmanager
-def open_reader(options: ReassignCommandLine) -> Iterator[ReassignQuestions]:
+def open_reader(options: ReassignCommandLine) -> Iterator[ReassignAnswerer]:
     """The backend that the options name, the private one if it runs, or else this process.
 
     Raises:
@@ -81,7 +57,7 @@ def open_reader(options: ReassignCommandLine) -> Iterator[ReassignQuestions]:
         yield reader
 
 
-def _reader(options: ReassignCommandLine) -> ReassignQuestions:
+def _reader(options: ReassignCommandLine) -> ReassignAnswerer:
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if not address:
         from kshunt.backend.tools.local.cluster import LocalReader

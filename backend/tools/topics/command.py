@@ -12,16 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.stdlib import StdlibClient
 from kshunt.backend.api.client.topics import TopicsClient
-from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
     DeletePartitions,
-    ShrinkAnswer,
     ShrinkSupport,
     shrink_warnings,
 )
@@ -56,69 +54,17 @@ from kshunt.backend.tools.topics.options import (
     parse_options,
 )
 
+if TYPE_CHECKING:
+    from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.tools.local.topics import LocalTopics
+
 INCREASED: Final = KEYED.replace("decreased", "increased")
 """Kafka's own warning, from when its tool spoke to ZooKeeper."""
 NAMED_MAX: Final = 10_000
 """So many topics may be named in one question."""
 
-
-class TopicsQuestions(Protocol):
-    """The questions of the tool; `kshunt.backend.api.client.backend_client.BackendClient` answers
-    them."""
-
-    def topics(self) -> tuple[TopicSummary, ...]:
-        """Every topic."""
-        ...
-
-    def describe_topics(
-        self, topics: Sequence[str] | None = None, *, configs: bool = True, min_isr: bool = False
-    ) -> TopicsDescribed:
-        """Topics with their partitions."""
-        ...
-
-    def shrink_support(self) -> ShrinkSupport:
-        """Whether the cluster deletes partitions."""
-        ...
-
-    def alter_topics(
-        self,
-        topics: Mapping[str, AlteredTopic],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
-    ) -> ChangeAnswer:
-        """Add partitions."""
-        ...
-
-    def delete_partitions(
-        self,
-        topics: Mapping[str, DeletePartitions],
-        *,
-        validate_only: bool,
-        timeout_ms: int,
-        who: str,
-        reason: str,
-    ) -> ShrinkAnswer:
-        """Delete partitions."""
-        ...
-
-    def shrink(
-        self,
-        request: ShrinkRequest,
-        *,
-        validate_only: bool = False,
-        cluster_id: str | None = None,
-        who: str = "",
-        reason: str = "",
-    ) -> ChangeAnswer:
-        """Copy a topic into one with fewer partitions."""
-        ...
-
-    def close(self) -> None:
-        """Release the connections."""
-        ...
+TopicsAnswerer: TypeAlias = "BackendClient | _QuickTopics | LocalTopics"
+"""Who answers the tool: a backend, or this process."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -147,11 +93,11 @@ def _main(argv: Sequence[str]) -> int:
 # One function an action
 
 
-def _list(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
+def _list(options: TopicOptions, topics: TopicsAnswerer) -> ToolReport:
     return reports.list_report(_named(options, topics))
 
 
-def _describe(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
+def _describe(options: TopicOptions, topics: TopicsAnswerer) -> ToolReport:
     names = [topic.topic for topic in _named(options, topics)]
     if options.topic and not names:
         return _missing(options)
@@ -166,7 +112,7 @@ def _describe(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
     return reports.describe_report(options, TopicsDescribed(wanted, found.live))
 
 
-def _alter(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
+def _alter(options: TopicOptions, topics: TopicsAnswerer) -> ToolReport:
     found = topics.describe_topics([options.topic], configs=False).topics
     if not found:
         return _missing(options)
@@ -185,14 +131,14 @@ def _alter(options: TopicOptions, topics: TopicsQuestions) -> ToolReport:
     return _deleted(options, topic, topics)
 
 
-_ACTIONS: Final[Mapping[TopicsAction, Callable[[TopicOptions, TopicsQuestions], ToolReport]]] = {
+_ACTIONS: Final[Mapping[TopicsAction, Callable[[TopicOptions, TopicsAnswerer], ToolReport]]] = {
     TopicsAction.LIST: _list,
     TopicsAction.DESCRIBE: _describe,
     TopicsAction.ALTER: _alter,
 }
 
 
-def _named(options: TopicOptions, topics: TopicsQuestions) -> list[TopicSummary]:
+def _named(options: TopicOptions, topics: TopicsAnswerer) -> list[TopicSummary]:
     """The topics that are meant, by name."""
     pattern = re.compile(options.topic)
     return [
@@ -226,7 +172,7 @@ def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> st
     )
 
 
-def _added(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
+def _added(options: TopicOptions, topic: TopicDescription, topics: TopicsAnswerer) -> ToolReport:
     present = topic.open_count
     if options.delay_ms is not None:
         message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
@@ -258,7 +204,7 @@ def _added(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestio
     return reports.added_report(options, answer)
 
 
-def _deleted(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
+def _deleted(options: TopicOptions, topic: TopicDescription, topics: TopicsAnswerer) -> ToolReport:
     support = topics.shrink_support()
     if options.partitions < topic.open_count:
         _warn(options, shrink_warnings(support, changing=topic.changing))
@@ -276,7 +222,7 @@ def _deleted(options: TopicOptions, topic: TopicDescription, topics: TopicsQuest
     return reports.deleted_report(options, answer)
 
 
-def _copied(options: TopicOptions, topic: TopicDescription, topics: TopicsQuestions) -> ToolReport:
+def _copied(options: TopicOptions, topic: TopicDescription, topics: TopicsAnswerer) -> ToolReport:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
     answer = topics.shrink(
         ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0),
@@ -316,7 +262,7 @@ class _QuickTopics(TopicsClient, ShrinksClient, StdlibClient):
 
 
 @contextmanager
-def _open(options: TopicOptions) -> Iterator[TopicsQuestions]:
+def _open(options: TopicOptions) -> Iterator[TopicsAnswerer]:
     """The backend that the options name, the private one, or this process where it only reads.
 
     A change goes into the audit, which a backend keeps: one is started where none runs.
@@ -329,7 +275,7 @@ def _open(options: TopicOptions) -> Iterator[TopicsQuestions]:
         yield topics
 
 
-def _topics(options: TopicOptions) -> TopicsQuestions:
+def _topics(options: TopicOptions) -> TopicsAnswerer:
     address = _address(options)
     if not address:
         from kshunt.backend.tools.local.topics import LocalTopics

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, closing
 
 import pytest
 
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.columns import columns_of
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ThrottledRate
@@ -48,7 +49,7 @@ def fragile() -> Iterator[RealKafka]:
 
 
 @pytest.fixture
-async def admin(fragile: RealKafka) -> AsyncIterator[KafkaAdmin]:
+async def admin(fragile: RealKafka) -> AsyncIterator[Reached]:
     """Connected while every broker runs."""
     async with connected(fragile.bootstrap_servers) as found:
         await wait_until_async(
@@ -85,27 +86,27 @@ async def promptly() -> AsyncIterator[None]:
     assert time.monotonic() - started < PROMPT_S
 
 
-async def brokers_are(admin: KafkaAdmin, wanted: set[int]) -> bool:
-    state = await admin.describe([], timeout_s=TIMEOUT_S)
+async def brokers_are(admin: Reached, wanted: set[int]) -> bool:
+    state = await admin.cluster.describe([], timeout_s=TIMEOUT_S)
     return state.brokers.keys() == wanted
 
 
-async def answers(admin: KafkaAdmin, broker: int) -> bool:
+async def answers(admin: Reached, broker: int) -> bool:
     try:
-        await admin.log_dirs(broker, timeout_s=1.0)
+        await admin.logs.dirs(broker, timeout_s=1.0)
     except BrokerUnreachable:
         return False
     return True
 
 
 async def test_a_dead_broker_keeps_replicas_and_is_given_none_by_itself(
-    fragile: RealKafka, admin: KafkaAdmin
+    fragile: RealKafka, admin: Reached
 ) -> None:
     pair = await topic_with(admin, "dead-pair", [[1, VICTIM], [1, 2]])
     single = await topic_with(admin, "dead-single", [[VICTIM], [1]])
 
     async def answer(topic: str, wanted: AlteredTopic) -> str:
-        results = await admin.alter_topics(
+        results = await admin.alterations.alter(
             {topic: wanted}, validate_only=False, timeout_s=TIMEOUT_S
         )
         return results[topic].error_name
@@ -126,9 +127,7 @@ async def test_a_dead_broker_keeps_replicas_and_is_given_none_by_itself(
     assert len(await states_of(admin, single)) == 2
 
 
-async def test_a_dead_broker_is_skipped_and_found_again(
-    fragile: RealKafka, admin: KafkaAdmin
-) -> None:
+async def test_a_dead_broker_is_skipped_and_found_again(fragile: RealKafka, admin: Reached) -> None:
     topic = await topic_with(admin, "dead", [[1, VICTIM], [VICTIM, 1]], records=100)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     assert await answers(admin, VICTIM)
@@ -136,17 +135,17 @@ async def test_a_dead_broker_is_skipped_and_found_again(
         # At once: the cluster lists the broker until its session times out.
         async with promptly():
             with pytest.raises(BrokerUnreachable, match=f"Broker {VICTIM}"):
-                await admin.log_dirs(VICTIM, timeout_s=TIMEOUT_S)
-            read = await admin.throttles([1, VICTIM], [topic], timeout_s=TIMEOUT_S)
+                await admin.logs.dirs(VICTIM, timeout_s=TIMEOUT_S)
+            read = await admin.throttles.describe([1, VICTIM], [topic], timeout_s=TIMEOUT_S)
             assert read.unknown_brokers == (VICTIM,)
-            status = await admin.replica_status([first], timeout_s=TIMEOUT_S)
+            status = await admin.replicas.status([first], timeout_s=TIMEOUT_S)
             assert {s.broker: s.lag_messages for s in status} == {1: 0, VICTIM: -1}
             assert not status[1].result.ok
         await wait_until_async(
             lambda: brokers_are(admin, {1, 2}), DEADLINE_S, "the dead broker is fenced"
         )
         async with promptly():
-            written = await admin.alter_interbroker_throttled_rates(
+            written = await admin.throttles.alter_rates(
                 {b: ThrottledRate(RATE, RATE) for b in (1, 2, VICTIM)},
                 validate_only=False,
                 timeout_s=TIMEOUT_S,
@@ -155,7 +154,7 @@ async def test_a_dead_broker_is_skipped_and_found_again(
             await unthrottle(admin, [1, 2])
         # Partition 0 keeps the dead broker, and partition 1 leaves it.
         async with promptly():
-            outcome = await admin.reassign_partitions(
+            outcome = await admin.reassignments.reassign(
                 {first: [2, VICTIM], second: [2, 1]},
                 ReassignOptions(throttle_bytes_per_s=RATE),
                 {},
@@ -171,14 +170,14 @@ async def test_a_dead_broker_is_skipped_and_found_again(
 
 
 async def test_a_plan_may_not_send_anything_to_a_dead_broker(
-    fragile: RealKafka, admin: KafkaAdmin
+    fragile: RealKafka, admin: Reached
 ) -> None:
     topic = await topic_with(admin, "to-dead", [[1, 2]])
     async with killed(fragile, VICTIM):
         await wait_until_async(
             lambda: brokers_are(admin, {1, 2}), DEADLINE_S, "the dead broker is fenced"
         )
-        outcome = await admin.reassign_partitions(
+        outcome = await admin.reassignments.reassign(
             {TopicPartition(topic, 0): [1, VICTIM]}, ReassignOptions(), {}
         )
     (result,) = outcome.results.values()
@@ -187,7 +186,7 @@ async def test_a_plan_may_not_send_anything_to_a_dead_broker(
 
 
 async def test_a_leader_that_is_down_leaves_the_lag_unknown(
-    fragile: RealKafka, admin: KafkaAdmin
+    fragile: RealKafka, admin: Reached
 ) -> None:
     topic = await topic_with(admin, "leaderless", [[VICTIM]], records=10)
     partition = TopicPartition(topic, 0)
@@ -197,56 +196,56 @@ async def test_a_leader_that_is_down_leaves_the_lag_unknown(
             return (await states_of(admin, topic))[0].leader == -1
 
         await wait_until_async(leaderless, DEADLINE_S, "the partition has lost its leader")
-        (status,) = await admin.replica_status([partition], timeout_s=TIMEOUT_S)
+        (status,) = await admin.replicas.status([partition], timeout_s=TIMEOUT_S)
         assert (status.lag_messages, status.result.ok) == (-1, False)
 
 
 async def test_a_frozen_broker_delays_only_what_is_sent_to_it(
-    fragile: RealKafka, admin: KafkaAdmin
+    fragile: RealKafka, admin: Reached
 ) -> None:
     topic = await topic_with(admin, "frozen", [[1, VICTIM]])
     asked = columns_of([TopicPartition(topic, 0)])
     for broker in fragile.broker_ids:
         assert await answers(admin, broker)
     async with frozen(fragile, VICTIM):
-        waiting = asyncio.create_task(admin.log_end_offsets(VICTIM, asked, timeout_s=2.0))
+        waiting = asyncio.create_task(admin.logs.end_offsets(VICTIM, asked, timeout_s=2.0))
         started = time.monotonic()
         async with promptly():
             for broker in (1, 2):
-                await admin.log_end_offsets(broker, asked, timeout_s=TIMEOUT_S)
-            await admin.describe(timeout_s=TIMEOUT_S)
+                await admin.logs.end_offsets(broker, asked, timeout_s=TIMEOUT_S)
+            await admin.cluster.describe(timeout_s=TIMEOUT_S)
         with pytest.raises(BrokerUnreachable, match="did not answer within 2 s"):
             await waiting
         assert 1.9 < time.monotonic() - started < 4
         # A connection that is only being made must not be waited for longer either.
         with pytest.raises(BrokerUnreachable):
-            await admin.log_end_offsets(VICTIM, asked, timeout_s=0.3)
+            await admin.logs.end_offsets(VICTIM, asked, timeout_s=0.3)
     await wait_until_async(lambda: answers(admin, VICTIM), DEADLINE_S, "it answers again")
 
 
 @pytest.mark.parametrize("broker", [1, 2, 3])
 async def test_the_cluster_is_described_whoever_is_frozen(
-    fragile: RealKafka, admin: KafkaAdmin, broker: int
+    fragile: RealKafka, admin: Reached, broker: int
 ) -> None:
     topic = await topic_with(admin, "whoever", [[1]])
     async with frozen(fragile, broker), promptly():
-        await admin.describe(timeout_s=TIMEOUT_S)
-        await admin.throttles([], [topic], timeout_s=TIMEOUT_S)
+        await admin.cluster.describe(timeout_s=TIMEOUT_S)
+        await admin.throttles.describe([], [topic], timeout_s=TIMEOUT_S)
     async with frozen(fragile, broker), promptly(), connected(fragile.bootstrap_servers) as other:
-        assert other.bootstrap_servers == fragile.bootstrap_servers
+        assert other.cluster.bootstrap_servers == fragile.bootstrap_servers
 
 
 @pytest.mark.parametrize("ahead", ["long", "short"])
 async def test_a_call_that_gives_up_does_not_cut_off_another(
-    fragile: RealKafka, admin: KafkaAdmin, ahead: str
+    fragile: RealKafka, admin: Reached, ahead: str
 ) -> None:
     assert await answers(admin, VICTIM)
     async with frozen(fragile, VICTIM):
-        long = asyncio.create_task(admin.log_dirs(VICTIM, timeout_s=10.0))
+        long = asyncio.create_task(admin.logs.dirs(VICTIM, timeout_s=10.0))
         if ahead == "long":
             await asyncio.wait([long], timeout=0.1)
         with pytest.raises(BrokerUnreachable, match=r"0\.5 s"):
-            await admin.log_dirs(VICTIM, timeout_s=0.5)
+            await admin.logs.dirs(VICTIM, timeout_s=0.5)
     assert len((await long).dirs) == 2
 
 
@@ -281,7 +280,7 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
 async def test_one_good_bootstrap_server_is_enough(fragile: RealKafka) -> None:
     good = fragile.bootstrap_servers.split(",")[0]
     async with promptly(), connected(f"127.0.0.1:1,{good}") as admin:
-        assert len((await admin.describe([], timeout_s=TIMEOUT_S)).brokers) == 3
+        assert len((await admin.cluster.describe([], timeout_s=TIMEOUT_S)).brokers) == 3
 
 
 @pytest.mark.parametrize("servers", ["", "localhost", "localhost:x", ":9092"])
@@ -295,6 +294,6 @@ async def test_the_clients_log_stays_off_the_terminal(
 ) -> None:
     async with connected(fragile.bootstrap_servers) as admin:
         with pytest.raises(BrokerUnreachable):
-            await admin.log_dirs(99, timeout_s=TIMEOUT_S)
+            await admin.logs.dirs(99, timeout_s=TIMEOUT_S)
     assert logging.getLogger("kafka").level > logging.CRITICAL
     assert capfd.readouterr().err == ""

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.admin.security.client_properties import load_client_config
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ThrottledRate
@@ -76,10 +76,10 @@ def trusting(kafka: RealKafka) -> dict[str, object]:
 async def both_clients_describe(found: Settings) -> None:
     """kafka-python through `KafkaAdmin`, and librdkafka with what the same file becomes."""
     async with connected(found.bootstrap_servers, found.command_config) as admin:
-        state = await admin.describe(timeout_s=TIMEOUT_S)
+        state = await admin.cluster.describe(timeout_s=TIMEOUT_S)
         assert state.brokers.keys() == {1, 2}
         # Brokers advertise the listener that was asked, so this authenticates once more.
-        assert len((await admin.log_dirs(2, timeout_s=TIMEOUT_S)).dirs) == 2
+        assert len((await admin.logs.dirs(2, timeout_s=TIMEOUT_S)).dirs) == 2
     client = AdminClient(
         {
             "bootstrap.servers": found.bootstrap_servers,
@@ -172,7 +172,7 @@ async def test_a_connection_authenticates_again_before_its_session_ends(
         until = time.monotonic() + 2.5 * REAUTHENTICATE_MS / 1000
 
         async def sessions_have_passed() -> bool:
-            assert len((await admin.log_dirs(1, timeout_s=TIMEOUT_S)).dirs) == 2
+            assert len((await admin.logs.dirs(1, timeout_s=TIMEOUT_S)).dirs) == 2
             return time.monotonic() > until
 
         await wait_until_async(sessions_have_passed, DEADLINE_S, "two sessions have passed")
@@ -236,19 +236,21 @@ async def test_a_move_that_is_not_allowed_leaves_no_throttle(
     async with connected(guarded.bootstrap_servers) as super_user:
         topic = await topic_with(super_user, LOCKED_OUT, [[1]])
         earlier = ThrottledRate(5_000_000, None)
-        await super_user.alter_interbroker_throttled_rates(
+        await super_user.throttles.alter_rates(
             {1: earlier}, validate_only=False, timeout_s=TIMEOUT_S
         )
         await asyncio.to_thread(allow_configs_only, guarded)
         async with connected(found.bootstrap_servers, found.command_config) as admin:
             with pytest.raises(NotAuthorized, match="CLUSTER_AUTHORIZATION_FAILED"):
-                await admin.reassign_partitions(
+                await admin.reassignments.reassign(
                     {TopicPartition(topic, 0): [2]},
                     ReassignOptions(throttle_bytes_per_s=1_000_000),
                     {},
                 )
             with pytest.raises(NotAuthorized):
-                await admin.cancel_reassignments([TopicPartition(topic, 0)], timeout_s=TIMEOUT_S)
-        after = await super_user.throttles([1, 2], [topic], timeout_s=TIMEOUT_S)
+                await admin.reassignments.alter(
+                    {TopicPartition(topic, 0): None}, timeout_s=TIMEOUT_S
+                )
+        after = await super_user.throttles.describe([1, 2], [topic], timeout_s=TIMEOUT_S)
         assert after.replicas == {}
         assert {b: t.rate for b, t in after.rates.items()} == {1: earlier, 2: NO_RATE}

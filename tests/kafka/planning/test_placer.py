@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.kafka.logs import KafkaLogs
 from kshunt.backend.admin.kips.backend_placer import load_backend_placer
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -54,7 +56,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture
-async def admin(servers: str) -> AsyncIterator[KafkaAdmin]:
+async def admin(servers: str) -> AsyncIterator[Reached]:
     async with connected(servers) as found:
         yield found
     close_placers(HANGS_S)
@@ -67,22 +69,22 @@ def rack_first(folder: Path, rack: str) -> PlacerSettings:
     return PlacerSettings(RACK_FIRST, file)
 
 
-def choose(admin: KafkaAdmin, settings: PlacerSettings) -> None:
-    admin.placing = load_backend_placer(settings, admin)
+def choose(admin: Reached, settings: PlacerSettings) -> None:
+    admin.placing = load_backend_placer(settings, admin.cluster, admin.logs)
 
 
-def counting(admin: KafkaAdmin) -> Counting:
+def counting(admin: Reached) -> Counting:
     choose(admin, PlacerSettings(named("Counting")))
     placer = load_placer(named("Counting"))
     assert isinstance(placer, Counting)
     return placer
 
 
-async def alter(admin: KafkaAdmin, topics: Mapping[str, AlteredTopic]) -> Mapping[str, ItemResult]:
-    return await admin.alter_topics(topics, validate_only=False, timeout_s=TIMEOUT_S)
+async def alter(admin: Reached, topics: Mapping[str, AlteredTopic]) -> Mapping[str, ItemResult]:
+    return await admin.alterations.alter(topics, validate_only=False, timeout_s=TIMEOUT_S)
 
 
-async def lies(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int]]) -> None:
+async def lies(admin: Reached, topic: str, wanted: Sequence[Sequence[int]]) -> None:
     """Wait until a topic's partitions are on these brokers, in this order."""
 
     async def there() -> bool:
@@ -95,7 +97,7 @@ async def lies(admin: KafkaAdmin, topic: str, wanted: Sequence[Sequence[int]]) -
 
 @pytest.mark.conforms("kip-660-draft:on-other-clusters")
 async def test_added_partitions_and_replicas_lie_where_the_placer_says(
-    admin: KafkaAdmin, tmp_path: Path
+    admin: Reached, tmp_path: Path
 ) -> None:
     choose(admin, rack_first(tmp_path, "rack-2"))
     added = await topic_with(admin, "placed", BEFORE)
@@ -112,10 +114,10 @@ async def test_added_partitions_and_replicas_lie_where_the_placer_says(
     await lies(admin, fewer, [[1], [2]])
 
 
-async def test_the_placer_is_told_what_there_is(admin: KafkaAdmin) -> None:
+async def test_the_placer_is_told_what_there_is(admin: Reached) -> None:
     placer = counting(admin)
     topic = await topic_with(admin, "told", [[1, 2], [2, 3], [3, 1]])
-    checked = await admin.alter_topics(
+    checked = await admin.alterations.alter(
         {topic: AlteredTopic(5)}, validate_only=True, timeout_s=TIMEOUT_S
     )
     assert checked[topic].ok
@@ -129,7 +131,7 @@ async def test_the_placer_is_told_what_there_is(admin: KafkaAdmin) -> None:
     assert placer.existing[0] == [(1, 2), (2, 3), (3, 1)]
 
 
-async def test_a_placer_that_goes_by_load_is_told_of_disks_and_replicas(admin: KafkaAdmin) -> None:
+async def test_a_placer_that_goes_by_load_is_told_of_disks_and_replicas(admin: Reached) -> None:
     choose(admin, PlacerSettings(named("Aware")))
     topic = await topic_with(admin, "aware", [[1], [1], [2]])
     before = await replicas_held(admin)
@@ -149,12 +151,12 @@ async def test_a_placer_that_goes_by_load_is_told_of_disks_and_replicas(admin: K
     assert min(before, after) <= told <= max(before, after)
 
 
-async def replicas_held(admin: KafkaAdmin) -> int:
+async def replicas_held(admin: Reached) -> int:
     """How many replicas the cluster has."""
-    return len((await admin.describe(timeout_s=TIMEOUT_S)).assignment)
+    return len((await admin.cluster.describe(timeout_s=TIMEOUT_S)).assignment)
 
 
-async def test_what_a_request_places_itself_is_no_question(admin: KafkaAdmin) -> None:
+async def test_what_a_request_places_itself_is_no_question(admin: Reached) -> None:
     placer = counting(admin)
     topic = await topic_with(admin, "given", BEFORE)
     for wanted in (
@@ -169,7 +171,7 @@ async def test_what_a_request_places_itself_is_no_question(admin: KafkaAdmin) ->
     assert placer.asked == []
 
 
-async def test_proposals_are_the_placers(admin: KafkaAdmin, tmp_path: Path) -> None:
+async def test_proposals_are_the_placers(admin: Reached, tmp_path: Path) -> None:
     choose(admin, rack_first(tmp_path, "rack-3"))
     queries = Queries(admin, SystemClock(), placing=admin.placing)
     first = await topic_with(admin, "proposed", BEFORE)
@@ -186,7 +188,7 @@ async def test_proposals_are_the_placers(admin: KafkaAdmin, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_placer_that_does_not_place_changes_nothing(admin: KafkaAdmin, name: str) -> None:
+async def test_a_placer_that_does_not_place_changes_nothing(admin: Reached, name: str) -> None:
     choose(admin, PlacerSettings(named(name)))
     topics = [await topic_with(admin, "refused", BEFORE) for _ in range(3)]
     given = await topic_with(admin, "given", BEFORE)
@@ -255,9 +257,9 @@ def test_a_setting_that_is_wrong_is_said_when_it_is_loaded(tmp_path: Path) -> No
         "cannot be read: No such file": PlacerSettings("striped", tmp_path / "absent"),
         "Line 1: .u is not followed": PlacerSettings("striped", malformed),
     }
-    admin = KafkaAdmin.__new__(KafkaAdmin)
+    calls = BrokerCalls.__new__(BrokerCalls)
     for words, settings in wrong.items():
         with pytest.raises(ConfigError, match=words) as refused:
-            load_backend_placer(settings, admin)
+            load_backend_placer(settings, calls, KafkaLogs(calls))
         assert isinstance(refused.value, KshuntError)
-    assert load_backend_placer(PlacerSettings(), admin) is None
+    assert load_backend_placer(PlacerSettings(), calls, KafkaLogs(calls)) is None

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.errors import Conflict, NotAuthorized
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
@@ -43,7 +43,7 @@ def guarded() -> Iterator[RealKafka]:
 
 
 @pytest.fixture
-async def admin(guarded: RealKafka) -> AsyncIterator[KafkaAdmin]:
+async def admin(guarded: RealKafka) -> AsyncIterator[Reached]:
     async with connected(guarded.bootstrap_servers) as found:
         yield found
 
@@ -110,66 +110,66 @@ def add_entry(cluster: RealKafka, entry: AclBinding) -> None:
     done.result(BROKER_DEADLINE_S)
 
 
-async def shown(admin: KafkaAdmin, topic: str, *, present: bool, alone: bool = False) -> None:
+async def shown(admin: Reached, topic: str, *, present: bool, alone: bool = False) -> None:
     async def is_so() -> bool:
-        found = await admin.write_block(topic, timeout_s=TIMEOUT_S)
+        found = await admin.write_blocks.describe(topic, timeout_s=TIMEOUT_S)
         return (found.present, found.alone) == (present, alone)
 
     await wait_until_async(is_so, DEADLINE_S, f"the block is {present}, alone {alone}")
 
 
 async def test_nobody_but_super_users_writes_to_a_blocked_topic(
-    admin: KafkaAdmin, guarded: RealKafka
+    admin: Reached, guarded: RealKafka
 ) -> None:
     topic = await topic_with(admin, "blocked", [[1], [1]])
     await asyncio.to_thread(allowed, guarded, topic)
     await shown(admin, topic, present=False)
     assert await asyncio.to_thread(written, user(guarded), topic) == 0
     for _ in range(2):
-        assert (await admin.block_writes(topic, timeout_s=TIMEOUT_S)).ok
+        assert (await admin.write_blocks.create(topic, timeout_s=TIMEOUT_S)).ok
     await shown(admin, topic, present=True)
-    assert (await admin.write_block(topic, timeout_s=TIMEOUT_S)).may_write
+    assert (await admin.write_blocks.describe(topic, timeout_s=TIMEOUT_S)).may_write
     for more in ({}, {"acks": "1"}, {"acks": "all"}, {"enable.idempotence": True}):
         assert await asyncio.to_thread(written, user(guarded), topic, **more) == REFUSED
     assert await asyncio.to_thread(written, super_user(guarded), topic) == 0
     assert await asyncio.to_thread(readable, user(guarded), topic) == 0
     for _ in range(2):
-        assert (await admin.unblock_writes(topic, timeout_s=TIMEOUT_S)).ok
+        assert (await admin.write_blocks.delete(topic, timeout_s=TIMEOUT_S)).ok
     await shown(admin, topic, present=False)
     assert await asyncio.to_thread(written, user(guarded), topic) == 0
 
 
 async def test_a_block_that_would_shut_out_readers_is_refused(
-    admin: KafkaAdmin, guarded: RealKafka
+    admin: Reached, guarded: RealKafka
 ) -> None:
     topic = await topic_with(admin, "open", [[1]])
-    assert (await admin.write_block(topic, timeout_s=TIMEOUT_S)).alone
+    assert (await admin.write_blocks.describe(topic, timeout_s=TIMEOUT_S)).alone
     with pytest.raises(Conflict) as refused:
-        await admin.block_writes(topic, timeout_s=TIMEOUT_S)
+        await admin.write_blocks.create(topic, timeout_s=TIMEOUT_S)
     assert "allow.everyone.if.no.acl.found" in refused.value.message
     assert await asyncio.to_thread(written, user(guarded), topic) == 0
 
 
-async def test_a_block_outlives_the_topic(admin: KafkaAdmin, guarded: RealKafka) -> None:
+async def test_a_block_outlives_the_topic(admin: Reached, guarded: RealKafka) -> None:
     topic = await topic_with(admin, "outlived", [[1]])
     await asyncio.to_thread(allowed, guarded, topic)
     await shown(admin, topic, present=False)
-    assert (await admin.block_writes(topic, timeout_s=TIMEOUT_S)).ok
-    assert (await admin.delete_topic(topic, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.write_blocks.create(topic, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.topics.delete(topic, timeout_s=TIMEOUT_S)).ok
 
     async def created() -> bool:
-        found = await admin.create_topic(
+        found = await admin.topics.create(
             topic, {0: (1,)}, {}, validate_only=False, timeout_s=TIMEOUT_S
         )
         return found.ok
 
     await wait_until_async(created, DEADLINE_S, f"{topic} is there again")
     assert await asyncio.to_thread(written, user(guarded), topic) == REFUSED
-    assert (await admin.unblock_writes(topic, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.write_blocks.delete(topic, timeout_s=TIMEOUT_S)).ok
 
 
 async def test_who_may_not_read_acls_is_told_so(
-    guarded: RealKafka, admin: KafkaAdmin, tmp_path: Any
+    guarded: RealKafka, admin: Reached, tmp_path: Any
 ) -> None:
     topic = await topic_with(admin, "unseen", [[1]])
     cluster_entry = AclBinding(
@@ -192,13 +192,13 @@ async def test_who_may_not_read_acls_is_told_so(
 
         async def refused() -> bool:
             try:
-                await stranger.write_block(topic, timeout_s=TIMEOUT_S)
+                await stranger.write_blocks.describe(topic, timeout_s=TIMEOUT_S)
             except NotAuthorized:
                 return True
             return False
 
         await wait_until_async(refused, DEADLINE_S, "the user may not see ACLs")
         with pytest.raises(NotAuthorized):
-            await stranger.block_writes(topic, timeout_s=TIMEOUT_S)
-        result = await stranger.unblock_writes(topic, timeout_s=TIMEOUT_S)
+            await stranger.write_blocks.create(topic, timeout_s=TIMEOUT_S)
+        result = await stranger.write_blocks.delete(topic, timeout_s=TIMEOUT_S)
         assert result.error_name == "CLUSTER_AUTHORIZATION_FAILED"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.config_names import MAX_MESSAGE_BYTES
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.shrink.sealing import SEALED_BYTES
@@ -45,19 +45,19 @@ in, if it is alone in its batch."""
 
 
 @pytest.fixture
-async def admin(kafka: RealKafka) -> AsyncIterator[KafkaAdmin]:
+async def admin(kafka: RealKafka) -> AsyncIterator[Reached]:
     async with connected(kafka.bootstrap_servers) as found:
         yield found
 
 
-async def limited(admin: KafkaAdmin, topic: str, limit: int) -> None:
+async def limited(admin: Reached, topic: str, limit: int) -> None:
     """Set the limit, and wait until each leader obeys it, which is a little after it says so."""
     change = {MAX_MESSAGE_BYTES: str(limit)}
-    assert (await admin.alter_topic_configs(topic, change, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.configs.alter(topic, change, timeout_s=TIMEOUT_S)).ok
     leaders = [state.leader for state in (await states_of(admin, topic)).values()]
 
     async def in_force() -> bool:
-        found = await admin.topic_configs_in_force(
+        found = await admin.configs.in_force(
             topic, [MAX_MESSAGE_BYTES], leaders, timeout_s=TIMEOUT_S
         )
         return found == dict.fromkeys(leaders, change)
@@ -67,7 +67,7 @@ async def limited(admin: KafkaAdmin, topic: str, limit: int) -> None:
 
     async def obeyed() -> bool:
         found = [
-            await asyncio.to_thread(sent, admin.bootstrap_servers, topic, number, LARGE)
+            await asyncio.to_thread(sent, admin.cluster.bootstrap_servers, topic, number, LARGE)
             for number in range(len(leaders))
         ]
         return set(found) == {wanted}
@@ -75,9 +75,9 @@ async def limited(admin: KafkaAdmin, topic: str, limit: int) -> None:
     await wait_until_async(obeyed, DEADLINE_S, f"every leader obeys {change}")
 
 
-async def ends(admin: KafkaAdmin, topic: str) -> dict[int, tuple[int, int]]:
+async def ends(admin: Reached, topic: str) -> dict[int, tuple[int, int]]:
     """Of each partition: the log's end, and up to where committed records can be read."""
-    read = await admin.topic_offsets(topic, timeout_s=TIMEOUT_S)
+    read = await admin.records.offsets(topic, timeout_s=TIMEOUT_S)
     assert read.unread == {}
     return {number: (one.end, one.stable_end) for number, one in read.offsets.items()}
 
@@ -125,8 +125,8 @@ def count(servers: str, topic: str, group: str) -> int:
     return records
 
 
-async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: KafkaAdmin) -> None:
-    topic, servers = await topic_with(admin, "sealed", REPLICAS), admin.bootstrap_servers
+async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: Reached) -> None:
+    topic, servers = await topic_with(admin, "sealed", REPLICAS), admin.cluster.bootstrap_servers
     await asyncio.to_thread(write, servers, topic, dict.fromkeys(range(3), 50))
     await limited(admin, topic, SEALED_BYTES)
     before = {number: end for number, (end, _) in (await ends(admin, topic)).items()}
@@ -149,7 +149,7 @@ async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: Ka
     assert found == sum(before.values())
     moved = TopicPartition(topic, 1)
     options = ReassignOptions(timeout_s=TIMEOUT_S)
-    outcome = await admin.reassign_partitions({moved: (1, 3)}, options, {})
+    outcome = await admin.reassignments.reassign({moved: (1, 3)}, options, {})
     assert outcome.results[moved].ok
     await replicas_become(admin, moved, (1, 3))
     again = await asyncio.to_thread(begun, servers, f"{topic}-late", topic, 0)
@@ -157,8 +157,11 @@ async def test_a_sealed_topic_takes_nothing_and_is_read_and_replicated(admin: Ka
     await limited(admin, topic, 1_000_000)
 
 
-async def test_transactions_that_are_open_can_end_in_a_sealed_topic(admin: KafkaAdmin) -> None:
-    topic, servers = await topic_with(admin, "sealed-open", REPLICAS), admin.bootstrap_servers
+async def test_transactions_that_are_open_can_end_in_a_sealed_topic(admin: Reached) -> None:
+    topic, servers = (
+        await topic_with(admin, "sealed-open", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     first = await asyncio.to_thread(begun, servers, f"{topic}-1", topic, 0)
     second = await asyncio.to_thread(begun, servers, f"{topic}-2", topic, 1)
     await limited(admin, topic, SEALED_BYTES)
@@ -176,9 +179,12 @@ async def test_transactions_that_are_open_can_end_in_a_sealed_topic(admin: Kafka
 
 
 async def test_the_smallest_records_still_get_into_a_sealed_topic_and_show(
-    admin: KafkaAdmin,
+    admin: Reached,
 ) -> None:
-    topic, servers = await topic_with(admin, "sealed-tiny", REPLICAS), admin.bootstrap_servers
+    topic, servers = (
+        await topic_with(admin, "sealed-tiny", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     await limited(admin, topic, SEALED_BYTES)
     before = (await ends(admin, topic))[0][0]
     assert await asyncio.to_thread(sent, servers, topic, 0, b"v" * TINY_BYTES) == 0
@@ -186,9 +192,12 @@ async def test_the_smallest_records_still_get_into_a_sealed_topic_and_show(
     assert (await ends(admin, topic))[0] == (before + 1, before + 1)
 
 
-async def test_below_the_size_of_a_marker_a_transaction_never_ends(admin: KafkaAdmin) -> None:
+async def test_below_the_size_of_a_marker_a_transaction_never_ends(admin: Reached) -> None:
     """Why the seal is not tighter."""
-    topic, servers = await topic_with(admin, "sealed-hard", REPLICAS), admin.bootstrap_servers
+    topic, servers = (
+        await topic_with(admin, "sealed-hard", REPLICAS),
+        admin.cluster.bootstrap_servers,
+    )
     name = f"{topic}-stuck"
     stuck = await asyncio.to_thread(begun, servers, name, topic, 0)
     await limited(admin, topic, SEALED_BYTES - 1)
@@ -205,4 +214,4 @@ async def test_below_the_size_of_a_marker_a_transaction_never_ends(admin: KafkaA
     )
     end, stable = (await ends(admin, topic))[0]
     assert (stable, end > 0) == (0, True)
-    assert (await admin.delete_topic(topic, timeout_s=TIMEOUT_S)).ok
+    assert (await admin.topics.delete(topic, timeout_s=TIMEOUT_S)).ok

@@ -69,7 +69,7 @@ def test_nobody_else_can_write_while_writes_are_blocked(tmp_path: Path) -> None:
         driver = Driver(servers, tmp_path)
 
         async def blocked() -> bool:
-            return (await driver.admin.write_block("guarded", timeout_s=10.0)).present
+            return (await driver.admin.write_blocks.describe("guarded", timeout_s=10.0)).present
 
         async def unblocked() -> bool:
             return not await blocked()

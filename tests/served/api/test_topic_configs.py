@@ -18,7 +18,7 @@ from tests.support.topics import create_topic
 async def test_a_topics_own_settings_are_told_from_what_it_inherits() -> None:
     async with administered() as (cluster, admin):
         cluster.create("strict", [1, 2], min_insync_replicas="2")
-        found = await admin.topic_configs("strict", timeout_s=TIMEOUT_S)
+        found = await admin.configs.describe("strict", timeout_s=TIMEOUT_S)
         assert found is not None
         by_name = {one.name: one for one in found}
         assert [one.name for one in found] == sorted(by_name)
@@ -29,15 +29,15 @@ async def test_a_topics_own_settings_are_told_from_what_it_inherits() -> None:
 
 async def test_a_topic_that_is_not_there_has_none() -> None:
     async with administered() as (_, admin):
-        assert await admin.topic_configs("nosuch", timeout_s=TIMEOUT_S) is None
-        assert await admin.topic_configs("no such!", timeout_s=TIMEOUT_S) is None
+        assert await admin.configs.describe("nosuch", timeout_s=TIMEOUT_S) is None
+        assert await admin.configs.describe("no such!", timeout_s=TIMEOUT_S) is None
 
 
 async def test_a_cluster_that_does_not_answer_is_unreachable() -> None:
     async with administered() as (cluster, admin):
         cluster.instead[DESCRIBE_CONFIGS] = hang_up
         with pytest.raises(ClusterUnreachable):
-            await admin.topic_configs("t", timeout_s=TIMEOUT_S)
+            await admin.configs.describe("t", timeout_s=TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.metadata import TopicPartition as Partition
 from tests.support.admin import TIMEOUT_S, connected, lags_of
 from tests.support.brokers.config import free_ports
@@ -91,16 +91,16 @@ async def test_topics_throttles_moves_and_offsets_survive(tmp_path: Path, port: 
         commit(servers, 321)
         async with connected(servers) as admin:
             options = ReassignOptions(throttle_bytes_per_s=2_000_000)
-            outcome = await admin.reassign_partitions({moving: [3, 4]}, options, {})
+            outcome = await admin.reassignments.reassign({moving: [3, 4]}, options, {})
             assert outcome.results[moving].ok
             before = await lags_of(admin, moving)
         process.send_signal(signal.SIGKILL)
         process.wait(DEADLINE_S)
     with cluster_process(tmp_path, port) as (_, servers):
         async with connected(servers) as admin:
-            ongoing = await admin.list_reassignments(timeout_s=TIMEOUT_S)
+            ongoing = await admin.reassignments.ongoing(timeout_s=TIMEOUT_S)
             assert ongoing[moving].target == (3, 4)
-            found = await admin.throttles([1, 4], ["big"], timeout_s=TIMEOUT_S)
+            found = await admin.throttles.describe([1, 4], ["big"], timeout_s=TIMEOUT_S)
             assert found.rates[4].rate.follower_bytes_per_s == 2_000_000
             assert found.replicas["big"].followers
             after = await lags_of(admin, moving)

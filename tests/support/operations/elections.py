@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.election import (
@@ -37,7 +37,7 @@ class PauseClock(SystemClock):
 class Held:
     """An admin's elections, with the operations that they left."""
 
-    def __init__(self, admin: KafkaAdmin) -> None:
+    def __init__(self, admin: Reached) -> None:
         self.clock = PauseClock()
         self.seen: list[Operation] = []
         self.registry = Registry(self.clock, self.seen.append)

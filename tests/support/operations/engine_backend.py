@@ -7,40 +7,26 @@ and composes the verbs as for any Kafka (`kshunt.backend.admin.kips`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from kshunt.backend.admin.kips.reassignment import emulated
 from kshunt.backend.admin.kips.reassignment.checks import check_plan, fit_part, with_refused
-from kshunt.backend.admin.kips.throttles.rates import alter_rates_by_configs
-from kshunt.backend.admin.kips.throttles.replicas import alter_replicas_by_configs
-from kshunt.backend.admin.port.cluster_admin import (
-    OK,
-    ItemResult,
-    PartitionResults,
-    ReassignOptions,
-    ReassignOutcome,
-    ReplicaLag,
-)
+from kshunt.backend.admin.kips.reassignment.emulated import EmulatedReassignment
+from kshunt.backend.admin.kips.throttles.kafka_throttles import KafkaThrottles
+from kshunt.backend.admin.port.configs import ConfigAdmin
+from kshunt.backend.admin.port.described_cluster import DescribedCluster
+from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.port.logs import LogAdmin
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc import configs
 from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
+from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
-from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.cluster.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
-from kshunt.backend.domain.shrink.delete_partitions import (
-    DeletedPartition,
-    DeletePartitions,
-    ShrinkSupport,
-)
-from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
-from kshunt.backend.domain.topics.alteration import AlteredTopic
-from kshunt.backend.domain.topics.configs import TopicConfig
-from kshunt.backend.domain.topics.descriptions import TopicsDescribed
-from kshunt.backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.errors import (
     BrokerUnreachable,
@@ -48,7 +34,6 @@ from kshunt.backend.errors import (
     JournalFenced,
     JournalUnavailable,
     NotActive,
-    NotSupported,
 )
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.registry import Registry
@@ -61,7 +46,7 @@ from kshunt.backend.operations.reassignment.starting import Reassignments
 from kshunt.backend.operations.steering import Steering
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from kshunt.backend.operations.throttles.repair import ThrottleRepair
-from tests.support.no_effects import NoEffects
+from tests.support.absent_subjects import AbsentSubjects
 from tests.support.operations.engine_world import (
     BROKER,
     CLUSTER_ID,
@@ -126,13 +111,12 @@ class Backend(Process):
         self.state = world.state
 
 
-class Door(NoEffects):
-    """The cluster as one backend reaches it; see `ClusterAdmin` and `KafkaCalls`."""
+class Reach:
+    """How one backend reaches the cluster, where any call may fail."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._world = backend.world
-        self._seen: dict[tuple[int, str, str], str | None] = {}
 
     async def _read(self, what: Callable[[], T]) -> T:
         fault = await self._world.at(self._backend, Fault.REFUSED, Fault.LOST)
@@ -158,6 +142,10 @@ class Door(NoEffects):
             raise BrokerUnreachable("The broker did not answer in time.")
         return answer
 
+
+class DescribedWorld(Reach):
+    """See `DescribedCluster`."""
+
     async def describe(
         self, topics: Sequence[str] | None = None, *, timeout_s: float
     ) -> ClusterState:
@@ -181,32 +169,9 @@ class Door(NoEffects):
         up = {broker: brokers[broker] for broker in self._world.live}
         return ClusterState(CLUSTER_ID, image.controller, up, Assignment(tuple(names), *columns))
 
-    async def list_reassignments(
-        self, *, timeout_s: float
-    ) -> Mapping[TopicPartition, OngoingReassignment]:
-        return await self._read(lambda: self._world.ongoing)
 
-    async def log_end_offsets(
-        self, broker: int, partitions: PartitionColumns, *, timeout_s: float
-    ) -> OffsetColumns:
-        raise NotSupported("Nobody asks for offsets here.")
-
-    async def log_dirs(
-        self, broker: int, partitions: PartitionColumns | None = None, *, timeout_s: float
-    ) -> LogDirColumns:
-        raise NotSupported("Nobody asks for log directories here.")
-
-    async def throttles(
-        self, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
-    ) -> Throttles:
-        of_brokers = await self.read_brokers(brokers, timeout_s=timeout_s)
-        of_topics = await self.read_topics(topics, timeout_s=timeout_s)
-        lists = {topic: configs.throttled_replicas(values) for topic, values in of_topics.items()}
-        return Throttles(
-            {broker: configs.broker_throttle(broker, v) for broker, v in of_brokers.items()},
-            {topic: found for topic, found in lists.items() if found},
-            tuple(broker for broker in brokers if broker not in of_brokers),
-        )
+class WorldConfigs(Reach):
+    """See `ConfigAdmin`, of which one reading is here."""
 
     async def min_isr(
         self, topics: Sequence[str] | None = None, *, timeout_s: float
@@ -217,113 +182,13 @@ class Door(NoEffects):
             lambda: {n: int(image.config(ResourceType.TOPIC, n, MIN_ISR).value or 1) for n in names}
         )
 
-    async def topic_configs(
-        self, topic: str, *, timeout_s: float
-    ) -> tuple[TopicConfig, ...] | None:
-        raise NotImplementedError
 
-    # The verbs
+class WorldThrottleConfigs(Reach):
+    """See `ThrottleConfigs`."""
 
-    async def reassign_partitions(
-        self,
-        assignments: Mapping[TopicPartition, Sequence[int]],
-        options: ReassignOptions,
-        log_dirs: Mapping[tuple[TopicPartition, int], str],
-    ) -> ReassignOutcome:
-        situation = await emulated.read_situation(self, assignments, log_dirs, options.timeout_s)
-        checked = check_plan(assignments, log_dirs, options, situation)
-        fit, dirs = fit_part(assignments, log_dirs, checked)
-        if options.validate_only or not fit:
-            return ReassignOutcome(checked, {}, {}, {})
-        started = await emulated.start_checked(self, situation, checked, fit, options, dirs)
-        return with_refused(started, checked)
-
-    async def cancel_reassignments(
-        self, partitions: Sequence[TopicPartition], *, timeout_s: float
-    ) -> PartitionResults:
-        return await self.alter_reassignments(dict.fromkeys(partitions), timeout_s=timeout_s)
-
-    async def alter_interbroker_throttled_rates(
-        self,
-        rates: Mapping[int, ThrottledRate],
-        *,
-        log_dir_rates: Mapping[int, int | None] | None = None,
-        validate_only: bool,
-        timeout_s: float,
-        as_found: bool = False,
-    ) -> Mapping[int, ItemResult]:
-        return await alter_rates_by_configs(
-            self, rates, log_dir_rates or {}, validate_only=validate_only, timeout_s=timeout_s
-        )
-
-    async def alter_interbroker_throttled_replicas(
-        self,
-        replicas: Mapping[str, ThrottledReplicas],
-        *,
-        validate_only: bool,
-        timeout_s: float,
-        as_found: bool = False,
-    ) -> Mapping[str, ItemResult]:
-        return await alter_replicas_by_configs(
-            self, replicas, validate_only=validate_only, timeout_s=timeout_s
-        )
-
-    async def alter_topics(
-        self, topics: Mapping[str, AlteredTopic], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[str, ItemResult]:
-        raise NotSupported("Topics stay as they are here.")
-
-    async def describe_topics(
-        self,
-        topics: Sequence[str] | None = None,
-        *,
-        configs: bool,
-        min_isr: bool,
-        timeout_s: float,
-    ) -> TopicsDescribed:
-        raise NotSupported("Nobody asks for topics here.")
-
-    async def topic_groups(self, topic: str, *, timeout_s: float) -> GroupsRead:
-        raise NotSupported("Nobody asks for groups here.")
-
-    async def topic_offsets(self, topic: str, *, timeout_s: float) -> OffsetsRead:
-        raise NotSupported("Nobody asks for offsets here.")
-
-    async def topic_producers(self, topic: str, *, timeout_s: float) -> ProducersRead:
-        raise NotSupported("Nobody asks for producers here.")
-
-    async def record_sample(
-        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
-    ) -> RecordSample:
-        raise NotSupported("Nobody reads records here.")
-
-    async def shrink_support(self, *, timeout_s: float) -> ShrinkSupport:
-        return ShrinkSupport.UNSUPPORTED
-
-    async def delete_partitions(
-        self, topics: Mapping[str, DeletePartitions], *, validate_only: bool, timeout_s: float
-    ) -> Mapping[TopicPartition, DeletedPartition]:
-        raise NotSupported("Partitions stay as they are here.")
-
-    async def elect_preferred_leaders(
-        self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
-    ) -> PartitionResults:
-        raise NotSupported("There are no elections here.")
-
-    async def elect_unclean_leaders(
-        self, partitions: Sequence[TopicPartition], *, timeout_s: float
-    ) -> PartitionResults:
-        raise NotSupported("There are no elections here.")
-
-    async def replica_status(
-        self, partitions: Sequence[TopicPartition], *, timeout_s: float
-    ) -> Sequence[ReplicaLag]:
-        raise NotSupported("Nobody asks for lags here.")
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    # What they are composed from
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._seen: dict[tuple[int, str, str], str | None] = {}
 
     async def read_brokers(
         self, brokers: Sequence[int], *, timeout_s: float
@@ -389,7 +254,38 @@ class Door(NoEffects):
                     self._world.set(kind, name, key, value)
         return OK
 
-    async def alter_reassignments(
+
+class WorldReassignments(Reach):
+    """See `ReassignmentAdmin`; moves are composed as for any Kafka."""
+
+    def __init__(
+        self, backend: Backend, cluster: DescribedCluster, throttle_configs: ThrottleConfigs
+    ) -> None:
+        super().__init__(backend)
+        no_logs = cast(LogAdmin, None)
+        self._emulated = EmulatedReassignment(cluster, throttle_configs, self, no_logs)
+
+    async def ongoing(self, *, timeout_s: float) -> Mapping[TopicPartition, OngoingReassignment]:
+        return await self._read(lambda: self._world.ongoing)
+
+    async def accepts_moves(self, *, timeout_s: float) -> str:
+        return ""
+
+    async def reassign(
+        self,
+        assignments: Mapping[TopicPartition, Sequence[int]],
+        options: ReassignOptions,
+        log_dirs: Mapping[tuple[TopicPartition, int], str],
+    ) -> ReassignOutcome:
+        situation = await self._emulated.situation(assignments, log_dirs, options.timeout_s)
+        checked = check_plan(assignments, log_dirs, options, situation)
+        fit, dirs = fit_part(assignments, log_dirs, checked)
+        if options.validate_only or not fit:
+            return ReassignOutcome(checked, {}, {}, {})
+        started = await self._emulated.start(situation, checked, fit, options, dirs)
+        return with_refused(started, checked)
+
+    async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
         fault = await self._world.at(self._backend, Fault.DENIED)
@@ -405,7 +301,16 @@ class Door(NoEffects):
             self._world.effected(Effect(0, str(partition), "", None, wanted))
         return self._world.alter(targets)
 
-    async def alter_log_dirs(
-        self, broker: int, paths: Mapping[TopicPartition, str], *, timeout_s: float
-    ) -> PartitionResults:
-        raise NotSupported("Nobody moves between directories here.")
+
+class Door(AbsentSubjects):
+    """The cluster as one backend reaches it; see `ClusterAdmin`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.cluster = DescribedWorld(backend)
+        self.configs = cast(ConfigAdmin, WorldConfigs(backend))
+        throttle_configs = WorldThrottleConfigs(backend)
+        self.throttles = KafkaThrottles(self.cluster, throttle_configs)
+        self.reassignments = WorldReassignments(backend, self.cluster, throttle_configs)
+
+    async def close(self) -> None:
+        """Nothing is held."""

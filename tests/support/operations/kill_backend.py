@@ -29,12 +29,10 @@ from typing import Final
 
 from kshunt.backend.access.cluster_keys import write_keys
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import (
-    ItemResult,
-    PartitionResults,
-    ReassignOptions,
-    ReassignOutcome,
-)
+from kshunt.backend.admin.kips.reassignment.native import KafkaReassignments
+from kshunt.backend.admin.kips.throttles.kafka_throttles import KafkaThrottles
+from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.api.server.listener import Listen, serve
 from kshunt.backend.api.service.backend import Backend
@@ -49,6 +47,7 @@ from kshunt.backend.operations.journal.entries import BACKEND_KEY, Body, Journal
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS
+from tests.support.admin import instead
 
 BEFORE, AFTER, DOUBT = "before", "after", "doubt"
 OPEN, BEAT, RELEASE, APPEND = "open", "beat", "release", "append"
@@ -148,31 +147,39 @@ def written(entries: Mapping[str, Body | None]) -> str:
     return " ".join([APPEND, *dict.fromkeys(words)])
 
 
-class WatchedAdmin(KafkaAdmin):
-    """An admin with boundaries around what changes the cluster."""
+class WatchedReassignments(KafkaReassignments):
+    """Reassignments with boundaries around what changes the cluster."""
 
     boundaries: Boundaries
 
-    async def reassign_partitions(
+    async def reassign(
         self,
         assignments: Mapping[TopicPartition, Sequence[int]],
         options: ReassignOptions,
         log_dirs: Mapping[tuple[TopicPartition, int], str],
     ) -> ReassignOutcome:
-        """As `ClusterAdmin.reassign_partitions`."""
+        """As `ReassignmentAdmin.reassign`."""
         if options.validate_only:
-            return await super().reassign_partitions(assignments, options, log_dirs)
+            return await super().reassign(assignments, options, log_dirs)
         async with self.boundaries.around(SUBMIT):
-            return await super().reassign_partitions(assignments, options, log_dirs)
+            return await super().reassign(assignments, options, log_dirs)
 
-    async def cancel_reassignments(
-        self, partitions: Sequence[TopicPartition], *, timeout_s: float
+    async def alter(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
-        """As `ClusterAdmin.cancel_reassignments`."""
+        """As `ReassignmentAdmin.alter`; a submission has its boundary already."""
+        if any(target is not None for target in targets.values()):
+            return await super().alter(targets, timeout_s=timeout_s)
         async with self.boundaries.around(CANCEL):
-            return await super().cancel_reassignments(partitions, timeout_s=timeout_s)
+            return await super().alter(targets, timeout_s=timeout_s)
 
-    async def alter_interbroker_throttled_rates(
+
+class WatchedThrottles(KafkaThrottles):
+    """Throttles with boundaries around what changes the cluster."""
+
+    boundaries: Boundaries
+
+    async def alter_rates(
         self,
         rates: Mapping[int, ThrottledRate],
         *,
@@ -181,12 +188,12 @@ class WatchedAdmin(KafkaAdmin):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[int, ItemResult]:
-        """As `ClusterAdmin.alter_interbroker_throttled_rates`, one broker after the other."""
+        """As `ThrottleAdmin.alter_rates`, one broker after the other."""
         done: dict[int, ItemResult] = {}
         others = log_dir_rates or {}
         for broker in sorted({*rates, *others}):
             async with self.boundaries.around(f"{RATES} broker {broker}"):
-                done |= await super().alter_interbroker_throttled_rates(
+                done |= await super().alter_rates(
                     {b: rate for b, rate in rates.items() if b == broker},
                     log_dir_rates={b: rate for b, rate in others.items() if b == broker},
                     validate_only=validate_only,
@@ -195,7 +202,7 @@ class WatchedAdmin(KafkaAdmin):
                 )
         return done
 
-    async def alter_interbroker_throttled_replicas(
+    async def alter_replicas(
         self,
         replicas: Mapping[str, ThrottledReplicas],
         *,
@@ -203,9 +210,9 @@ class WatchedAdmin(KafkaAdmin):
         timeout_s: float,
         as_found: bool = False,
     ) -> Mapping[str, ItemResult]:
-        """As `ClusterAdmin.alter_interbroker_throttled_replicas`."""
+        """As `ThrottleAdmin.alter_replicas`."""
         async with self.boundaries.around(LISTS):
-            return await super().alter_interbroker_throttled_replicas(
+            return await super().alter_replicas(
                 replicas, validate_only=validate_only, timeout_s=timeout_s, as_found=as_found
             )
 
@@ -228,11 +235,14 @@ async def _serve(options: argparse.Namespace) -> None:
         journal.boundaries = boundaries
         return journal
 
-    admin = WatchedAdmin(settings, owned_throttles=True)
-    admin.boundaries = boundaries
+    admin = KafkaAdmin(settings, owned_throttles=True)
+    reassignments = WatchedReassignments(admin.cluster, admin.throttle_configs, admin.logs)
+    throttles = WatchedThrottles(admin.cluster, admin.throttle_configs)
+    reassignments.boundaries = throttles.boundaries = boundaries
+    watched = instead(admin, reassignments=reassignments, throttles=throttles)
     await admin.connect()
     terms = LeaseTimes(*options.terms) if options.terms else None
-    backend = Backend(settings, admin, clock, open_journal, terms=terms, keys=KEYS)
+    backend = Backend(settings, watched, clock, open_journal, terms=terms, keys=KEYS)
     admin.guard = backend.membership.guard
     await serve(backend, Listen(options.socket))
 

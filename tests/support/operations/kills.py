@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.rpc.configs import BROKER
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import (
@@ -187,14 +187,14 @@ OWN: Final = (1, 2)
 """Sources of a topic's and of a broker's own settings, in librdkafka's numbers."""
 
 
-async def _write(admin: KafkaAdmin, kind: int, name: str, key: str, value: str | None) -> None:
+async def _write(admin: Reached, kind: int, name: str, key: str, value: str | None) -> None:
     operation = DELETE if value is None else SET
     message = IncrementalAlterConfigsRequest(
         resources=[(kind, name, [(key, operation, value)])], validate_only=False
     )
     # A broker's own configuration is written by that broker alone.
     broker = int(name) if kind == BROKER and name else 1
-    await admin.call(broker, RawRequest.of(message), timeout_s=TIMEOUT_S, lane="write")
+    await admin.cluster.call(broker, RawRequest.of(message), timeout_s=TIMEOUT_S, lane="write")
 
 
 @asynccontextmanager

@@ -106,7 +106,7 @@ def overrides(servers: str, topic: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
 
     async def read(driver: Driver) -> None:
-        found.update(await driver.admin.topic_overrides(topic, timeout_s=10.0) or {})
+        found.update(await driver.admin.configs.overrides(topic, timeout_s=10.0) or {})
 
     run(Driver(servers, Path()), read)
     return found

@@ -14,14 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.kips.backend_placer import load_backend_placer
-from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import KshuntError
@@ -39,18 +38,19 @@ from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
 from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.settings import PlacerSettings, Settings
+from tests.support.admin import instead
 from tests.support.shrink.copied_topics import Record, held
 
 TICKS_MAX: Final = 600
 CHANGES: Final = frozenset(
     {
-        "create_topic",
-        "delete_topic",
-        "alter_topic_configs",
-        "alter_group_offsets",
-        "delete_groups",
-        "block_writes",
-        "unblock_writes",
+        "topics.create",
+        "topics.delete",
+        "configs.alter",
+        "groups.alter_offsets",
+        "groups.delete",
+        "write_blocks.create",
+        "write_blocks.delete",
     }
 )
 """Calls that have an effect."""
@@ -114,22 +114,23 @@ class Book:
         self.trail.passes("written")
 
 
+@dataclass(frozen=True)
 class Door:
-    """A cluster's admin before and after whose effects a backend may be lost."""
+    """A subject of an admin, before and after whose effects a backend may be lost."""
 
-    def __init__(self, admin: KafkaAdmin, trail: Trail) -> None:
-        self._admin = admin
-        self._trail = trail
+    subject: Any
+    name: str
+    trail: Trail
 
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._admin, name)
+    def __getattr__(self, verb: str) -> Any:
+        call, name = getattr(self.subject, verb), f"{self.name}.{verb}"
         if name not in CHANGES:
             return call
 
         async def watched(*args: Any, **named: Any) -> Any:
-            self._trail.passes(f"before {name}")
+            self.trail.passes(f"before {name}")
             answer = await call(*args, **named)
-            self._trail.passes(f"after {name}")
+            self.trail.passes(f"after {name}")
             return answer
 
         return watched
@@ -270,11 +271,13 @@ class Driver:
         """A backend that has just taken over."""
         registry = Registry(self.clock, lambda operation: None, self.book, "one")
         registry.load(self.book.state)
-        admin = cast(ClusterAdmin, Door(self.admin, self.trail))
+        changed = {name.partition(".")[0] for name in CHANGES}
+        doors = {name: Door(getattr(self.admin, name), name, self.trail) for name in changed}
+        admin = instead(self.admin, **doors)
         self.context = Context(admin, registry, self.clock, 10.0)
         checks = ShrinkChecks(admin, self.clock, timeout_s=8.0)
         folder = self.folder / f"machine-{self.machines}" if self.elsewhere else self.folder
-        placing = load_backend_placer(self.placer, self.admin)
+        placing = load_backend_placer(self.placer, self.admin.cluster, self.admin.logs)
         tools = ShrinkTools(self.context, checks, self._job, folder, placing)
         self.runner = ShrinkRunner(tools)
         self.verbs = Shrinks(self.context, checks)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.embedded.net.api import WireClose
 from kshunt.backend.embedded.net.server import Handler, RequestContext
@@ -38,10 +38,10 @@ ELSEWHERE = AlteredTopic(assignments={0: [3, 4], 1: [4, 1]})
 
 
 async def alter(
-    admin: KafkaAdmin, wanted: AlteredTopic = MORE, *, timeout_s: float = TIMEOUT_S, **more: Any
+    admin: Reached, wanted: AlteredTopic = MORE, *, timeout_s: float = TIMEOUT_S, **more: Any
 ) -> ItemResult:
     asked = {"validate_only": False, **more}
-    return (await admin.alter_topics({"t": wanted}, timeout_s=timeout_s, **asked))["t"]
+    return (await admin.alterations.alter({"t": wanted}, timeout_s=timeout_s, **asked))["t"]
 
 
 def replicas_of(cluster: ListeningCluster, topic: str = "t") -> Mapping[int, Sequence[int]]:
@@ -162,7 +162,7 @@ async def test_a_topic_that_is_refused_in_part_is_led_back_and_another_goes_on()
             return await cluster.own[ALTER_REASSIGNMENTS](context, message)
 
         cluster.instead[ALTER_REASSIGNMENTS] = misread
-        results = await admin.alter_topics(
+        results = await admin.alterations.alter(
             {"t": ELSEWHERE, "u": AlteredTopic(-1, 1)}, validate_only=False, timeout_s=TIMEOUT_S
         )
         assert results["t"].error_code == NO_BROKER

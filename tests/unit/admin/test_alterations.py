@@ -18,7 +18,7 @@ from kshunt.backend.admin.kips.alter_topics.checks import (
     to_place,
 )
 from kshunt.backend.admin.kips.alter_topics.emulated import _runs
-from kshunt.backend.admin.port.cluster_admin import ItemResult
+from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.cluster.metadata import (
     Broker,
     OngoingReassignment,

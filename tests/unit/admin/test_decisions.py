@@ -21,7 +21,9 @@ from kshunt.backend.admin.kips.measured_lags import lags
 from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts, check_plan, moves_of
 from kshunt.backend.admin.kips.reassignment.throttle import topic_changes, unthrottled
 from kshunt.backend.admin.kips.replica_status import missing_lags
-from kshunt.backend.admin.port.cluster_admin import OK, ClusterAdmin, ItemResult, ReassignOptions
+from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
+from kshunt.backend.admin.port.item_result import OK, ItemResult
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.admin.rpc import configs, requests
 from kshunt.backend.admin.rpc.bootstrap import bootstrap_addresses
 from kshunt.backend.admin.rpc.concurrency import together

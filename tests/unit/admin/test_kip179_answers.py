@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kips.throttles.checks import refused_replicas, without
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import (
@@ -50,11 +50,11 @@ OVERFLOWS = {"0:9999999999": NO_BROKER, "4294967296:1": UNKNOWN_PARTITION}
 RATES_ASKED = {5: INVALID_REQUEST, 999: INVALID_REQUEST, 1_000: 0, UNTHROTTLED: 0}
 
 
-async def cleared(admin: KafkaAdmin) -> None:
+async def cleared(admin: Reached) -> None:
     """Take off what a test has set."""
     how: dict[str, Any] = {"validate_only": False, "timeout_s": TIMEOUT_S}
-    await admin.alter_interbroker_throttled_rates({2: NO_RATE}, **how)
-    await admin.alter_interbroker_throttled_replicas({"t": ThrottledReplicas()}, **how)
+    await admin.throttles.alter_rates({2: NO_RATE}, **how)
+    await admin.throttles.alter_replicas({"t": ThrottledReplicas()}, **how)
 
 
 async def wire_of_pair(cluster: ListeningCluster, pair: str) -> int:
@@ -87,7 +87,7 @@ async def test_a_pair_is_refused_as_on_the_wire(native: bool, only: bool) -> Non
     assert told == NUMBERS
     async with administered(native=native) as (cluster, admin):
         for pair, code in (NUMBERS | OVERFLOWS).items():
-            found = await admin.alter_interbroker_throttled_replicas(
+            found = await admin.throttles.alter_replicas(
                 {"t": throttled(pair, "")}, validate_only=only, timeout_s=TIMEOUT_S
             )
             assert found["t"].error_code == code, pair
@@ -100,7 +100,7 @@ async def test_the_others_of_a_topic_are_listed_and_a_broker_that_is_down_is_kno
     async with administered(native=False) as (cluster, admin):
         cluster.create("elsewhere", [4, 3])
         await cluster.stop_broker(4)
-        found = await admin.alter_interbroker_throttled_replicas(
+        found = await admin.throttles.alter_replicas(
             {"t": throttled("0:1,0:4,77:1", "1:99"), "none": throttled("", "")},
             validate_only=False,
             timeout_s=TIMEOUT_S,
@@ -120,7 +120,7 @@ async def test_a_rate_is_refused_as_on_the_wire(native: bool, only: bool) -> Non
         assert {r: await wire_of_rate(cluster, r) for r in RATES_ASKED} == RATES_ASKED
     async with administered(native=native) as (cluster, admin):
         for value, code in (RATES_ASKED | {UNTHROTTLED + 1: INVALID_REQUEST}).items():
-            found = await admin.alter_interbroker_throttled_rates(
+            found = await admin.throttles.alter_rates(
                 {2: ThrottledRate(RATE, value)}, validate_only=only, timeout_s=TIMEOUT_S
             )
             assert found[2].error_code == code, value
@@ -132,9 +132,9 @@ async def test_a_rate_is_refused_as_on_the_wire(native: bool, only: bool) -> Non
 async def test_what_was_read_goes_back_unchecked() -> None:
     async with administered(native=False) as (cluster, admin):
         how: dict[str, Any] = {"validate_only": False, "timeout_s": TIMEOUT_S, "as_found": True}
-        rates = await admin.alter_interbroker_throttled_rates({2: ThrottledRate(5, 5)}, **how)
+        rates = await admin.throttles.alter_rates({2: ThrottledRate(5, 5)}, **how)
         replicas = {"t": throttled("77:1,0:99", "")}
-        found = await admin.alter_interbroker_throttled_replicas(replicas, **how)
+        found = await admin.throttles.alter_replicas(replicas, **how)
         assert rates[2].ok
         assert found["t"].ok
         assert cluster.throttled() == {"t": lists("0:99,77:1", ""), 2: rate(5)}
@@ -182,7 +182,7 @@ async def test_a_topic_of_which_nothing_is_left_is_not_written() -> None:
     refused = [TopicPartition("t", 77), TopicPartition("v", 0)]
     assert without(asked, refused) == {"u": ThrottledReplicas(), "v": throttled("*", "")}
     async with administered(native=False) as (_, admin):
-        assert await refused_replicas(admin, {"t": throttled("*", "")}, TIMEOUT_S) == {}
+        assert await refused_replicas(admin.cluster, {"t": throttled("*", "")}, TIMEOUT_S) == {}
 
 
 @pytest.mark.conforms("kip-179:replicas-null")

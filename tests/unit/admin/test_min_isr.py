@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import TOPICS_PER_REQUEST
+from kshunt.backend.admin.rpc.config_reads import TOPICS_PER_REQUEST
 from kshunt.backend.embedded.net.server import RequestContext
 from kshunt.backend.errors import ClusterUnreachable
 from tests.support.native import DESCRIBE_CONFIGS, TIMEOUT_S, administered, hang_up
@@ -20,7 +20,7 @@ async def test_very_many_topics_are_read() -> None:
     async with administered() as (cluster, admin):
         for number in range(TOPICS):
             cluster.create(f"n{number}", [1], min_insync_replicas=str(1 + number % 2))
-        found = await admin.min_isr(timeout_s=TIMEOUT_S * 4)
+        found = await admin.configs.min_isr(timeout_s=TIMEOUT_S * 4)
         assert found == {f"n{number}": 1 + number % 2 for number in range(TOPICS)} | {"t": 1}
         assert cluster.asked.count(DESCRIBE_CONFIGS) >= 2
 
@@ -37,12 +37,12 @@ async def test_a_topic_that_is_not_shown_is_absent() -> None:
             return answer
 
         cluster.instead[DESCRIBE_CONFIGS] = discreet
-        assert await admin.min_isr(["t", "secret"], timeout_s=TIMEOUT_S) == {"t": 1}
-        assert await admin.min_isr(timeout_s=TIMEOUT_S) == {"t": 1}
+        assert await admin.configs.min_isr(["t", "secret"], timeout_s=TIMEOUT_S) == {"t": 1}
+        assert await admin.configs.min_isr(timeout_s=TIMEOUT_S) == {"t": 1}
 
 
 async def test_a_cluster_that_does_not_answer_is_unreachable() -> None:
     async with administered() as (cluster, admin):
         cluster.instead[DESCRIBE_CONFIGS] = hang_up
         with pytest.raises(ClusterUnreachable):
-            await admin.min_isr(["t"], timeout_s=TIMEOUT_S)
+            await admin.configs.min_isr(["t"], timeout_s=TIMEOUT_S)

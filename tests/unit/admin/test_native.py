@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.port.cluster_admin import OK, ReassignOptions, ReassignOutcome
+from kshunt.backend.admin.port.item_result import OK
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.cluster_core import ControllerLost
@@ -185,7 +186,7 @@ async def test_what_the_rpc_cannot_express_is_composed(
     options: ReassignOptions, log_dirs: dict[tuple[TopicPartition, int], str]
 ) -> None:
     async with administered() as (cluster, admin):
-        outcome = await admin.reassign_partitions(MOVE, options, log_dirs)
+        outcome = await admin.reassignments.reassign(MOVE, options, log_dirs)
         assert outcome.results[T0].ok
         assert REASSIGN not in ways(cluster)
 
@@ -248,13 +249,13 @@ async def test_a_verb_that_is_not_served_is_composed_and_the_log_says_so(
         cluster.instead |= dict.fromkeys((REASSIGN, RATES, REPLICAS, ELECT), served)
         with caplog.at_level(logging.WARNING, "kshunt.backend.admin"):
             outcome = await move(admin)
-            named = await admin.alter_interbroker_throttled_rates(
+            named = await admin.throttles.alter_rates(
                 dict.fromkeys((1, 2, 4), ThrottledRate(MB, MB)), validate_only=False, timeout_s=5
             )
-            listed = await admin.alter_interbroker_throttled_replicas(
+            listed = await admin.throttles.alter_replicas(
                 {"t": throttled("0:1", "0:4")}, validate_only=False, timeout_s=TIMEOUT_S
             )
-            elected = await admin.elect_preferred_leaders([T1], timeout_s=TIMEOUT_S)
+            elected = await admin.elections.elect_preferred([T1], timeout_s=TIMEOUT_S)
         assert outcome == ReassignOutcome({T0: OK}, {"t": OK}, {1: OK, 2: OK, 4: OK}, {})
         assert (set(named.values()), set(listed.values())) == ({OK}, {OK})
         assert elected[T1].error_code == 84
@@ -341,10 +342,10 @@ async def test_a_broker_is_asked_for_what_it_advertises_and_for_nothing_else() -
     for native in (True, False):
         async with administered(native=native) as (_, admin):
             of_seed = 1 if native else -1
-            assert await admin.highest_version(REPLICAS, timeout_s=TIMEOUT_S) == of_seed
-            assert await admin.highest_version(REPLICAS, 3, timeout_s=TIMEOUT_S) == of_seed
-            assert await admin.highest_version(46, 3, timeout_s=TIMEOUT_S) == 0
-            assert await admin.highest_version(46, 99, timeout_s=TIMEOUT_S) == -1
+            assert await admin.cluster.highest_version(REPLICAS, timeout_s=TIMEOUT_S) == of_seed
+            assert await admin.cluster.highest_version(REPLICAS, 3, timeout_s=TIMEOUT_S) == of_seed
+            assert await admin.cluster.highest_version(46, 3, timeout_s=TIMEOUT_S) == 0
+            assert await admin.cluster.highest_version(46, 99, timeout_s=TIMEOUT_S) == -1
 
 
 @pytest.mark.conforms("kip-179:rates-response")

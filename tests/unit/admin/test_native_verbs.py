@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.embedded.net.server import Handler, RequestContext
@@ -46,11 +46,11 @@ NO_ELECTION = 84
 
 
 async def set_rates(
-    admin: KafkaAdmin, rates: Mapping[int, ThrottledRate], **more: Any
+    admin: Reached, rates: Mapping[int, ThrottledRate], **more: Any
 ) -> dict[int, int]:
     """Error codes by broker."""
     asked = {"validate_only": False, "timeout_s": TIMEOUT_S, **more}
-    found = await admin.alter_interbroker_throttled_rates(rates, **asked)
+    found = await admin.throttles.alter_rates(rates, **asked)
     return {broker: result.error_code for broker, result in found.items()}
 
 
@@ -143,11 +143,11 @@ def silent_third(cluster: ListeningCluster) -> Handler:
 
 
 async def set_lists(
-    admin: KafkaAdmin, replicas: Mapping[str, ThrottledReplicas], **more: Any
+    admin: Reached, replicas: Mapping[str, ThrottledReplicas], **more: Any
 ) -> dict[str, int]:
     """Error codes by topic."""
     asked = {"validate_only": False, "timeout_s": TIMEOUT_S, **more}
-    found = await admin.alter_interbroker_throttled_replicas(replicas, **asked)
+    found = await admin.throttles.alter_replicas(replicas, **asked)
     return {topic: result.error_code for topic, result in found.items()}
 
 
@@ -233,12 +233,12 @@ async def test_elections_are_the_same_with_the_rpc_and_without() -> None:
             cluster.core.stop_broker(1)
             cluster.restart(1)
             cluster.pass_s(1)
-            by_name = await admin.elect_preferred_leaders(asked, timeout_s=TIMEOUT_S)
+            by_name = await admin.elections.elect_preferred(asked, timeout_s=TIMEOUT_S)
             assert cluster.at("w", 0).leader == 1
             cluster.core.stop_broker(1)
             cluster.restart(1)
             cluster.pass_s(1)
-            every = await admin.elect_preferred_leaders(None, timeout_s=TIMEOUT_S)
+            every = await admin.elections.elect_preferred(None, timeout_s=TIMEOUT_S)
             assert ways(cluster) == [ELECT if native else ELECT_LEADERS]
             outcomes.append([{p: r.error_code for p, r in o.items()} for o in (by_name, every)])
     assert outcomes[0] == outcomes[1]
@@ -252,7 +252,7 @@ async def test_an_election_that_is_not_answered_may_yet_take_place() -> None:
     async with administered() as (cluster, admin):
         cluster.instead[ELECT] = stay_silent
         with pytest.raises(ClusterUnreachable, match="not answered") as lost:
-            await admin.elect_preferred_leaders([T0], timeout_s=BRIEF_S)
+            await admin.elections.elect_preferred([T0], timeout_s=BRIEF_S)
         assert "It may still take place" in str(lost.value)
         assert ways(cluster) == [ELECT]
 
@@ -260,9 +260,9 @@ async def test_an_election_that_is_not_answered_may_yet_take_place() -> None:
 # Lags
 
 
-async def lags_of(admin: KafkaAdmin, *partitions: TopicPartition) -> list[tuple[Any, ...]]:
+async def lags_of(admin: Reached, *partitions: TopicPartition) -> list[tuple[Any, ...]]:
     """What is said of each replica, but for when it was so."""
-    found = await admin.replica_status(partitions, timeout_s=TIMEOUT_S)
+    found = await admin.replicas.status(partitions, timeout_s=TIMEOUT_S)
     return [(x.partition, x.broker, x.lag_messages, x.in_isr, x.result) for x in found]
 
 
@@ -295,7 +295,7 @@ async def test_only_what_leaders_cannot_tell_is_measured_on_every_broker() -> No
         await lags_of(admin, T0, T1)
         assert cluster.asked.count(STATUS) == 2
         assert LIST_OFFSETS not in cluster.asked
-        status = await admin.replica_status([T0], timeout_s=TIMEOUT_S)
+        status = await admin.replicas.status([T0], timeout_s=TIMEOUT_S)
         assert {lag.status_ms for lag in status} == {cluster.core.now_ms}
 
 
@@ -326,6 +326,6 @@ async def test_a_leader_that_hangs_leaves_time_to_ask_its_followers() -> None:
         await lags_of(admin, T0, T1)
         cluster.instead[STATUS] = stay_silent
         started_s = time.monotonic()
-        status = await admin.replica_status([T0], timeout_s=4 * BRIEF_S)
+        status = await admin.replicas.status([T0], timeout_s=4 * BRIEF_S)
         assert time.monotonic() - started_s < 3.5 * BRIEF_S
         assert [lag.lag_messages for lag in status] == [0, 0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kips.partition_deletion import Partitions, Shrink, decided
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
@@ -40,13 +40,15 @@ NO_TOPIC, INTERNAL, PARTITIONS, INVALID, MOVING = 3, 17, 37, 42, 60
 
 
 async def shrink(
-    admin: KafkaAdmin,
+    admin: Reached,
     topics: Mapping[str, DeletePartitions],
     *,
     validate_only: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> Mapping[TopicPartition, DeletedPartition]:
-    return await admin.delete_partitions(topics, validate_only=validate_only, timeout_s=timeout_s)
+    return await admin.partition_deletions.delete(
+        topics, validate_only=validate_only, timeout_s=timeout_s
+    )
 
 
 @pytest.mark.conforms("kip-694:errors")
@@ -107,7 +109,7 @@ async def test_the_last_partition_is_readable_until_it_goes() -> None:
             assert results[TopicPartition("none", NO_PARTITION)].error_code == NO_TOPIC
         assert cluster.at("t", 1).deletion is None
         assert await shrink(admin, {"t": DeletePartitions(1)}) == {T1: NOW}
-        described = await admin.describe_topics(
+        described = await admin.topics.describe(
             ["t"], configs=False, min_isr=False, timeout_s=TIMEOUT_S
         )
         assert [one.mode for one in described.topics[0].partitions] == [RW, NONE]
@@ -134,12 +136,14 @@ async def test_each_delay_is_a_request_of_its_own() -> None:
 
 async def test_a_cluster_that_does_not_delete_partitions_says_so() -> None:
     async with administered() as (cluster, admin):
-        assert await admin.shrink_support(timeout_s=TIMEOUT_S) is ShrinkSupport.DISABLED
+        assert (
+            await admin.partition_deletions.support(timeout_s=TIMEOUT_S) is ShrinkSupport.DISABLED
+        )
         for validate_only in (True, False):
             with pytest.raises(Conflict, match="disabled"):
                 await shrink(admin, {"t": DeletePartitions(1)}, validate_only=validate_only)
         enable(cluster)
-        assert await admin.shrink_support(timeout_s=TIMEOUT_S) is ShrinkSupport.ENABLED
+        assert await admin.partition_deletions.support(timeout_s=TIMEOUT_S) is ShrinkSupport.ENABLED
 
 
 @pytest.mark.parametrize("lost", [hang_up, stay_silent])
@@ -177,7 +181,7 @@ async def test_who_may_not_list_moves_sees_topics_without_them() -> None:
         for code in (0, CLUSTER_FORBIDDEN):
             if code:
                 cluster.instead[LIST_REASSIGNMENTS] = refusing(code)
-            found = await admin.describe_topics(configs=False, min_isr=False, timeout_s=TIMEOUT_S)
+            found = await admin.topics.describe(configs=False, min_isr=False, timeout_s=TIMEOUT_S)
             seen.append([(one.adding, one.removing) for one in found.topics[0].partitions])
         assert seen == [[((), ()), ((4,), (2, 3))], [((), ()), ((), ())]]
 

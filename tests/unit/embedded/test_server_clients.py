@@ -80,17 +80,17 @@ async def test_our_admin_reads_the_cluster(cluster: DemoCluster) -> None:
     admin = KafkaAdmin(Settings(cluster.bootstrap_servers))
     try:
         await admin.connect()
-        state = await admin.describe(timeout_s=DEADLINE_S)
+        state = await admin.cluster.describe(timeout_s=DEADLINE_S)
         assert (state.cluster_id, state.controller) == (CLUSTER_ID, CONTROLLER)
         states = partition_states(state.assignment)
         replicas = {(tp.topic, tp.partition): list(s.replicas) for tp, s in states.items()}
         assert replicas == {(t, p): r for t, all in TOPICS.items() for p, r in enumerate(all)}
-        ongoing = await admin.list_reassignments(timeout_s=DEADLINE_S)
+        ongoing = await admin.reassignments.ongoing(timeout_s=DEADLINE_S)
         moving = TopicPartition("events", 0)
         assert {tp: list(move.adding) for tp, move in ongoing.items()} == {moving: [2]}
         asked = columns_of([TopicPartition("orders", 0), moving])
         for broker, ends in {1: [5000, 12], 2: [5000, 8], 3: [-1, 12]}.items():
-            offsets = await admin.log_end_offsets(broker, asked, timeout_s=DEADLINE_S)
+            offsets = await admin.logs.end_offsets(broker, asked, timeout_s=DEADLINE_S)
             assert sorted(offsets.log_end_offset.tolist()) == sorted(ends)
     finally:
         await admin.close()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.connect import Reached
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationState
@@ -52,7 +52,7 @@ from tests.support.native import (
 class Backend:
     """What carries out operations, without a journal."""
 
-    def __init__(self, admin: KafkaAdmin) -> None:
+    def __init__(self, admin: Reached) -> None:
         self.registry = Registry(SystemClock(), lambda _: None)
         context = Context(admin, self.registry, SystemClock(), TIMEOUT_S)
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
@@ -241,8 +241,8 @@ async def test_a_topic_that_was_deleted_meanwhile_needs_no_write() -> None:
         assert cluster.throttled() == {}
 
 
-async def move_of_somebody_else(admin: KafkaAdmin) -> None:
-    await admin.reassign_partitions({T0: (2, 4)}, ReassignOptions(timeout_s=TIMEOUT_S), {})
+async def move_of_somebody_else(admin: Reached) -> None:
+    await admin.reassignments.reassign({T0: (2, 4)}, ReassignOptions(timeout_s=TIMEOUT_S), {})
 
 
 @pytest.mark.conforms("kip-179:options-auto-remove", "kip-179:rates-auto-remove")
@@ -270,12 +270,12 @@ async def test_a_list_for_moves_of_somebody_else_comes_off_with_them() -> None:
         await move_of_somebody_else(admin)
         await backend.throttles.alter_replicas({"t": lists}, validate_only=False, auto_remove=True)
         assert backend.state is OperationState.RUNNING
-        found = await admin.throttles([], ["t"], timeout_s=TIMEOUT_S)
+        found = await admin.throttles.describe([], ["t"], timeout_s=TIMEOUT_S)
         assert found.replicas == {"t": lists}
         cluster.pass_s(300)
         await backend.engine.tick()
         assert backend.reassignment.state.value == "done"
-        found = await admin.throttles([], ["t"], timeout_s=TIMEOUT_S)
+        found = await admin.throttles.describe([], ["t"], timeout_s=TIMEOUT_S)
         assert found.replicas == {"t": ThrottledReplicas(ReplicaSet.parse("1:3"), ReplicaSet())}
 
 

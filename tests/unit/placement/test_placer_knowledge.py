@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kips.backend_placer import (
     BackendPlacer,
     load_backend_placer,
@@ -44,15 +44,15 @@ FORBIDDEN = 31
 UP = tuple(UsableBroker(number, None, fenced=False) for number in (1, 2, 3, 4))
 
 
-def chosen(admin: KafkaAdmin, placer: Counting) -> Counting:
-    admin.placing = BackendPlacer("given", placer, admin)
+def chosen(admin: Reached, placer: Counting) -> Counting:
+    admin.placing = BackendPlacer("given", placer, admin.cluster, admin.logs)
     return placer
 
 
-async def added(admin: KafkaAdmin, *topics: str, timeout_s: float = TIMEOUT_S) -> Sequence[str]:
+async def added(admin: Reached, *topics: str, timeout_s: float = TIMEOUT_S) -> Sequence[str]:
     """A partition more of each; the names of what came of it."""
     wanted = dict.fromkeys(topics, AlteredTopic(3))
-    found = await admin.alter_topics(wanted, validate_only=False, timeout_s=timeout_s)
+    found = await admin.alterations.alter(wanted, validate_only=False, timeout_s=timeout_s)
     return [found[topic].error_name for topic in topics]
 
 
@@ -126,7 +126,9 @@ async def test_a_broker_that_is_down_is_told_of_as_fenced() -> None:
         await cluster.stop_broker(4)
         placer = chosen(admin, Counting())
         wanted = {"u": AlteredTopic(3, 4)}
-        result = (await admin.alter_topics(wanted, validate_only=False, timeout_s=TIMEOUT_S))["u"]
+        result = (await admin.alterations.alter(wanted, validate_only=False, timeout_s=TIMEOUT_S))[
+            "u"
+        ]
         assert result.ok, result
         fenced = UsableBroker(4, None, fenced=True)
         assert {call[3] for call in placer.asked} == {(*UP[:3], fenced)}
@@ -166,7 +168,9 @@ async def test_a_cluster_with_alter_topics_decides_itself() -> None:
         assert await added(admin, "t") == ["NONE"]
         assert ways(cluster) == [ALTER_TOPICS]
         wanted = {"t": AlteredTopic(4)}
-        assert (await admin.alter_topics(wanted, validate_only=True, timeout_s=TIMEOUT_S))["t"].ok
+        assert (await admin.alterations.alter(wanted, validate_only=True, timeout_s=TIMEOUT_S))[
+            "t"
+        ].ok
         assert placer.asked == []
 
 
@@ -180,7 +184,9 @@ async def test_where_it_does_not_serve_it_the_placer_is_asked_after_all(served: 
         assert ways(cluster) == [ALTER_TOPICS, CREATE_PARTITIONS]
         assert placer.asked == [(2, 1, 2, UP)]
         assert at(cluster, "t", 2) == (2, 1)
-        admin.placing = load_backend_placer(PlacerSettings(named("Refusing")), admin)
+        admin.placing = load_backend_placer(
+            PlacerSettings(named("Refusing")), admin.cluster, admin.logs
+        )
         cluster.create("u", [1, 2], [2, 3])
         assert await added(admin, "u") == ["REPLICA_PLACEMENT_FAILED"]
 

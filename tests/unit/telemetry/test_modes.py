@@ -49,13 +49,13 @@ async def test_a_snapshot_has_the_mode_and_the_time_of_deletion() -> None:
         enable(cluster)
         assert modes_of(await look(admin)) == [RW] * 4
         later = {"t": DeletePartitions(1, 10 * MINUTE_MS)}
-        await admin.delete_partitions(later, validate_only=False, timeout_s=TIMEOUT_S)
+        await admin.partition_deletions.delete(later, validate_only=False, timeout_s=TIMEOUT_S)
         seen = await look(admin)
         assert modes_of(seen) == [RW, RW, RO, RO]
         assert seen.leaving() == {T1: RO}
         assert seen.deletes_ms == {T1: goes_ms(cluster)}
         cluster.pass_s(10 * 60)
-        await admin.delete_partitions(
+        await admin.partition_deletions.delete(
             {"t": DeletePartitions(1)}, validate_only=False, timeout_s=TIMEOUT_S
         )
         cluster.core.stop_broker(2)
@@ -74,7 +74,7 @@ async def test_the_time_of_deletion_is_when_the_controller_looks_next() -> None:
     async with administered() as (cluster, admin):
         enable(cluster)
         later = {"t": DeletePartitions(1, 10 * MINUTE_MS)}
-        await admin.delete_partitions(later, validate_only=False, timeout_s=TIMEOUT_S)
+        await admin.partition_deletions.delete(later, validate_only=False, timeout_s=TIMEOUT_S)
         first = (await look(admin)).deletes_ms[T1]
         cluster.set(
             ResourceType.BROKER, "", delete_topic_partition_interval_delay_ms=str(7 * MINUTE_MS)

@@ -12,23 +12,22 @@ from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPar
 from kshunt.backend.settings import SamplerSettings, Settings
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from tests.support.admin import instead
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import listening
 from tests.support.native import T0, TIMEOUT_S, move
 
 
-class MoveBetween(KafkaAdmin):
+class MoveBetween:
     """Starts a move once reassignments are listed, before it describes, where it is told to."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, admin: KafkaAdmin) -> None:
+        self._admin = admin
         self.to_move = False
         self._listed = asyncio.Event()
 
-    async def list_reassignments(
-        self, *, timeout_s: float
-    ) -> Mapping[TopicPartition, OngoingReassignment]:
-        found = await super().list_reassignments(timeout_s=timeout_s)
+    async def ongoing(self, *, timeout_s: float) -> Mapping[TopicPartition, OngoingReassignment]:
+        found = await self._admin.reassignments.ongoing(timeout_s=timeout_s)
         self._listed.set()
         return found
 
@@ -39,22 +38,24 @@ class MoveBetween(KafkaAdmin):
             self.to_move = False
             self._listed.clear()
             await self._listed.wait()
-            await move(self)
-        return await super().describe(topics, timeout_s=timeout_s)
+            await move(self._admin)
+        return await self._admin.cluster.describe(topics, timeout_s=timeout_s)
 
 
 async def test_what_it_adds_is_never_shown_as_fallen_behind() -> None:
     async with listening(native=False) as cluster, asyncio.timeout(60):
         cluster.create("t", [1, 2], [2, 3])
         cluster.fill("t", 100 * MB)
-        admin = MoveBetween(Settings(cluster.bootstrap_servers))
+        admin = KafkaAdmin(Settings(cluster.bootstrap_servers))
+        between = MoveBetween(admin)
         try:
             await admin.connect()
             settings = SamplerSettings(tick_s=0.2, sweep_s=0.01, broker_timeout_s=TIMEOUT_S)
-            sampler = Sampler(admin, SystemClock(), settings, SnapshotHub())
+            watched = instead(admin, cluster=between, reassignments=between)
+            sampler = Sampler(watched, SystemClock(), settings, SnapshotHub())
             while await sampler.tick() is None:
                 pass
-            admin.to_move = True
+            between.to_move = True
             added: list[bool] = []
             while not added:
                 snapshot = await sampler.tick()

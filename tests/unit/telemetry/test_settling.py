@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.port.described_cluster import DescribedCluster
 from kshunt.backend.domain.cluster.assignment import ClusterState
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.embedded.core.spec import ClusterSpec
@@ -16,6 +17,7 @@ from kshunt.backend.embedded.scenario.model import Reassign, Scenario, TopicSpec
 from kshunt.backend.settings import SamplerSettings, Settings
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
+from tests.support.admin import instead
 from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock
 
 MB = 1_000_000
@@ -24,18 +26,18 @@ LATE = 2
 MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=20 * MB)
 
 
-class LateBrokers(KafkaAdmin):
+class LateBrokers:
     """Descriptions of single topics are some ticks old, as a busy broker's are."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, cluster: DescribedCluster) -> None:
+        self._cluster = cluster
         self._answers: deque[ClusterState] = deque(maxlen=LATE + 1)
 
     async def describe(
         self, topics: Sequence[str] | None = None, *, timeout_s: float
     ) -> ClusterState:
         """Of single topics, what was so some ticks ago."""
-        state = await super().describe(topics, timeout_s=timeout_s)
+        state = await self._cluster.describe(topics, timeout_s=timeout_s)
         if topics is None:
             return state
         self._answers.append(state)
@@ -52,14 +54,15 @@ async def test_it_is_watched_until_every_broker_has_heard() -> None:
     )
     scenario = Scenario("mine", "t", "a", BROKERS, topics=(topic,), events=(MOVE,))
     async with run_cluster(ClusterSpec(BROKERS, simulated=True), scenario) as here:
-        admin = LateBrokers(Settings(here.cluster.bootstrap_servers))
+        admin = KafkaAdmin(Settings(here.cluster.bootstrap_servers))
         try:
             await admin.connect()
             # Between two sweeps nothing but what is watched is described.
             settings = SamplerSettings(
                 tick_s=2 * PATIENCE_S, sweep_s=100_000.0, broker_timeout_s=PATIENCE_S
             )
-            sampler = Sampler(admin, ClusterClock(here.cluster), settings, SnapshotHub())
+            late = instead(admin, cluster=LateBrokers(admin.cluster))
+            sampler = Sampler(late, ClusterClock(here.cluster), settings, SnapshotHub())
             ticks = [await _tick(here.cluster, sampler) for _ in range(60)]
         finally:
             await admin.close()

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED, error_name
 from kshunt.backend.domain.reassignment.answers import WAITS_FOR_TURN, ChangeAnswer, Result
 from kshunt.tui.facts.drift_words import readable
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 
-NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
+NOT_NEEDED: Final = error_name(ELECTION_NOT_NEEDED)
 """Kafka's way to say that the preferred replica leads already: nothing to do, not a failure."""
 
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, TypeAlias
 
-from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
 from kshunt.backend.domain.cluster.error_codes import (

@@ -37,9 +37,11 @@ from kshunt.backend.admin.kips.alter_topics.checks import (
     scenes_of,
     to_place,
 )
-from kshunt.backend.admin.port.cluster_admin import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.kips.native_calls import LOST
+from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
 from kshunt.backend.admin.rpc import requests
-from kshunt.backend.admin.rpc.broker_calls import LOST, BrokerCalls
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.domain.cluster.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -65,30 +67,153 @@ _IN_THE_DRAFT: Final = {
 """What other calls say where the draft has a code of its own."""
 
 
-async def prepared(
-    cluster: BrokerCalls,
-    topics: Mapping[str, AlteredTopic],
-    random: Random,
-    timeout_s: float,
-    placing: BackendPlacer | None = None,
-) -> tuple[dict[str, ItemResult], dict[str, Alteration]]:
-    """What cannot be done, and why; and what is to be done.
+class EmulatedAlteration:
+    """See the module's text."""
 
-    Where there is a placer (`placing`), it says where replicas go that the request does not place.
+    def __init__(self, calls: BrokerCalls, reassignments: ReassignmentAdmin) -> None:
+        self._calls = calls
+        self._reassignments = reassignments
 
-    Raises:
-        ClusterUnreachable: it did not answer; nothing was changed.
-    """
-    scenes = await _scenes(cluster, list(topics), timeout_s)
-    if placing is None or not any(to_place(one, scenes[topic]) for topic, one in topics.items()):
-        found = _all_decided(topics, scenes, random, None)
-    else:
-        chooser = _chooser(await placing.view(timeout_s=timeout_s), placing.ignores_racks)
-        found = await asyncio.to_thread(_all_decided, topics, scenes, random, chooser)
-    results = {topic: one for topic, one in found.items() if isinstance(one, ItemResult)}
-    plans = {topic: one for topic, one in found.items() if isinstance(one, Alteration)}
-    results.update({topic: OK for topic, plan in plans.items() if not plan.changes})
-    return results, {topic: plan for topic, plan in plans.items() if plan.changes}
+    async def prepared(
+        self,
+        topics: Mapping[str, AlteredTopic],
+        random: Random,
+        timeout_s: float,
+        placing: BackendPlacer | None = None,
+    ) -> tuple[dict[str, ItemResult], dict[str, Alteration]]:
+        """What cannot be done, and why; and what is to be done.
+
+        Where there is a placer (`placing`), it says where replicas go that the request leaves open.
+
+        Raises:
+            ClusterUnreachable: it did not answer; nothing was changed.
+        """
+        scenes = await self._scenes(list(topics), timeout_s)
+        if placing is None or not any(
+            to_place(one, scenes[topic]) for topic, one in topics.items()
+        ):
+            found = _all_decided(topics, scenes, random, None)
+        else:
+            chooser = _chooser(await placing.view(timeout_s=timeout_s), placing.ignores_racks)
+            found = await asyncio.to_thread(_all_decided, topics, scenes, random, chooser)
+        results = {topic: one for topic, one in found.items() if isinstance(one, ItemResult)}
+        plans = {topic: one for topic, one in found.items() if isinstance(one, Alteration)}
+        results.update({topic: OK for topic, plan in plans.items() if not plan.changes})
+        return results, {topic: plan for topic, plan in plans.items() if plan.changes}
+
+    async def _scenes(self, topics: Sequence[str], timeout_s: float) -> Mapping[str, TopicToAlter]:
+        state = await self._calls.describe(topics, timeout_s=timeout_s)
+        return scenes_of(topics, state, await self._reassignments.ongoing(timeout_s=timeout_s))
+
+    async def validated(self, plans: Mapping[str, Alteration], timeout_s: float) -> TopicResults:
+        """What the cluster says of partitions to be added; OK for everything else."""
+        try:
+            found = await self._create(plans, validate_only=True, timeout_s=timeout_s)
+        except KshuntError as refused:
+            found = {topic: item_error(refused) for topic, plan in plans.items() if plan.added}
+        return {topic: found.get(topic, OK) for topic in plans}
+
+    async def carried_out(self, plans: Mapping[str, Alteration], timeout_s: float) -> TopicResults:
+        """Create, then reassign; see the module's text."""
+        try:
+            created = await self._create(plans, validate_only=False, timeout_s=timeout_s)
+        except LOST as lost:
+            growing = {topic: _creation(plan) for topic, plan in plans.items() if plan.added}
+            created, _ = await self.read_back(growing, lost, timeout_s)
+        except KshuntError as refused:
+            created = {topic: item_error(refused) for topic, plan in plans.items() if plan.added}
+        created_plans = {t: plan for t, plan in plans.items() if created.get(t, OK).ok}
+        return {**dict.fromkeys(plans, OK), **created, **await self._move(created_plans, timeout_s)}
+
+    async def _create(
+        self, plans: Mapping[str, Alteration], *, validate_only: bool, timeout_s: float
+    ) -> TopicResults:
+        """What became of the topics that are to have more partitions."""
+        growing = {topic: (p.count, p.created) for topic, p in plans.items() if p.added}
+        if not growing:
+            return {}
+        answer = await self._calls.ask_controller(
+            lambda: requests.create_partitions_request(
+                growing, validate_only=validate_only, timeout_s=timeout_s
+            ),
+            timeout_s=timeout_s,
+            lane="read" if validate_only else "write",
+        )
+        found = requests.partitions_created(answer, growing)
+        return {topic: _as_in_the_draft(result) for topic, result in found.items()}
+
+    async def _move(
+        self, plans: Mapping[str, Alteration], timeout_s: float
+    ) -> dict[str, ItemResult]:
+        """What became of the topics that have partitions to reassign."""
+        moving = {topic: plan for topic, plan in plans.items() if plan.targets}
+        targets = _by_partition(moving, lambda plan: plan.targets)
+        if not targets:
+            return {}
+        try:
+            results = await self._reassignments.alter(targets, timeout_s=timeout_s)
+        except LOST as lost:
+            begun, _ = await self.read_back(moving, lost, timeout_s)
+            return {topic: _stopped(begun[topic], plan) for topic, plan in moving.items()}
+        except KshuntError as refused:
+            return {topic: _stopped(item_error(refused), plan) for topic, plan in moving.items()}
+        failed: dict[str, ItemResult] = {}
+        for partition, result in results.items():
+            if not result.ok and partition.topic not in failed:
+                failed[partition.topic] = _stopped(result, moving[partition.topic])
+        left = await self._lead_back({t: moving[t] for t in failed}, results, timeout_s)
+        for topic, partitions in left.items():
+            why = f"{failed[topic].message}; still moving: {', '.join(map(str, partitions))}"
+            failed[topic] = replace(failed[topic], message=why)
+        return {topic: failed.get(topic, OK) for topic in moving}
+
+    async def _lead_back(
+        self,
+        plans: Mapping[str, Alteration],
+        results: PartitionResults,
+        timeout_s: float,
+    ) -> Mapping[str, list[TopicPartition]]:
+        """Return the partitions that were accepted; which were not, by topic, for these topics.
+
+        A cancellation would not do: a move that copies nothing is over by now.
+        """
+        original = _by_partition(plans, lambda plan: plan.original)
+        back = {p: replicas for p, replicas in original.items() if results[p].ok}
+        left: dict[str, list[TopicPartition]] = {}
+        if not back:
+            return left
+        try:
+            found = await self._reassignments.alter(back, timeout_s=timeout_s)
+        except KshuntError as error:
+            found = dict.fromkeys(back, item_error(error))
+        for partition, result in found.items():
+            if not result.ok:
+                left.setdefault(partition.topic, []).append(partition)
+        return left
+
+    async def read_back(
+        self,
+        plans: Mapping[str, Alteration],
+        lost: KshuntError,
+        timeout_s: float,
+        *,
+        chosen_here: bool = True,
+    ) -> tuple[TopicResults, bool]:
+        """What became of alterations whose answer was lost: OK for those that are seen.
+
+        And whether that is known: False where the cluster could not be asked. `chosen_here` is
+        False where the cluster has chosen the brokers that the request did not name.
+        """
+        refused = item_error(lost)
+        try:
+            scenes = await self._scenes(list(plans), timeout_s)
+        except KshuntError:
+            why = f"whether it began is not known; look before asking again: {refused.message}"
+            return dict.fromkeys(plans, replace(refused, message=why)), False
+        return {
+            topic: OK if _begun(plan, scenes[topic], chosen_here or plan.named) else refused
+            for topic, plan in plans.items()
+        }, True
 
 
 def _all_decided(
@@ -128,86 +253,9 @@ def _runs(numbers: Sequence[int]) -> list[range]:
     return [range(start, end) for start, end in zip(starts, ends, strict=True)]
 
 
-async def _scenes(
-    cluster: BrokerCalls, topics: Sequence[str], timeout_s: float
-) -> Mapping[str, TopicToAlter]:
-    state = await cluster.describe(topics, timeout_s=timeout_s)
-    return scenes_of(topics, state, await cluster.list_reassignments(timeout_s=timeout_s))
-
-
-async def validated(
-    cluster: BrokerCalls, plans: Mapping[str, Alteration], timeout_s: float
-) -> TopicResults:
-    """What the cluster says of partitions to be added; OK for everything else."""
-    try:
-        found = await _create(cluster, plans, validate_only=True, timeout_s=timeout_s)
-    except KshuntError as refused:
-        found = {topic: item_error(refused) for topic, plan in plans.items() if plan.added}
-    return {topic: found.get(topic, OK) for topic in plans}
-
-
-async def carried_out(
-    cluster: BrokerCalls, plans: Mapping[str, Alteration], timeout_s: float
-) -> TopicResults:
-    """Create, then reassign; see the module's text."""
-    try:
-        created = await _create(cluster, plans, validate_only=False, timeout_s=timeout_s)
-    except LOST as lost:
-        growing = {topic: _creation(plan) for topic, plan in plans.items() if plan.added}
-        created, _ = await read_back(cluster, growing, lost, timeout_s)
-    except KshuntError as refused:
-        created = {topic: item_error(refused) for topic, plan in plans.items() if plan.added}
-    created_plans = {t: plan for t, plan in plans.items() if created.get(t, OK).ok}
-    return {**dict.fromkeys(plans, OK), **created, **await _move(cluster, created_plans, timeout_s)}
-
-
 def _creation(plan: Alteration) -> Alteration:
     """The part of an alteration that CreatePartitions does."""
     return replace(plan, targets={}, original={})
-
-
-async def _create(
-    cluster: BrokerCalls, plans: Mapping[str, Alteration], *, validate_only: bool, timeout_s: float
-) -> TopicResults:
-    """What became of the topics that are to have more partitions."""
-    growing = {topic: (p.count, p.created) for topic, p in plans.items() if p.added}
-    if not growing:
-        return {}
-    answer = await cluster.ask_controller(
-        lambda: requests.create_partitions_request(
-            growing, validate_only=validate_only, timeout_s=timeout_s
-        ),
-        timeout_s=timeout_s,
-        lane="read" if validate_only else "write",
-    )
-    found = requests.partitions_created(answer, growing)
-    return {topic: _as_in_the_draft(result) for topic, result in found.items()}
-
-
-async def _move(
-    cluster: BrokerCalls, plans: Mapping[str, Alteration], timeout_s: float
-) -> dict[str, ItemResult]:
-    """What became of the topics that have partitions to reassign."""
-    moving = {topic: plan for topic, plan in plans.items() if plan.targets}
-    targets = _by_partition(moving, lambda plan: plan.targets)
-    if not targets:
-        return {}
-    try:
-        results = await cluster.alter_reassignments(targets, timeout_s=timeout_s)
-    except LOST as lost:
-        begun, _ = await read_back(cluster, moving, lost, timeout_s)
-        return {topic: _stopped(begun[topic], plan) for topic, plan in moving.items()}
-    except KshuntError as refused:
-        return {topic: _stopped(item_error(refused), plan) for topic, plan in moving.items()}
-    failed: dict[str, ItemResult] = {}
-    for partition, result in results.items():
-        if not result.ok and partition.topic not in failed:
-            failed[partition.topic] = _stopped(result, moving[partition.topic])
-    left = await _lead_back(cluster, {t: moving[t] for t in failed}, results, timeout_s)
-    for topic, partitions in left.items():
-        why = f"{failed[topic].message}; still moving: {', '.join(map(str, partitions))}"
-        failed[topic] = replace(failed[topic], message=why)
-    return {topic: failed.get(topic, OK) for topic in moving}
 
 
 def _stopped(result: ItemResult, plan: Alteration) -> ItemResult:
@@ -219,31 +267,6 @@ def _stopped(result: ItemResult, plan: Alteration) -> ItemResult:
     return replace(result, message=f"{result.message}; {stays}".removeprefix("; "))
 
 
-async def _lead_back(
-    cluster: BrokerCalls,
-    plans: Mapping[str, Alteration],
-    results: PartitionResults,
-    timeout_s: float,
-) -> Mapping[str, list[TopicPartition]]:
-    """Return the partitions that were accepted; which were not, by topic, for these topics.
-
-    A cancellation would not do: a move that copies nothing is over by now.
-    """
-    original = _by_partition(plans, lambda plan: plan.original)
-    back = {p: replicas for p, replicas in original.items() if results[p].ok}
-    left: dict[str, list[TopicPartition]] = {}
-    if not back:
-        return left
-    try:
-        found = await cluster.alter_reassignments(back, timeout_s=timeout_s)
-    except KshuntError as error:
-        found = dict.fromkeys(back, item_error(error))
-    for partition, result in found.items():
-        if not result.ok:
-            left.setdefault(partition.topic, []).append(partition)
-    return left
-
-
 def _by_partition(
     plans: Mapping[str, Alteration], of: Callable[[Alteration], Mapping[int, T]]
 ) -> dict[TopicPartition, T]:
@@ -252,31 +275,6 @@ def _by_partition(
         for topic, plan in plans.items()
         for number, value in of(plan).items()
     }
-
-
-async def read_back(
-    cluster: BrokerCalls,
-    plans: Mapping[str, Alteration],
-    lost: KshuntError,
-    timeout_s: float,
-    *,
-    chosen_here: bool = True,
-) -> tuple[TopicResults, bool]:
-    """What became of alterations whose answer was lost: OK for those that are seen.
-
-    And whether that is known: False where the cluster could not be asked. `chosen_here` is False
-    where the cluster has chosen the brokers that the request did not name.
-    """
-    refused = item_error(lost)
-    try:
-        scenes = await _scenes(cluster, list(plans), timeout_s)
-    except KshuntError:
-        why = f"whether it began is not known; look before asking again: {refused.message}"
-        return dict.fromkeys(plans, replace(refused, message=why)), False
-    return {
-        topic: OK if _begun(plan, scenes[topic], chosen_here or plan.named) else refused
-        for topic, plan in plans.items()
-    }, True
 
 
 def _begun(plan: Alteration, scene: TopicToAlter, exact: bool) -> bool:

@@ -6,13 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kshunt.backend.admin.kips.throttles.checks import check_throttle
-from kshunt.backend.admin.port.cluster_admin import (
-    OK,
-    ItemResult,
-    PartitionResults,
-    ReassignOptions,
-    ReassignOutcome,
-)
+from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResults
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.error_codes import (
     INVALID_REPLICA_ASSIGNMENT,

@@ -6,13 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kshunt.backend.admin.port.cluster_admin import (
-    ItemResult,
-    PartitionResults,
-    ReassignOptions,
-    ReassignOutcome,
-)
-from kshunt.backend.admin.rpc.broker_calls import KafkaCalls
+from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
+from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.configs import (
     REPLICA_KEYS,
     Changes,
@@ -24,6 +19,7 @@ from kshunt.backend.admin.rpc.configs import (
     throttled_replicas,
 )
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
+from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE
 from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
@@ -44,7 +40,7 @@ Name = TypeVar("Name", str, int)
 class MoveThrottle:
     """The throttle of one reassignment, and what was there before it."""
 
-    cluster: KafkaCalls
+    configs: ThrottleConfigs
     moves: Sequence[Move]
     topic_changes: Mapping[str, Changes]
     broker_changes: Mapping[int, Changes]
@@ -59,7 +55,7 @@ class MoveThrottle:
     @classmethod
     async def prepare(
         cls,
-        cluster: KafkaCalls,
+        configs: ThrottleConfigs,
         moves: Sequence[Move],
         log_dirs: Mapping[tuple[TopicPartition, int], str],
         options: ReassignOptions,
@@ -68,10 +64,10 @@ class MoveThrottle:
         rate = options.throttle_bytes_per_s
         topics = sorted({move.partition.topic for move in moves}) if rate is not None else []
         changes = _broker_changes(moves, log_dirs, options)
-        prior_topics = await cluster.read_topics(topics, timeout_s=options.timeout_s)
-        prior_brokers = await cluster.read_brokers(list(changes), timeout_s=options.timeout_s)
+        prior_topics = await configs.read_topics(topics, timeout_s=options.timeout_s)
+        prior_brokers = await configs.read_brokers(list(changes), timeout_s=options.timeout_s)
         return cls(
-            cluster=cluster,
+            configs=configs,
             moves=moves,
             topic_changes=topic_changes(moves, prior_topics) if rate is not None else {},
             broker_changes=changes,
@@ -101,7 +97,7 @@ class MoveThrottle:
             if change != self.topic_changes.get(topic)
         }
         if smaller:
-            await self.cluster.write_topics(smaller, validate_only=False, timeout_s=self.timeout_s)
+            await self.configs.write_topics(smaller, validate_only=False, timeout_s=self.timeout_s)
         brokers = brokers_of(moves)
         await self._restore(
             [topic for topic in self.topic_changes if topic not in needed],
@@ -130,7 +126,7 @@ class MoveThrottle:
         if not changes:
             return {}
         try:
-            return await self.cluster.write_topics(
+            return await self.configs.write_topics(
                 changes, validate_only=False, timeout_s=self.timeout_s
             )
         except KshuntError as error:
@@ -140,7 +136,7 @@ class MoveThrottle:
         if not changes:
             return {}
         try:
-            return await self.cluster.write_brokers(
+            return await self.configs.write_brokers(
                 changes, validate_only=False, timeout_s=self.timeout_s
             )
         except KshuntError as error:

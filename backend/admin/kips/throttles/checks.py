@@ -16,10 +16,10 @@ Algorithm
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Collection, Iterable, Mapping
 
-from kshunt.backend.admin.port.cluster_admin import OK, ItemResult
+from kshunt.backend.admin.port.described_cluster import DescribedCluster
+from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.error_codes import (
@@ -36,53 +36,6 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
 )
-
-WriteRates: TypeAlias = Callable[
-    [Mapping[int, ThrottledRate], Mapping[int, int | None]], Awaitable[Mapping[int, ItemResult]]
-]
-
-WriteReplicas: TypeAlias = Callable[
-    [Mapping[str, ThrottledReplicas]], Awaitable[Mapping[str, ItemResult]]
-]
-
-
-class Described(Protocol):
-    """A cluster that says who hosts what."""
-
-    async def describe(
-        self, topics: Sequence[str] | None = None, *, timeout_s: float
-    ) -> ClusterState:
-        """See `ClusterAdmin.describe`."""
-        ...
-
-
-async def checked_rates(
-    write: WriteRates,
-    rates: Mapping[int, ThrottledRate],
-    log_dir_rates: Mapping[int, int | None],
-) -> Mapping[int, ItemResult]:
-    """What becomes of rates of which those that are in order are written."""
-    refused = refused_rates(rates, log_dir_rates)
-    fit = {broker: rate for broker, rate in rates.items() if broker not in refused}
-    of_dirs = {broker: rate for broker, rate in log_dir_rates.items() if broker not in refused}
-    written = await write(fit, of_dirs) if fit or of_dirs else {}
-    return {**written, **refused}
-
-
-async def checked_replicas(
-    cluster: Described,
-    write: WriteReplicas,
-    replicas: Mapping[str, ThrottledReplicas],
-    timeout_s: float,
-) -> Mapping[str, ItemResult]:
-    """What becomes of throttled replicas of which those that are in order are written.
-
-    Raises:
-        ClusterUnreachable: no broker answered in time; nothing was written.
-    """
-    refused = await refused_replicas(cluster, replicas, timeout_s)
-    fit = without(replicas, refused)
-    return by_topic(replicas, await write(fit) if fit else {}, refused)
 
 
 def check_throttle(*rates_bytes_per_s: int | None) -> ItemResult:
@@ -113,7 +66,7 @@ def refused_rates(
 
 
 async def refused_replicas(
-    cluster: Described, replicas: Mapping[str, ThrottledReplicas], timeout_s: float
+    cluster: DescribedCluster, replicas: Mapping[str, ThrottledReplicas], timeout_s: float
 ) -> dict[TopicPartition, ItemResult]:
     """The partitions whose throttled replicas are refused, and why.
 

@@ -21,6 +21,14 @@ from kshunt.backend.operations.review.blast_radius import (
     blast_radius,
     check_fresh,
 )
+from kshunt.backend.operations.review.preview_facts import (
+    FACTS_MAX,
+    LEADER,
+    SHOWN_MAX,
+    PreviewFacts,
+    ShownPreviews,
+    fingerprint_of,
+)
 from tests.support.operations.engine import at, followers, moving, rated, tp, view_with
 
 MB = 1_000_000
@@ -117,7 +125,7 @@ def test_partitions_under_min_isr_are_counted_apart() -> None:
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_a_preview_of_the_same_state_holds(request_: Request) -> None:
-    preview = blast_radius(request_, cluster()).fingerprint
+    preview = blast_radius(request_, cluster()).preview.fingerprint
     check_fresh(preview, request_, cluster())
     # Sizes and what happens elsewhere make no preview stale.
     busy = cluster(sizes={"a-0": 7}, usable={})
@@ -138,13 +146,82 @@ def test_a_preview_of_the_same_state_holds(request_: Request) -> None:
 def test_a_stale_preview_is_refused_and_says_what_changed(
     request_: Request, changed: Any, what: str
 ) -> None:
-    preview = blast_radius(request_, cluster()).fingerprint
+    preview = blast_radius(request_, cluster()).preview.fingerprint
     with pytest.raises(Conflict, match=f"Since the preview .*{what}.* changed. Nothing was done"):
         check_fresh(preview, request_, cluster(**changed))
 
 
+MOVED_ON = {
+    "ongoing": [],
+    "throttles": Throttles(rated(dict.fromkeys((1, 2, 3), (MB, MB))), followers()),
+}
+"""What `cluster` is like when the copy of a-1 has ended."""
+
+
+@pytest.mark.parametrize("request_", REQUESTS[1:], ids=lambda request: type(request).__name__)
+def test_what_makes_a_change_smaller_makes_no_preview_stale(request_: Request) -> None:
+    shown = blast_radius(request_, cluster())
+    led = at("a-1", [2, 3], [2, 3], 2)
+    ended = cluster(**MOVED_ON)
+    ended = replace(ended, partitions={**ended.partitions, led.partition: led})
+    check_fresh(shown.preview.fingerprint, request_, ended, shown.facts)
+
+
+def test_rates_are_compared_with_those_that_were_shown() -> None:
+    request = ThrottleRequest({2: ThrottledRate(2 * MB, MB)}, {"a": ThrottledReplicas()})
+    shown = blast_radius(request, cluster())
+    others = rated({1: (MB, 7), 2: (MB, MB), 3: (7, MB)})
+    busy = cluster(ongoing=[], throttles=Throttles(others, followers(a="1:3", b="0:3")))
+    check_fresh(shown.preview.fingerprint, request, busy)
+    for rates, lists in (
+        (rated({2: (MB, 7)}), followers(a="1:3")),
+        (rated({2: (MB, MB)}), followers(a="0:1,1:3")),
+    ):
+        changed = cluster(throttles=Throttles(rates, lists))
+        with pytest.raises(Conflict, match="Since the preview a throttle changed"):
+            check_fresh(shown.preview.fingerprint, request, changed, shown.facts)
+
+
+def test_an_election_of_all_is_one_of_the_partitions_that_were_shown() -> None:
+    shown = blast_radius(ElectRequest(None), cluster())
+    view = cluster()
+    new = at("a-0", [1, 2], [1, 2], 2)
+    busier = replace(view, partitions={**view.partitions, new.partition: new})
+    fingerprint = shown.preview.fingerprint
+    agreed = check_fresh(fingerprint, ElectRequest(None), busier, shown.facts)
+    assert agreed == ElectRequest((tp("a-1"),))
+    with pytest.raises(Conflict, match="a leader"):
+        check_fresh(fingerprint, ElectRequest(None), busier)
+
+
+def test_a_copy_that_was_not_shown_makes_a_cancellation_stale() -> None:
+    both = CancelRequest((tp("a-0"), tp("a-1")), Queue(PLAN, started=frozenset(PLAN)))
+    shown = blast_radius(both, cluster())
+    queue = Queue({**PLAN, tp("a-0"): (4, 2)}, started=frozenset({tp("a-0"), tp("a-1")}))
+    more = cluster(ongoing=[moving("a-0", [1, 2], [4, 2]), moving("a-1", [1, 2], [2, 3])])
+    with pytest.raises(Conflict, match="a reassignment"):
+        check_fresh(
+            shown.preview.fingerprint,
+            CancelRequest((tp("a-0"), tp("a-1")), queue),
+            more,
+            shown.facts,
+        )
+
+
+def test_few_previews_are_remembered_and_no_large_one() -> None:
+    previews = ShownPreviews()
+    made: list[PreviewFacts] = [{LEADER: {number: 1}} for number in range(SHOWN_MAX + 1)]
+    for facts in made:
+        previews.remember(facts)
+    assert previews.facts_of(fingerprint_of(made[0])) is None
+    assert previews.facts_of(fingerprint_of(made[1])) == made[1]
+    large = {LEADER: dict.fromkeys(range(FACTS_MAX + 1), 1)}
+    previews.remember(large)
+    assert previews.facts_of(fingerprint_of(large)) is None
+
+
 def test_a_moved_partition_or_leader_makes_a_preview_stale() -> None:
-    preview = blast_radius(START, cluster()).fingerprint
+    preview = blast_radius(START, cluster()).preview.fingerprint
     view = cluster()
     for state, what in (
         (at("a-0", [2, 1], None, 1), "the replicas of a partition"),
@@ -156,7 +233,7 @@ def test_a_moved_partition_or_leader_makes_a_preview_stale() -> None:
 
 
 def test_another_cluster_and_no_preview_are_refused() -> None:
-    preview = blast_radius(START, cluster()).fingerprint
+    preview = blast_radius(START, cluster()).preview.fingerprint
     with pytest.raises(Conflict):
         check_fresh(preview, START, replace(cluster(), cluster_id="there"))
     with pytest.raises(Conflict):

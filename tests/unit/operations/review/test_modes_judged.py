@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts as Decided
 from kshunt.backend.admin.kips.reassignment.checks import check_plan
-from kshunt.backend.admin.port.cluster_admin import ReassignOptions
+from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
@@ -205,20 +205,20 @@ def test_an_election_of_what_is_being_deleted_is_refused() -> None:
 
 
 @pytest.fixture
-async def stopped() -> AsyncIterator[tuple[ListeningCluster, KafkaAdmin]]:
+async def stopped() -> AsyncIterator[tuple[ListeningCluster, Reached]]:
     """t-1, on brokers 2 and 3, is being deleted, and broker 3 is down."""
     async with administered() as (cluster, admin):
         enable(cluster)
         cluster.core.stop_broker(3)
         cluster.pass_s(1)
         gone = {"t": DeletePartitions(1)}
-        await admin.delete_partitions(gone, validate_only=False, timeout_s=TIMEOUT_S)
+        await admin.partition_deletions.delete(gone, validate_only=False, timeout_s=TIMEOUT_S)
         cluster.pass_s(5)
         assert int(cluster.at("t", 1).mode) == NONE
         yield cluster, admin
 
 
-Stopped = tuple[ListeningCluster, KafkaAdmin]
+Stopped = tuple[ListeningCluster, Reached]
 
 
 async def test_validating_an_election_says_the_same_as_holding_it(stopped: Stopped) -> None:
@@ -263,7 +263,7 @@ async def test_a_deletion_that_goes_on_waits_for_nobody() -> None:
     async with administered() as (cluster, admin):
         enable(cluster)
         gone = {"t": DeletePartitions(1)}
-        await admin.delete_partitions(gone, validate_only=False, timeout_s=TIMEOUT_S)
+        await admin.partition_deletions.delete(gone, validate_only=False, timeout_s=TIMEOUT_S)
         seen = await look(admin)
         assert seen.leaving() == {T1: NONE}
         assert not stuck_rows(seen.replicas).any()

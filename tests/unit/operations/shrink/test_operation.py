@@ -186,7 +186,7 @@ def test_a_record_that_gets_in_after_the_seal_is_copied_too(servers: str, tmp_pa
         while driver.work.phase is not ShrinkPhase.VERIFY_REST:
             await driver.tick()
         opened: Mapping[str, str | None] = {"max.message.bytes": None}
-        await driver.admin.alter_topic_configs("leaky", opened, timeout_s=10.0)
+        await driver.admin.configs.alter("leaky", opened, timeout_s=10.0)
         await asyncio.to_thread(write, servers, "leaky", {1: 1})
 
     run(driver, started("leaky"), leak)
@@ -206,7 +206,9 @@ def test_groups_with_members_are_waited_for(servers: str, tmp_path: Path) -> Non
         await driver.confirm()
         await driver.until("groups")
         assert "read-early" in driver.words
-        assert overrides_now(await driver.admin.topic_overrides("read", timeout_s=10.0)) == "500000"
+        assert (
+            overrides_now(await driver.admin.configs.overrides("read", timeout_s=10.0)) == "500000"
+        )
 
     run(driver, started("read"))
     with member(servers, "read-early", "read"):
@@ -330,7 +332,7 @@ def test_somebody_creates_the_topic_before_it_is_created_anew(servers: str, tmp_
         await asyncio.to_thread(create_topic, servers, "taken", [[1]])
         await driver.until("operator")
         assert "somebody created taken anew" in driver.words
-        await driver.admin.delete_topic("taken", timeout_s=10.0)
+        await driver.admin.topics.delete("taken", timeout_s=10.0)
         await driver.until()
 
     run(driver, started("taken"), take)

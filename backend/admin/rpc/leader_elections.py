@@ -7,13 +7,13 @@ went away waits for that broker again, while the election is wanted because a br
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 
-from kshunt.backend.admin.port.cluster_admin import PartitionResults
-from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.port.item_result import PartitionResults
+from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown, decode_message, raise_for_code
 from kshunt.backend.admin.rpc.requests import PREFERRED, aligned
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -26,18 +26,8 @@ VERSION_MIN: Final = 1
 """The first with an election type (Kafka 2.4): an older one would hold a preferred election."""
 
 
-class Controlled(Protocol):
-    """A cluster whose controller can be asked."""
-
-    async def ask_controller(
-        self, request: Callable[[], RawRequest], *, timeout_s: float, lane: Lane = "read"
-    ) -> RawAnswer:
-        """The controller's answer."""
-        ...
-
-
-async def elect(
-    cluster: Controlled,
+async def elect_leaders(
+    calls: BrokerCalls,
     partitions: Sequence[TopicPartition] | None,
     *,
     unclean: bool = False,
@@ -54,7 +44,7 @@ async def elect(
     asked = None if partitions is None else list(dict.fromkeys(partitions))
     kind = UNCLEAN if unclean else PREFERRED
     try:
-        answer = await cluster.ask_controller(
+        answer = await calls.ask_controller(
             lambda: _request(asked, kind, timeout_s), timeout_s=timeout_s, lane="write"
         )
     except BrokerUnreachable as lost:

@@ -1,4 +1,4 @@
-"""Which consumer groups have to do with a topic: by committed offsets, or by their members.
+"""Which groups of a coordinator have to do with a topic: by committed offsets, or by members.
 
 Goals
     Every group that would miss records, or read some twice, if the topic's partitions changed.
@@ -8,9 +8,9 @@ Constraints
     - A cluster may have thousands of groups, most of which have nothing to do with the topic.
     - One broker or group that does not answer must not hide the others.
 Algorithm
-    All brokers at once, for each: list its groups; fetch what they committed for the topic, many
-    groups in a request (one each before OffsetFetch version 8); describe those that committed
-    anything and those that have members, and keep what reads the topic.
+    Of each broker, all at once (`KafkaGroups.of_topic`): list its groups; fetch what they committed
+    for the topic, many groups in a request (one each before OffsetFetch version 8); describe those
+    that committed anything and those that have members, and keep what reads the topic.
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
-from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
-from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.error_codes import GROUP_ID_NOT_FOUND, error_name
 from kshunt.backend.domain.topics.groups import (
     INACTIVE_STATES,
     ConsumerGroup,
     GroupMember,
-    GroupsRead,
 )
 from kshunt.backend.errors import ClusterError, NotSupported
 from kshunt.backend.wire.api_keys import OFFSET_FETCH_KEY
@@ -59,7 +56,7 @@ Streams group (KIP-1071) offsets and state are read, and its members are not."""
 
 
 @dataclass(slots=True)
-class _Found:
+class FoundGroups:
     """What one coordinator said."""
 
     groups: list[ConsumerGroup] = field(default_factory=list)
@@ -82,38 +79,17 @@ class _Listed:
     kind: str
 
 
-async def consumer_groups(cluster: BrokerCalls, topic: str, *, timeout_s: float) -> GroupsRead:
-    """The groups that committed offsets of a topic, or have members that read it.
-
-    Raises:
-        ClusterUnreachable: no broker answered in time.
-    """
-    state = await cluster.describe([topic], timeout_s=timeout_s)
-    numbers = sorted(item.partition for item in partition_states(state.assignment))
-    found = await together(
-        _of_coordinator(cluster, broker, topic, numbers, timeout_s)
-        for broker in sorted(state.brokers)
-    )
-    # While a coordinator moves, two brokers may name a group; the newer one knows its offsets.
-    groups: dict[str, ConsumerGroup] = {}
-    for group in (group for one in found for group in one.groups):
-        known = groups.get(group.name)
-        if known is None or len(group.committed) > len(known.committed):
-            groups[group.name] = group
-    unread = {what: why for one in found for what, why in one.unread.items()}
-    return GroupsRead(tuple(groups[name] for name in sorted(groups)), unread)
-
-
-async def _of_coordinator(
-    cluster: BrokerCalls, broker: int, topic: str, numbers: Sequence[int], timeout_s: float
-) -> _Found:
-    found = _Found()
+async def of_coordinator(
+    calls: BrokerCalls, broker: int, topic: str, numbers: Sequence[int], timeout_s: float
+) -> FoundGroups:
+    """The groups of one broker that have to do with these partitions of a topic."""
+    found = FoundGroups()
     try:
-        listed = await _listed(cluster, broker, found, timeout_s)
-        committed = await _committed(cluster, broker, topic, numbers, listed, found, timeout_s)
+        listed = await _listed(calls, broker, found, timeout_s)
+        committed = await _committed(calls, broker, topic, numbers, listed, found, timeout_s)
         wanted = [one for one in listed if one.name in committed or _may_have_members(one)]
         for some in _chunks(wanted, GROUPS_PER_DESCRIPTION):
-            await _describe(cluster, broker, topic, some, committed, found, timeout_s)
+            await _describe(calls, broker, topic, some, committed, found, timeout_s)
     except (ClusterError, NotSupported) as why:
         found.unread[f"groups of broker {broker}"] = why.message
     return found
@@ -124,10 +100,10 @@ def _may_have_members(group: _Listed) -> bool:
 
 
 async def _listed(
-    cluster: BrokerCalls, broker: int, found: _Found, timeout_s: float
+    calls: BrokerCalls, broker: int, found: FoundGroups, timeout_s: float
 ) -> Sequence[_Listed]:
     request = RawRequest.of(ListGroupsRequest(states_filter=[], types_filter=[]))
-    answer = await cluster.call(broker, request, timeout_s=timeout_s)
+    answer = await calls.call(broker, request, timeout_s=timeout_s)
     response = await _decoded(ListGroupsResponse, answer)
     raise_for_code(response.error_code, None, f"Listing the groups of broker {broker}")
     others = sorted(g.group_id for g in response.groups if g.protocol_type == "share")
@@ -143,22 +119,22 @@ async def _listed(
 
 
 async def _committed(
-    cluster: BrokerCalls,
+    calls: BrokerCalls,
     broker: int,
     topic: str,
     numbers: Sequence[int],
     listed: Sequence[_Listed],
-    found: _Found,
+    found: FoundGroups,
     timeout_s: float,
 ) -> Mapping[str, Mapping[int, int]]:
     """Committed offsets by group and partition; a group without any is absent."""
-    highest = await cluster.highest_version(OFFSET_FETCH_KEY, broker, timeout_s=timeout_s)
+    highest = await calls.highest_version(OFFSET_FETCH_KEY, broker, timeout_s=timeout_s)
     many = highest >= _BATCHED_FROM
     size = max(1, OFFSETS_PER_REQUEST // max(1, len(numbers))) if many else 1
     committed: dict[str, Mapping[int, int]] = {}
     for some in _chunks([one.name for one in listed], size):
         request = _offsets_request(some, topic, numbers, many=many)
-        answer = await cluster.call(broker, request, timeout_s=timeout_s)
+        answer = await calls.call(broker, request, timeout_s=timeout_s)
         response = await _decoded(OffsetFetchResponse, answer)
         entries = {one.group_id: one for one in response.groups} if many else {some[0]: response}
         offsets = {name: _offsets(name, topic, one, found) for name, one in entries.items()}
@@ -182,7 +158,7 @@ def _offsets_request(
     return RawRequest.of(message, min_version=_BATCHED_FROM, max_version=_NAMES_UNTIL)
 
 
-def _offsets(group: str, topic: str, entry: Any, found: _Found) -> Mapping[int, int]:
+def _offsets(group: str, topic: str, entry: Any, found: FoundGroups) -> Mapping[int, int]:
     code = entry.error_code or 0
     entries = [one for t in entry.topics or () if t.name == topic for one in t.partitions]
     code = code or next((one.error_code for one in entries if one.error_code), 0)
@@ -196,19 +172,19 @@ def _offsets(group: str, topic: str, entry: Any, found: _Found) -> Mapping[int, 
 
 
 async def _describe(
-    cluster: BrokerCalls,
+    calls: BrokerCalls,
     broker: int,
     topic: str,
     wanted: Sequence[_Listed],
     committed: Mapping[str, Mapping[int, int]],
-    found: _Found,
+    found: FoundGroups,
     timeout_s: float,
 ) -> None:
     """Add those of the groups that have to do with the topic."""
     newer = [one.name for one in wanted if one.kind == CONSUMER]
     classic = [one.name for one in wanted if one.kind == CLASSIC]
-    members = await _classic_members(cluster, broker, topic, classic, found, timeout_s)
-    members |= await _consumer_members(cluster, broker, topic, newer, found, timeout_s)
+    members = await _classic_members(calls, broker, topic, classic, found, timeout_s)
+    members |= await _consumer_members(calls, broker, topic, newer, found, timeout_s)
     for one in wanted:
         state, reads, people = members.get(one.name, (one.state or "Unknown", False, ()))
         if reads or one.name in committed:
@@ -221,17 +197,17 @@ _Members = dict[str, tuple[str, bool, tuple[GroupMember, ...]]]
 
 
 async def _classic_members(
-    cluster: BrokerCalls,
+    calls: BrokerCalls,
     broker: int,
     topic: str,
     groups: Sequence[str],
-    found: _Found,
+    found: FoundGroups,
     timeout_s: float,
 ) -> _Members:
     if not groups:
         return {}
     message = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False)
-    answer = await cluster.call(broker, RawRequest.of(message), timeout_s=timeout_s)
+    answer = await calls.call(broker, RawRequest.of(message), timeout_s=timeout_s)
     members: _Members = {}
     for group in (await _decoded(DescribeGroupsResponse, answer)).groups:
         if not found.described(group.group_id, group.error_code):
@@ -257,17 +233,17 @@ def _classic_member(raw: Any, topic: str) -> GroupMember:
 
 
 async def _consumer_members(
-    cluster: BrokerCalls,
+    calls: BrokerCalls,
     broker: int,
     topic: str,
     groups: Sequence[str],
-    found: _Found,
+    found: FoundGroups,
     timeout_s: float,
 ) -> _Members:
     """Of groups of type `consumer` (KIP-848)."""
     if not groups:
         return {}
-    answer = await cluster.call(broker, describe_request(groups), timeout_s=timeout_s)
+    answer = await calls.call(broker, describe_request(groups), timeout_s=timeout_s)
     members: _Members = {}
     for group in described(answer):
         if not found.described(group.name, group.error_code):
