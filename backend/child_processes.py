@@ -22,6 +22,8 @@ import kshunt
 OURS: Final = "kshunt: "
 """Begins an error of ours in a process's words."""
 LINE_BYTES_MAX: Final = 1 << 16
+LOG_LINES_SHOWN: Final = 12
+"""Of the log of a process that ended too early."""
 
 
 def command_of(*words: str) -> list[str]:

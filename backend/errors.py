@@ -58,6 +58,20 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INCONSISTENT_CLUSTER_ID,
+    INVALID_CONFIG,
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REQUEST,
+    PRODUCER_FENCED,
+    REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    THROTTLING_QUOTA_EXCEEDED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNSUPPORTED_VERSION,
+)
+
 
 class KshuntError(Exception):
     """What happened, what state the cluster is in, and what to do, in that order."""
@@ -86,7 +100,7 @@ class BadInput(KshuntError):
     """What was asked cannot be meant; nothing was done."""
 
     title = "Bad input"
-    kafka_code = 42
+    kafka_code = INVALID_REQUEST
     http_status = 422
 
 
@@ -94,7 +108,7 @@ class PlanError(BadInput):
     """A reassignment plan does not parse, or contradicts itself or the cluster."""
 
     title = "Unusable plan"
-    kafka_code = 39
+    kafka_code = INVALID_REPLICA_ASSIGNMENT
 
     def __init__(
         self, message: str, *, advice: str = "", line: int | None = None, column: int | None = None
@@ -111,14 +125,14 @@ class ConfigError(BadInput):
     """A setting or a client property file cannot be used."""
 
     title = "Unusable configuration"
-    kafka_code = 40
+    kafka_code = INVALID_CONFIG
 
 
 class WrongCluster(BadInput):
     """The cluster is not the one the request names."""
 
     title = "Wrong cluster"
-    kafka_code = 104
+    kafka_code = INCONSISTENT_CLUSTER_ID
     http_status = 409
 
 
@@ -134,7 +148,7 @@ class ClusterUnreachable(ClusterError):
 
     title = "Cluster unreachable"
     retriable = True
-    kafka_code = 7
+    kafka_code = REQUEST_TIMED_OUT
     http_status = 503
 
 
@@ -143,7 +157,7 @@ class BrokerUnreachable(ClusterError):
 
     title = "Broker unreachable"
     retriable = True
-    kafka_code = 7
+    kafka_code = REQUEST_TIMED_OUT
     http_status = 503
 
     def __init__(self, message: str, *, advice: str = "", waited_s: float | None = None) -> None:
@@ -156,7 +170,7 @@ class NotAuthorized(ClusterError):
     """The cluster refuses this principal."""
 
     title = "Not authorized by the cluster"
-    kafka_code = 31
+    kafka_code = CLUSTER_AUTHORIZATION_FAILED
     http_status = 403
 
 
@@ -165,7 +179,7 @@ class JournalUnavailable(ClusterError):
 
     title = "Journal unavailable"
     retriable = True
-    kafka_code = 7
+    kafka_code = REQUEST_TIMED_OUT
     http_status = 503
 
     def __init__(self, message: str, *, advice: str = "", written: bool | None = False) -> None:
@@ -179,7 +193,7 @@ class JournalFenced(ClusterError):
     """Another backend writes the journal, or this one was silent for too long: act no more."""
 
     title = "Another backend acts"
-    kafka_code = 90
+    kafka_code = PRODUCER_FENCED
     http_status = 409
 
 
@@ -187,7 +201,7 @@ class JournalUnusable(ClusterError):
     """The journal's topic has settings that would lose entries, or is not the one it was."""
 
     title = "The journal's topic cannot be used"
-    kafka_code = 40
+    kafka_code = INVALID_CONFIG
     http_status = 409
 
 
@@ -195,7 +209,7 @@ class Conflict(KshuntError):
     """The cluster's present state forbids what was asked; nothing was done."""
 
     title = "Conflict"
-    kafka_code = 60
+    kafka_code = REASSIGNMENT_IN_PROGRESS
     http_status = 409
 
 
@@ -236,7 +250,7 @@ class AwaitsApproval(KshuntError):
     """It takes two people: what was asked for is a proposal, and nothing was changed yet."""
 
     title = "Awaits approval"
-    kafka_code = 29
+    kafka_code = TOPIC_AUTHORIZATION_FAILED
     http_status = 202
 
     def __init__(self, message: str, *, advice: str = "", proposal_id: str = "") -> None:
@@ -256,7 +270,7 @@ class TooManyStreams(KshuntError):
 
     title = "Too many streams"
     retriable = True
-    kafka_code = 89
+    kafka_code = THROTTLING_QUOTA_EXCEEDED
     http_status = 503
 
 
@@ -264,7 +278,7 @@ class NotSupported(KshuntError):
     """This cluster, or this version of it, cannot do what was asked."""
 
     title = "Not supported here"
-    kafka_code = 35
+    kafka_code = UNSUPPORTED_VERSION
     http_status = 501
 
 

@@ -54,12 +54,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def rule_of(options: argparse.Namespace, *, told_apart: bool) -> TwoPersonRule:
+def rule_of(options: argparse.Namespace, *, identified: bool) -> TwoPersonRule:
     """What the flags say.
 
     Args:
         options: of a parser with `add_options`.
-        told_apart: whether every caller shows a credential of their own.
+        identified: whether every caller shows a credential of their own.
 
     Raises:
         ConfigError: a flag cannot be meant, or callers are not told apart and have to be.
@@ -73,7 +73,7 @@ def rule_of(options: argparse.Namespace, *, told_apart: bool) -> TwoPersonRule:
             advice=f"What can take two people: {', '.join(TwoPersonKind)}.",
         ) from None
     rule = TwoPersonRule(guarded, _expiry_s(options.proposal_expiry))
-    if guarded and not told_apart:
+    if guarded and not identified:
         raise ConfigError(
             "--two-person needs callers that can be told apart. On a socket, and on a port without "
             "credentials, whoever proposes could approve under another name. Nothing was started.",

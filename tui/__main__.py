@@ -153,7 +153,7 @@ def _run(
     from kshunt.tui.actions import ACTIONS, use_keys
     from kshunt.tui.app import KshuntApp
     from kshunt.tui.shell.theme_files import ThemeFolder
-    from kshunt.tui.text.formatting import ASCII, UNICODE
+    from kshunt.tui.text.glyphs import ASCII, UNICODE
 
     use_keys(ACTIONS, settings.keys)
     app = KshuntApp(

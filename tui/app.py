@@ -27,7 +27,7 @@ from kshunt.tui.actions.view_names import (
 from kshunt.tui.data.live_scene import LiveScene
 from kshunt.tui.data.playback import Playback
 from kshunt.tui.data.polling import TICK_S, Polling
-from kshunt.tui.data.store import Derived, DeriveFailed, Store
+from kshunt.tui.data.store import DeriveFailed, Store, TableReady
 from kshunt.tui.deriver import REFRESH_S, Deriver
 from kshunt.tui.feed.link import RETRY_S, Link
 from kshunt.tui.feed.messages import (
@@ -50,7 +50,7 @@ from kshunt.tui.shell.theme_manager import ThemeManager
 from kshunt.tui.stylesheet import CachedStylesheet
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
-from kshunt.tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 from kshunt.tui.views.view_screen import ViewScreen, opener
 
 if TYPE_CHECKING:
@@ -318,8 +318,8 @@ class KshuntApp(Dashboard):
         self._shown_s = time.monotonic()
         self.derive(self.current_mode)
 
-    @on(Derived)
-    def _derived(self, message: Derived) -> None:
+    @on(TableReady)
+    def _derived(self, message: TableReady) -> None:
         self.store.take_derived(message)
         self.changed.publish(message.job.view)
         self.polling.look()

@@ -21,7 +21,7 @@ from kshunt.tui.actions.view_names import (
     PARTITIONS,
     THROTTLES,
 )
-from kshunt.tui.data.store import Derived, DeriveFailed
+from kshunt.tui.data.store import DeriveFailed, TableReady
 from kshunt.tui.facts.lag_history import LagHistory
 from kshunt.tui.facts.view_query import Job, Query
 from kshunt.tui.tables.model import Table
@@ -113,7 +113,7 @@ class Deriver:
             self._replicas = IncrementalTable()
         return self._replicas.table(facts, job)
 
-    def _derive(self, job: Job) -> Derived:
+    def _derive(self, job: Job) -> TableReady:
         from kshunt.tui.facts.progress import foreign_moves
         from kshunt.tui.facts.snapshot_facts import Facts
         from kshunt.tui.views.throttles.table import throttle_hint
@@ -126,7 +126,7 @@ class Deriver:
         hint = throttle_hint(facts, job, foreign) if job.view == THROTTLES else ""
         table = self._table(facts, job)
         home = self._home(facts, job)
-        return Derived(job, table, facts, facts.summary, hint, foreign, home)
+        return TableReady(job, table, facts, facts.summary, hint, foreign, home)
 
     def _home(self, facts: Facts, job: Job) -> Home:
         """What the head says in every view, and the home screen in its own."""

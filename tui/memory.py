@@ -28,7 +28,7 @@ _HEAP_SAYS: Final = (
 )
 
 
-class _Heap(ctypes.Structure):
+class _MallocInfo(ctypes.Structure):
     """What glibc's `mallinfo2` says."""
 
     _fields_ = tuple((name, ctypes.c_size_t) for name in _HEAP_SAYS)
@@ -54,7 +54,7 @@ def prepare() -> None:
         # Else the first large block that is dropped makes room for its like on the heap, for good.
         library.mallopt(_MMAP_THRESHOLD, COLUMN_BYTES)
         library.mallopt(_TRIM_THRESHOLD, SPARE_BYTES)
-        library.mallinfo2.restype = _Heap
+        library.mallinfo2.restype = _MallocInfo
         _library = library
     gc.set_threshold(YOUNG_MOST, 20, 50)
 

@@ -12,7 +12,7 @@ from textual.markup import escape
 
 from kshunt.tui.actions import Action, actions_of, key_name
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class ActionProvider(Provider):
         return run
 
 
-class Place(NamedTuple):
+class PaletteTarget(NamedTuple):
     """Something that the palette leads to."""
 
     title: str
@@ -102,7 +102,7 @@ class PlaceProvider(Provider):
             title = matcher.highlight(escape(place.title))
             yield Hit(score, title, self._command(place), help=escape(place.text))
 
-    def _command(self, place: Place) -> Callable[[], None]:
+    def _command(self, place: PaletteTarget) -> Callable[[], None]:
         app = _view_of(self).kshunt
 
         def run() -> None:
@@ -113,7 +113,7 @@ class PlaceProvider(Provider):
         return run
 
 
-def places(app: Dashboard) -> Iterable[Place]:
+def places(app: Dashboard) -> Iterable[PaletteTarget]:
     """Everything that has a name, but for replicas: the filter finds those."""
     from kshunt.tui.tables.targets import ScreenTarget
 
@@ -121,12 +121,14 @@ def places(app: Dashboard) -> Iterable[Place]:
     for operation in store.scene.operations:
         words = f"{operation.state.value}: {printable(operation.summary)}"
         target = ScreenTarget(OPERATIONS, key=operation.id)
-        yield Place(f"operation {operation.id}", words, target)
+        yield PaletteTarget(f"operation {operation.id}", words, target)
     snapshot = store.scene.snapshot
     if snapshot is None:
         return
     for id in sorted(snapshot.brokers):
-        yield Place(f"broker {id}", "Its row in the brokers view.", ScreenTarget(BROKERS, key=id))
+        yield PaletteTarget(
+            f"broker {id}", "Its row in the brokers view.", ScreenTarget(BROKERS, key=id)
+        )
     for topic in snapshot.topics:
         target = ScreenTarget(PARTITIONS, filter_text=f"topic:{topic}")
-        yield Place(f"topic {printable(topic)}", "Its replicas.", target)
+        yield PaletteTarget(f"topic {printable(topic)}", "Its replicas.", target)

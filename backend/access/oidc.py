@@ -68,7 +68,7 @@ class Provider:
     """What the claim's values mean here; the highest one counts, others mean nothing."""
 
 
-class Claims:
+class ClaimsCheck:
     """Checks the claims of one provider."""
 
     def __init__(self, provider: Provider, clock: Clock) -> None:

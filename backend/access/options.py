@@ -22,7 +22,7 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.errors import BadInput, ConfigError
 
 if TYPE_CHECKING:
-    from kshunt.backend.access.oidc import Claims
+    from kshunt.backend.access.oidc import ClaimsCheck
     from kshunt.backend.access.tokens import TokenFile
 
 _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
@@ -91,13 +91,13 @@ def keys_of(
     return read_or_make_keys(named or default_path(cluster_id, environment))
 
 
-def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile | Claims]:
+def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile | ClaimsCheck]:
     """What callers are asked for; empty: nothing.
 
     Raises:
         ConfigError: a flag lacks another one, or cannot be meant.
     """
-    found: list[TokenFile | Claims] = []
+    found: list[TokenFile | ClaimsCheck] = []
     if options.tokens is not None:
         from kshunt.backend.access.tokens import TokenFile
 
@@ -107,7 +107,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
         raise ConfigError(f"{flags} go together; nothing was started.")
     if given:
-        from kshunt.backend.access.oidc import Claims, Provider
+        from kshunt.backend.access.oidc import ClaimsCheck, Provider
 
         roles = _roles(options.oidc_role)
         provider = Provider(
@@ -117,7 +117,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
             options.oidc_role_claim,
             **({"roles": roles} if roles else {}),
         )
-        found.append(Claims(provider, clock))
+        found.append(ClaimsCheck(provider, clock))
     return found
 
 

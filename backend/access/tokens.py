@@ -42,7 +42,7 @@ _NOBODY: Final = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenEntry:
     """An entry of the file."""
 
     id: str
@@ -71,7 +71,7 @@ class TokenFile:
         self._path = path
         self._clock = clock
         self._seen: tuple[int, int, int] | None = None
-        self._tokens: dict[str, Token] = {}
+        self._tokens: dict[str, TokenEntry] = {}
 
     # A backend's
 
@@ -99,7 +99,7 @@ class TokenFile:
             return None
         return Caller(token.name, token.role, f"token-{token.id}")
 
-    def _current(self) -> dict[str, Token]:
+    def _current(self) -> dict[str, TokenEntry]:
         try:
             status = self._path.stat()
         except OSError as error:
@@ -112,7 +112,7 @@ class TokenFile:
 
     # The command line's
 
-    def listed(self) -> tuple[Token, ...]:
+    def listed(self) -> tuple[TokenEntry, ...]:
         """All of them, the oldest first; none where there is no file yet.
 
         Raises:
@@ -120,7 +120,9 @@ class TokenFile:
         """
         return read_tokens(self._path) if self._path.exists() else ()
 
-    def create(self, name: str, role: Role, lifetime_ms: int | None = None) -> tuple[Token, str]:
+    def create(
+        self, name: str, role: Role, lifetime_ms: int | None = None
+    ) -> tuple[TokenEntry, str]:
         """A new one and its text, which is kept nowhere.
 
         Raises:
@@ -136,9 +138,9 @@ class TokenFile:
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         digest = hashlib.sha256(secret.encode()).hexdigest()
         expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
-        token = Token(id, name, role, digest, now_ms, expires_ms)
+        token = TokenEntry(id, name, role, digest, now_ms, expires_ms)
 
-        def add(tokens: list[Token]) -> list[Token]:
+        def add(tokens: list[TokenEntry]) -> list[TokenEntry]:
             # Names that differ in case only look like one person in the audit.
             for each in tokens:
                 if each.name.casefold() == name.casefold() and each.valid(now_ms):
@@ -153,7 +155,7 @@ class TokenFile:
         self._change(add)
         return token, f"kshunt_{id}_{secret}"
 
-    def revoke(self, named: str) -> Token:
+    def revoke(self, named: str) -> TokenEntry:
         """Let in nobody by it any more; by its id, or the name of a valid one.
 
         Raises:
@@ -161,9 +163,9 @@ class TokenFile:
             ConfigError: the file cannot be read or written.
         """
         now_ms = self._clock.now_ms()
-        found: list[Token] = []
+        found: list[TokenEntry] = []
 
-        def strike(tokens: list[Token]) -> list[Token]:
+        def strike(tokens: list[TokenEntry]) -> list[TokenEntry]:
             wanted = [
                 token
                 for token in tokens
@@ -180,7 +182,7 @@ class TokenFile:
         self._change(strike)
         return found[0]
 
-    def _change(self, change: Callable[[list[Token]], list[Token]]) -> None:
+    def _change(self, change: Callable[[list[TokenEntry]], list[TokenEntry]]) -> None:
         try:
             with turn(self._path.with_name(f"{self._path.name}.lock")):
                 tokens = change(list(self.listed()))
@@ -192,7 +194,7 @@ class TokenFile:
             ) from None
 
 
-def read_tokens(path: Path) -> tuple[Token, ...]:
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     """The tokens of a file.
 
     Raises:
@@ -222,8 +224,8 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         ) from None
 
 
-def _read(entry: dict[str, Any]) -> Token:
-    token = Token(**{**entry, "role": role_of(entry["role"])})
+def _read(entry: dict[str, Any]) -> TokenEntry:
+    token = TokenEntry(**{**entry, "role": role_of(entry["role"])})
     texts = (token.id, token.name, token.sha256)
     times = (token.created_ms, token.expires_ms or 0, token.revoked_ms or 0)
     if not all(isinstance(each, str) for each in texts) or len(token.sha256) != len(_NOBODY):

@@ -24,13 +24,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Final
 
-from kshunt.backend.child_processes import environment
+from kshunt.backend.child_processes import LOG_LINES_SHOWN, environment
 from kshunt.backend.errors import BackendUnreachable, KshuntError
 from kshunt.backend.local_sockets import runtime_dir
 
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 5.0
-LOG_LINES_SHOWN: Final = 12
 
 
 def run_demo(

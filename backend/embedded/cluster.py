@@ -36,7 +36,6 @@ from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
 from kshunt.backend.embedded.handler_table import handler_table
 from kshunt.backend.embedded.handlers.coordination import transactions
-from kshunt.backend.embedded.metadata.config_keys import PLACER_CLASS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import Record
 from kshunt.backend.embedded.net.api import WireClose
@@ -44,6 +43,7 @@ from kshunt.backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, 
 from kshunt.backend.embedded.security.authorizer import authorizer_of
 from kshunt.backend.embedded.security.sasl_plain import PlainUsers
 from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.placer import PLACER_CLASS
 from kshunt.backend.placement.placer_names import KAFKA_STRIPED
 
 PUMP_S: Final = 0.01
@@ -91,7 +91,7 @@ class EmbeddedCluster:
             lag_time_max_ms=spec.lag_time_max_ms,
             grain_ms=spec.grain_ms,
             seed=spec.seed,
-            sink=_Sink(self.store, self._forget),
+            sink=_LogSink(self.store, self._forget),
         )
         random = Random(spec.seed)
         cluster_id = urlsafe_b64encode(random.randbytes(_ID_BYTES)).decode("ascii").rstrip("=")
@@ -340,7 +340,7 @@ class EmbeddedCluster:
         )
 
 
-class _Sink:
+class _LogSink:
     """Tells the store, if there is one, and whoever else must know, what becomes of logs."""
 
     def __init__(

@@ -18,7 +18,6 @@ from typing import Final
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.metadata.config_keys import (
     AUTHORIZER_CLASS,
-    PLACER_CLASS,
     STANDARD_AUTHORIZER,
     SUPER_USERS,
 )
@@ -28,6 +27,7 @@ from kshunt.backend.embedded.scenario.reading import load_scenario
 from kshunt.backend.embedded.scenario.timeline import OwnMove
 from kshunt.backend.embedded.security.principals import user
 from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.placement.placer import PLACER_CLASS
 from kshunt.backend.secret_files import read_secret
 
 BROKERS: Final = 3

@@ -31,17 +31,17 @@ HOSTS: Final = ["127.0.0.1", "localhost"]
 BODY_BYTES_MAX: Final = 65_536
 REQUIRED: Final = object()
 
-Action = Callable[["_Control", "_Body", int], Awaitable[None]]
+Action = Callable[["_Control", "_StrictObject", int], Awaitable[None]]
 
 
-class _Body:
+class _StrictObject:
     """A JSON object, taken apart strictly."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
     @classmethod
-    async def of(cls, request: Request) -> _Body:
+    async def of(cls, request: Request) -> _StrictObject:
         """The body of a request; none is an empty object."""
         data = bytearray()
         async for chunk in request.stream():
@@ -154,7 +154,7 @@ class _Control:
 
     # --- what changes
 
-    async def _broker(self, request: Request, body: _Body) -> None:
+    async def _broker(self, request: Request, body: _StrictObject) -> None:
         action = _BROKER_ACTIONS.get(request.path_params["action"])
         # Not as a number in the route: one of 5,000 digits is refused by Python.
         named = request.path_params["id"]
@@ -163,47 +163,47 @@ class _Control:
             raise _NotFound
         await action(self, body, broker)
 
-    async def stop(self, body: _Body, broker: int) -> None:
+    async def stop(self, body: _StrictObject, broker: int) -> None:
         body.done()
         await self._cluster.stop_broker(broker)
 
-    async def crash(self, body: _Body, broker: int) -> None:
+    async def crash(self, body: _StrictObject, broker: int) -> None:
         body.done()
         await self._cluster.stop_broker(broker, crash=True)
 
-    async def start(self, body: _Body, broker: int) -> None:
+    async def start(self, body: _StrictObject, broker: int) -> None:
         body.done()
         await self._cluster.start_broker(broker)
 
-    async def stall(self, body: _Body, broker: int) -> None:
+    async def stall(self, body: _StrictObject, broker: int) -> None:
         body.done()
         self._cluster.stall_broker(broker)
 
-    async def resume(self, body: _Body, broker: int) -> None:
+    async def resume(self, body: _StrictObject, broker: int) -> None:
         body.done()
         self._cluster.resume_broker(broker)
 
-    async def fail_log_dir(self, body: _Body, broker: int) -> None:
+    async def fail_log_dir(self, body: _StrictObject, broker: int) -> None:
         path = body.text("path")
         body.done()
         await self._cluster.fail_log_dir(broker, path)
 
-    async def reset_connections(self, body: _Body, broker: int) -> None:
+    async def reset_connections(self, body: _StrictObject, broker: int) -> None:
         body.done()
         await self._cluster.servers[broker].reset_connections()
 
-    async def cut(self, body: _Body, broker: int) -> None:
+    async def cut(self, body: _StrictObject, broker: int) -> None:
         api_key, times = body.whole("api_key", None), body.whole("times", 1)
         body.done()
         self._cluster.servers[broker].faults.cut(api_key, times)
 
-    async def _link(self, request: Request, body: _Body) -> None:
+    async def _link(self, request: Request, body: _StrictObject) -> None:
         source, target, rate = body.whole("source"), body.whole("target"), body.rate("bytes_per_s")
         body.done()
         self._cluster.slow_link(source, target, rate)
         self._slowed.add((source, target))
 
-    async def _network(self, request: Request, body: _Body) -> None:
+    async def _network(self, request: Request, body: _StrictObject) -> None:
         broker = body.whole("broker")
         rates = body.rate("in_bytes_per_s"), body.rate("out_bytes_per_s")
         body.done()
@@ -211,21 +211,21 @@ class _Control:
             raise BadInput(f"There is no broker {broker} that was ever started.")
         self._cluster.core.plane.set_network(broker, *rates)
 
-    async def _fail_over(self, request: Request, body: _Body) -> None:
+    async def _fail_over(self, request: Request, body: _StrictObject) -> None:
         body.done()
         self._cluster.fail_over()
 
-    async def _crash_controller(self, request: Request, body: _Body) -> None:
+    async def _crash_controller(self, request: Request, body: _StrictObject) -> None:
         after = body.whole("after_records")
         body.done()
         self._cluster.core.lose_controller(after)
 
-    async def _advance(self, request: Request, body: _Body) -> None:
+    async def _advance(self, request: Request, body: _StrictObject) -> None:
         milliseconds = body.whole("ms")
         body.done()
         self._cluster.advance(milliseconds)
 
-    async def _heal(self, request: Request, body: _Body) -> None:
+    async def _heal(self, request: Request, body: _StrictObject) -> None:
         """Brokers run, disks work, and networks and links carry what they did at first."""
         body.done()
         cluster = self._cluster
@@ -263,7 +263,7 @@ class _NotFound(Exception):
 
 
 def _answering(
-    act: Callable[[Request, _Body], Awaitable[None]],
+    act: Callable[[Request, _StrictObject], Awaitable[None]],
 ) -> Callable[[Request], Awaitable[Response]]:
     """A route that answers `{}` once it is done, or with a sentence why it is not."""
 
@@ -271,7 +271,7 @@ def _answering(
         if "origin" in request.headers:
             return _problem(403, "Requests from web pages are refused.")
         try:
-            await act(request, await _Body.of(request))
+            await act(request, await _StrictObject.of(request))
         except _NotFound:
             return _problem(404, f"There is no {request.url.path}.")
         except KshuntError as error:
@@ -298,7 +298,7 @@ def control_app(here: RunningCluster) -> Starlette:
     return Starlette(routes=routes, middleware=[trusted], exception_handlers={404: _unknown})
 
 
-class _Server(uvicorn.Server):
+class _ControlServer(uvicorn.Server):
     """uvicorn's server, which leaves signals to whoever runs the cluster."""
 
     @contextmanager
@@ -323,7 +323,7 @@ async def control_api(here: RunningCluster, port: int = 0) -> Any:
         timeout_graceful_shutdown=1,
         server_header=False,
     )
-    server = _Server(config)
+    server = _ControlServer(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield f"http://{LOOPBACK}:{listener.getsockname()[1]}"

@@ -12,7 +12,7 @@ from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.core.spec import ClusterSpec
 from kshunt.backend.embedded.net.server import LOOPBACK
 from kshunt.backend.embedded.scenario.model import Scenario
-from kshunt.backend.embedded.scenario.timeline import OwnMove, Timeline
+from kshunt.backend.embedded.scenario.timeline import OwnMove, ScenarioTimeline
 
 STOP_GRACE_S = 1.0
 
@@ -25,7 +25,7 @@ class RunningCluster:
 
     cluster: EmbeddedCluster
     scenario: Scenario | None = None
-    timeline: Timeline | None = None
+    timeline: ScenarioTimeline | None = None
 
 
 def spec_of(scenario: Scenario, spec: ClusterSpec) -> ClusterSpec:
@@ -49,7 +49,7 @@ async def run_cluster(
 ) -> AsyncIterator[RunningCluster]:
     """A cluster from here to the end of the block; of a scenario, `spec` gives all but brokers.
 
-    `submit`: see `Timeline`.
+    `submit`: see `ScenarioTimeline`.
 
     Raises:
         As `EmbeddedCluster`, and its `start`.
@@ -61,7 +61,9 @@ async def run_cluster(
         try:
             if scenario is not None:
                 await sockets.reserve()
-                running.timeline = Timeline(scenario, cluster.core, spec.seed, sockets, submit)
+                running.timeline = ScenarioTimeline(
+                    scenario, cluster.core, spec.seed, sockets, submit
+                )
                 running.timeline.begin()
                 cluster.world.changed()
             yield running

@@ -37,7 +37,7 @@ SILENT_S: Final = 10.0
 LOST_S: Final = 10.0
 ATTENTION_S: Final = 600.0
 """The words of what an operation waits for may change with each attempt; no oftener than this."""
-TOLD_MAX: Final = 2_000
+REPORTED_MAX: Final = 2_000
 """Operations whose state is remembered."""
 FACTS_MAX: Final = 20
 """Drifts or orphans in one message; of more the number is told."""
@@ -56,7 +56,7 @@ _STATES: Final[Mapping[OperationState, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class BackendMoment:
     """A backend at one moment."""
 
     at_s: float
@@ -114,10 +114,10 @@ class Watch:
     def operation(self, operation: Operation, at_s: float, *, tell: bool) -> Iterator[News]:
         """What is new of an operation; without `tell` it is only remembered."""
         before = self._operations.pop(operation.id, None)
-        told = self._operations[operation.id] = before or _Reported(operation.state)
-        if len(self._operations) > TOLD_MAX:
+        reported = self._operations[operation.id] = before or _Reported(operation.state)
+        if len(self._operations) > REPORTED_MAX:
             del self._operations[next(iter(self._operations))]
-        was, told.state = (None if before is None else before.state), operation.state
+        was, reported.state = (None if before is None else before.state), operation.state
         if not tell:
             return
         waits = operation.state is _State.QUEUED or operation.state.ended
@@ -128,19 +128,19 @@ class Watch:
                 yield _of(operation, *_STATES[operation.state])
             elif was in (_State.PAUSED, _State.RESUMING) and operation.state is _State.RUNNING:
                 yield _of(operation, "operation.resumed", "goes on")
-        yield from self._attention(operation, told, at_s)
+        yield from self._attention(operation, reported, at_s)
 
-    def _attention(self, operation: Operation, told: _Reported, at_s: float) -> Iterator[News]:
+    def _attention(self, operation: Operation, reported: _Reported, at_s: float) -> Iterator[News]:
         words = needs(operation)
         if not words:
-            told.attention = ""
-        elif words != told.attention and at_s - told.attention_s >= ATTENTION_S:
-            told.attention, told.attention_s = words, at_s
+            reported.attention = ""
+        elif words != reported.attention and at_s - reported.attention_s >= ATTENTION_S:
+            reported.attention, reported.attention_s = words, at_s
             yield _of(operation, "operation.attention", f"needs attention: {words}", needs=words)
 
     # Everything else, look by look
 
-    def seen(self, seen: Seen) -> Iterator[News]:
+    def seen(self, seen: BackendMoment) -> Iterator[News]:
         """What is new since the last look."""
         yield from self._of_active(seen)
         yield from self._of_reach(seen)
@@ -153,12 +153,12 @@ class Watch:
         if seen.orphans is not None:
             yield from self._of_orphans(seen.orphans)
 
-    def ended(self, seen: Seen) -> Iterator[News]:
+    def ended(self, seen: BackendMoment) -> Iterator[News]:
         """What is to be told as the backend ends in good order."""
         if self._active:
             yield _backend_news(seen, "backend.stopped", "acts no more: it was stopped")
 
-    def _of_active(self, seen: Seen) -> Iterator[News]:
+    def _of_active(self, seen: BackendMoment) -> Iterator[News]:
         if seen.active:
             self._lost_since_s = None
             if not self._active:
@@ -174,7 +174,7 @@ class Watch:
                     seen, "backend.stopped", "acts no more: its right to act was lost"
                 )
 
-    def _of_reach(self, seen: Seen) -> Iterator[News]:
+    def _of_reach(self, seen: BackendMoment) -> Iterator[News]:
         if seen.reachable is None:
             return
         if seen.reachable:
@@ -243,7 +243,7 @@ def _of(operation: Operation, kind: str, verb: str, **more: str) -> News:
     return News(kind, text, data, f"operation {operation.id}")
 
 
-def _backend_news(seen: Seen, kind: str, verb: str) -> News:
+def _backend_news(seen: BackendMoment, kind: str, verb: str) -> News:
     operations = [operation_facts(one) for one in seen.operations[:FACTS_MAX]]
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:
@@ -258,7 +258,7 @@ def _backend_news(seen: Seen, kind: str, verb: str) -> News:
     return News(kind, words, data)
 
 
-def _reach(seen: Seen, kind: str, words: str) -> News:
+def _reach(seen: BackendMoment, kind: str, words: str) -> News:
     text = f"{words}, as seen by backend {seen.backend} on {seen.host}"
     return News(kind, text, {"backend": seen.backend, "host": seen.host}, "cluster")
 

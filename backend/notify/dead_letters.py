@@ -141,8 +141,8 @@ def remove_letters(path: Path, gone: Collection[tuple[str, str]]) -> None:
     try:
         with turn(_lock(path)):
             lines = path.read_bytes().splitlines(keepends=True)
-            kept = [line for line in lines if not _is_among(line, gone)]
-            replace_file(path, b"".join(kept), mode=0o600)
+            remaining = [line for line in lines if not _is_among(line, gone)]
+            replace_file(path, b"".join(remaining), mode=0o600)
     except OSError as error:
         raise BadInput(
             f"{path} cannot be written: {error.strerror}.",

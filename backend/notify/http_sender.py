@@ -12,7 +12,7 @@ from kshunt import __version__
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.address import WebhookAddress
 from kshunt.backend.notify.message import Message, one_line
-from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy, judged
+from kshunt.backend.notify.retries import AttemptOutcome, AttemptResult, RetryPolicy, judged
 from kshunt.backend.notify.signatures import headers_of
 
 ANSWER_BYTES_MAX: Final = 2_048
@@ -23,7 +23,7 @@ WORDS_MAX: Final = 200
 class Sender(Protocol):
     """Makes one attempt."""
 
-    async def send(self, message: Message, now_ms: int) -> Answer:
+    async def send(self, message: Message, now_ms: int) -> AttemptOutcome:
         """What came of sending a message once; fails never."""
         ...
 
@@ -51,7 +51,7 @@ class HttpSender:
         """Release the connections."""
         await self._client.aclose()
 
-    async def send(self, message: Message, now_ms: int) -> Answer:
+    async def send(self, message: Message, now_ms: int) -> AttemptOutcome:
         """What came of sending a message once. A 2xx is a delivery, whatever follows it."""
         body = message.body()
         headers = {
@@ -72,10 +72,12 @@ class HttpSender:
                 after = answer.headers.get("retry-after", "")
                 return judged(answer.status_code, said, after, now_ms)
         except (TimeoutError, httpx.TimeoutException):
-            return Answer(AttemptResult.AGAIN, f"no answer within {self._policy.answer_s:g} s")
+            return AttemptOutcome(
+                AttemptResult.AGAIN, f"no answer within {self._policy.answer_s:g} s"
+            )
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             words = self._target.without_address(f"{type(error).__name__}: {error}")
-            return Answer(AttemptResult.AGAIN, one_line(words, WORDS_MAX))
+            return AttemptOutcome(AttemptResult.AGAIN, one_line(words, WORDS_MAX))
         finally:
             # What a receiver wants to be told again (Set-Cookie) is kept nowhere.
             self._client.cookies.clear()

@@ -54,9 +54,9 @@ class MessageStore:
         else:
             self._trouble = ""
 
-    async def settle(self, hook: str, message_id: str) -> None:
+    async def forget(self, hook: str, message_id: str) -> None:
         """A message needs nothing more."""
-        await self._call(lambda: self._settle(hook, message_id))
+        await self._call(lambda: self._forget(hook, message_id))
 
     async def bury(self, hook: str, host: str, message: Message, attempts: int, error: str) -> bool:
         """Put a message among the dead letters; False where the disk refuses: it still waits."""
@@ -72,15 +72,15 @@ class MessageStore:
         )
         return True
 
-    def _settle(self, hook: str, message_id: str) -> None:
+    def _forget(self, hook: str, message_id: str) -> None:
         try:
-            self._spool.settle(hook, message_id)
+            self._spool.forget(hook, message_id)
         except OSError as error:
             self._said(f"a message that was settled may be sent again: {error.strerror}")
 
     def _bury(self, letter: Letter) -> None:
         self._dead.add([letter])
-        self._settle(letter.hook, letter.message.id)
+        self._forget(letter.hook, letter.message.id)
 
     async def _call(self, what: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()

@@ -45,7 +45,7 @@ class Notifier:
         self._clock = clock
         self._policy = policy
         self._make_id = make_id
-        self._told: deque[Message] = deque()
+        self._unwritten: deque[Message] = deque()
         self._some = asyncio.Event()
         self._all_saved = asyncio.Event()
         self._all_saved.set()
@@ -59,9 +59,9 @@ class Notifier:
     def tell(self, news: News, cluster: str) -> None:
         """Have a message sent to every hook; returns at once."""
         message = Message.of(news, self._make_id(), self._clock.now_ms(), cluster)
-        self._told.append(message)
-        if len(self._told) > UNWRITTEN_MAX:
-            lost = self._told.popleft()
+        self._unwritten.append(message)
+        if len(self._unwritten) > UNWRITTEN_MAX:
+            lost = self._unwritten.popleft()
             log.error("the disk hangs; message %s (%s) is lost: %s", lost.id, lost.type, lost.text)
         self._all_saved.clear()
         self._some.set()
@@ -112,12 +112,12 @@ class Notifier:
         while True:
             await self._some.wait()
             self._some.clear()
-            messages, self._told = tuple(self._told), deque()
+            messages, self._unwritten = tuple(self._unwritten), deque()
             ids = [hook.target.id for hook in self._hooks]
             await self._keeping.put([(id, message) for message in messages for id in ids])
             for hook in self._hooks:
                 await hook.take(messages)
-            if not self._told:
+            if not self._unwritten:
                 self._all_saved.set()
 
 

@@ -57,7 +57,7 @@ class AttemptResult(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AttemptOutcome:
     """What came of one attempt."""
 
     result: AttemptResult
@@ -72,7 +72,7 @@ _TIMES: Final = frozenset({408, 409, 421, 423, 425, 429})
 """Refusals (4xx) that say "not now"."""
 
 
-def judged(status: int, said: str, retry_after: str, now_ms: int) -> Answer:
+def judged(status: int, said: str, retry_after: str, now_ms: int) -> AttemptOutcome:
     """What an answer means.
 
     Args:
@@ -82,15 +82,15 @@ def judged(status: int, said: str, retry_after: str, now_ms: int) -> Answer:
         now_ms: The time, for one that names a moment.
     """
     if 200 <= status < 300:
-        return Answer(AttemptResult.DELIVERED)
+        return AttemptOutcome(AttemptResult.DELIVERED)
     words = f"HTTP {status}{f': {said}' if said else ''}"
     if status == _GONE:
-        return Answer(AttemptResult.GONE, words)
+        return AttemptOutcome(AttemptResult.GONE, words)
     if 300 <= status < 400:
-        return Answer(AttemptResult.REFUSED, f"{words} (a redirect, which is not followed)")
+        return AttemptOutcome(AttemptResult.REFUSED, f"{words} (a redirect, which is not followed)")
     wait_s = retry_after_s(retry_after, now_ms)
     refused = 400 <= status < 500 and status not in _TIMES
-    return Answer(AttemptResult.REFUSED if refused else AttemptResult.AGAIN, words, wait_s)
+    return AttemptOutcome(AttemptResult.REFUSED if refused else AttemptResult.AGAIN, words, wait_s)
 
 
 def retry_after_s(text: str, now_ms: int) -> float:
@@ -114,7 +114,7 @@ def pause_s(failures: int, asked_s: float, policy: RetryPolicy, random: Random) 
     return max(whole_s * (0.5 + random.random() / 2), min(asked_s, policy.retry_after_s_max))
 
 
-def given_up(attempts: int, answer: Answer, policy: RetryPolicy) -> bool:
+def given_up(attempts: int, answer: AttemptOutcome, policy: RetryPolicy) -> bool:
     """Whether a message was tried often enough."""
     most = policy.attempts_refused if answer.result is AttemptResult.REFUSED else policy.attempts
     return attempts >= most

@@ -102,7 +102,7 @@ class Spool:
             self._append(b"".join(lines.values()), sync=True)
             self._lines |= lines
 
-    def settle(self, hook: str, message_id: str) -> None:
+    def forget(self, hook: str, message_id: str) -> None:
         """A message needs nothing more.
 
         Raises:

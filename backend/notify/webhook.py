@@ -25,7 +25,13 @@ from kshunt.backend.notify.address import WebhookAddress
 from kshunt.backend.notify.http_sender import Sender
 from kshunt.backend.notify.message import Message
 from kshunt.backend.notify.message_store import MessageStore
-from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy, given_up, pause_s
+from kshunt.backend.notify.retries import (
+    AttemptOutcome,
+    AttemptResult,
+    RetryPolicy,
+    given_up,
+    pause_s,
+)
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +121,7 @@ class Webhook:
             if await self._first() is not None:
                 return
 
-    async def _first(self) -> Answer | None:
+    async def _first(self) -> AttemptOutcome | None:
         """Try the oldest message; None where the next one may be tried at once."""
         self._at_work = one = self._queue[0]
         self._free.clear()
@@ -131,10 +137,10 @@ class Webhook:
             self._at_work = None
             self._free.set()
 
-    async def _unwanted(self, one: _Waiting) -> Answer | None:
+    async def _unwanted(self, one: _Waiting) -> AttemptOutcome | None:
         """What comes after a 410 is a dead letter at once."""
         if not await self._bury(one, one.error or "the receiver wants nothing any more (410)"):
-            return Answer(AttemptResult.AGAIN)
+            return AttemptOutcome(AttemptResult.AGAIN)
         self._remove(one)
         return None
 
@@ -148,9 +154,9 @@ class Webhook:
         self._failures = 0
         self._delivered += 1
         self._remove(one)
-        await self._keeping.settle(self.target.id, one.message.id)
+        await self._keeping.forget(self.target.id, one.message.id)
 
-    async def _not_delivered(self, one: _Waiting, answer: Answer) -> Answer | None:
+    async def _not_delivered(self, one: _Waiting, answer: AttemptOutcome) -> AttemptOutcome | None:
         self._failed += 1
         self._failures += 1
         one.attempts += 1

@@ -52,7 +52,7 @@ def check_answer(
             f"The placer {name} placed {len(answer)} of {expected.num_partitions} partitions."
         )
     lists = [tuple(map(_id, replicas)) for replicas in answer]
-    rules = _Rules(expected)
+    rules = _ListRules(expected)
     for partition, (given, replicas) in enumerate(zip(answer, lists, strict=True)):
         fault = next(chain(_no_ids(given, replicas), rules.faults(replicas)), None)
         if fault is not None:
@@ -81,7 +81,7 @@ def _no_ids(given: Sequence[object], replicas: Sequence[int]) -> Iterator[str]:
             yield f"names {one!r}, which is no broker id"
 
 
-class _Rules:
+class _ListRules:
     """What one list has to meet, with what is the same for every list worked out once."""
 
     def __init__(self, expected: Expected) -> None:

@@ -167,18 +167,18 @@ def spread(
     return [[load.id for load in loads] for loads in placed]
 
 
-def _fit_to_lead(loads: Sequence[_BrokerLoad]) -> _BrokerLoad:
+def _fit_to_lead(loads: Sequence[_PlacedLoad]) -> _PlacedLoad:
     return min((load for load in loads if not load.fenced), key=lambda load: load.leads)
 
 
-def _lead(loads: list[_BrokerLoad], leader: _BrokerLoad) -> None:
+def _lead(loads: list[_PlacedLoad], leader: _PlacedLoad) -> None:
     """Put it first."""
     leader.leads += 1
     loads.remove(leader)
     loads.insert(0, leader)
 
 
-def _leads_better(loads: list[_BrokerLoad]) -> bool:
+def _leads_better(loads: list[_PlacedLoad]) -> bool:
     """Change the leader if that makes what brokers lead more even; whether it did."""
     fittest = _fit_to_lead(loads)
     if fittest.leads + 1 >= loads[0].leads:
@@ -188,7 +188,7 @@ def _leads_better(loads: list[_BrokerLoad]) -> bool:
     return True
 
 
-class _BrokerLoad:
+class _PlacedLoad:
     """A broker, and what it holds by the placement so far."""
 
     __slots__ = ("cost", "fenced", "fill", "held", "id", "leads")
@@ -202,18 +202,18 @@ class _BrokerLoad:
         self.cost = candidate.cost
 
 
-_Entry = tuple[bool, bool, int, float, float, int, _BrokerLoad]
+_Entry = tuple[bool, bool, int, float, float, int, _PlacedLoad]
 """Fenced, has its fill, held, cost, lot, id: in a heap the best is first."""
 
 
-class _Rack:
+class _WaitingRack:
     """The brokers of a rack that wait for a replica, and those that the partition has."""
 
-    def __init__(self, loads: Sequence[_BrokerLoad], random: Random) -> None:
+    def __init__(self, loads: Sequence[_PlacedLoad], random: Random) -> None:
         self.size = len(loads)
         self.held = sum(load.held for load in loads)
         self.waiting = [_entry(load, random) for load in loads]
-        self.chosen: list[_BrokerLoad] = []
+        self.chosen: list[_PlacedLoad] = []
         heapify(self.waiting)
 
     def rank(self) -> tuple[float, ...]:
@@ -221,7 +221,7 @@ class _Rack:
         fenced, filled, held, cost, lot, _, _ = self.waiting[0]
         return fenced, len(self.chosen), filled, held, self.held / self.size, cost, lot
 
-    def take(self) -> _BrokerLoad:
+    def take(self) -> _PlacedLoad:
         load = heappop(self.waiting)[-1]
         load.held += 1
         self.held += 1
@@ -234,21 +234,21 @@ class _Rack:
         self.chosen.clear()
 
 
-def _entry(load: _BrokerLoad, random: Random) -> _Entry:
+def _entry(load: _PlacedLoad, random: Random) -> _Entry:
     filled = load.held >= load.fill
     return load.fenced, filled, load.held, load.cost, random.random(), load.id, load
 
 
-def _racks(candidates: Sequence[Candidate], random: Random) -> list[_Rack]:
-    by_name: dict[str, list[_BrokerLoad]] = {}
+def _racks(candidates: Sequence[Candidate], random: Random) -> list[_WaitingRack]:
+    by_name: dict[str, list[_PlacedLoad]] = {}
     for one in sorted(candidates, key=lambda one: one.broker.id):
-        by_name.setdefault(one.broker.rack or "", []).append(_BrokerLoad(one))
-    return [_Rack(by_name[name], random) for name in sorted(by_name)]
+        by_name.setdefault(one.broker.rack or "", []).append(_PlacedLoad(one))
+    return [_WaitingRack(by_name[name], random) for name in sorted(by_name)]
 
 
-def _loads(racks: Sequence[_Rack], num_replicas: int) -> list[_BrokerLoad]:
+def _loads(racks: Sequence[_WaitingRack], num_replicas: int) -> list[_PlacedLoad]:
     chosen = []
     for _ in range(num_replicas):
-        best = min((rack for rack in racks if rack.waiting), key=_Rack.rank)
+        best = min((rack for rack in racks if rack.waiting), key=_WaitingRack.rank)
         chosen.append(best.take())
     return chosen

@@ -63,7 +63,7 @@ def impact(
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _ChangedPartition:
     """One partition of the plan."""
 
     name: TopicPartition
@@ -94,7 +94,7 @@ class _Change:
 
 def _changes(
     situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]
-) -> Iterator[_Change]:
+) -> Iterator[_ChangedPartition]:
     rows = {name: row for row, name in enumerate(situation.partitions)}
     sizes = situation.sizes()
     for name, target in targets.items():
@@ -106,7 +106,7 @@ def _changes(
             what = f"names broker {unknown[0]}, which nobody knows" if unknown else "names nobody"
             raise BadInput(f"The plan's {name} {what}.", advice="Mend the plan.")
         before = tuple(one for one in situation.replicas[row].tolist() if one != NO_BROKER)
-        yield _Change(
+        yield _ChangedPartition(
             name,
             before,
             tuple(target),
@@ -118,7 +118,7 @@ def _changes(
         )
 
 
-def _phases(changes: Sequence[_Change], caps: MoveCaps | None) -> Iterator[int]:
+def _phases(changes: Sequence[_ChangedPartition], caps: MoveCaps | None) -> Iterator[int]:
     """How many move together, were each phase to end before the next one begins."""
     if caps is None:
         yield from [len(changes)] if changes else []
@@ -138,7 +138,7 @@ def _phases(changes: Sequence[_Change], caps: MoveCaps | None) -> Iterator[int]:
         waiting = later
 
 
-def _racks_gained(situation: Situation, change: _Change) -> int:
+def _racks_gained(situation: Situation, change: _ChangedPartition) -> int:
     """How many racks more the partition lies in; brokers without a rack are none."""
 
     def racks(brokers: Sequence[int]) -> int:
@@ -147,7 +147,7 @@ def _racks_gained(situation: Situation, change: _Change) -> int:
     return racks(change.after) - racks(change.before)
 
 
-def _brokers(situation: Situation, changes: Sequence[_Change]) -> Iterator[BrokerImpact]:
+def _brokers(situation: Situation, changes: Sequence[_ChangedPartition]) -> Iterator[BrokerImpact]:
     sizes = situation.sizes()
     there = situation.replicas != NO_BROKER
     held = situation.replicas[there]

@@ -157,7 +157,7 @@ def _answer(
 def _ask(placer: ReplicaPlacer, name: str, question: Callable[[], T], deadline_s: float) -> T:
     answer: Future[T] = Future()
     thread = Thread(
-        target=_settle, args=(answer, question), name=f"kshunt-placer-{name}", daemon=True
+        target=_fulfil, args=(answer, question), name=f"kshunt-placer-{name}", daemon=True
     )
     _start_in_turn(placer, name, thread, deadline_s)
     if not wait([answer], deadline_s).done:
@@ -176,7 +176,7 @@ def _ask(placer: ReplicaPlacer, name: str, question: Callable[[], T], deadline_s
     ) from error
 
 
-def _settle(answer: Future[T], question: Callable[[], T]) -> None:
+def _fulfil(answer: Future[T], question: Callable[[], T]) -> None:
     try:
         answer.set_result(question())
     # The edge of the thread: who waits is told whatever happened, an exit of the placer too.

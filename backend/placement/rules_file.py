@@ -118,12 +118,14 @@ def parse_rules(text: str, source: str) -> Rules:
         isinstance(table, dict) for table in tables
     ):
         raise ConfigError(f"{source} is no file of rules.", advice=_TABLES)
-    rules = [_rule(_Table(text, source, "rule", one, index)) for index, one in enumerate(tables)]
+    rules = [
+        _rule(_RulesTable(text, source, "rule", one, index)) for index, one in enumerate(tables)
+    ]
     _check_hidden(source, rules)
-    return Rules(tuple(rules), _Table(text, source, "default", default).placing((), ()))
+    return Rules(tuple(rules), _RulesTable(text, source, "default", default).placing((), ()))
 
 
-def _rule(table: _Table) -> Rule:
+def _rule(table: _RulesTable) -> Rule:
     topics, principals = table.words("topics"), table.words("principals")
     if not topics and not principals:
         raise table.wrong("", "fits everything.", "Give it topics or principals, or use [default].")
@@ -145,7 +147,7 @@ def _check_hidden(source: str, rules: Sequence[Rule]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _RulesTable:
     """One table of the file, which knows where its keys stand."""
 
     text: str

@@ -109,7 +109,7 @@ class _Turns:
         return broker
 
 
-class _Rack:
+class _StripedRack:
     def __init__(self, brokers: Sequence[UsableBroker]) -> None:
         self.ids = frozenset(broker.id for broker in brokers)
         self.fenced = _Turns([broker.id for broker in brokers if broker.fenced])
@@ -144,7 +144,7 @@ class _Stripes:
         random: Random,
     ) -> None:
         names = sorted({broker.rack for broker in brokers}, key=lambda name: name or "")
-        self._racks = [_Rack([one for one in brokers if one.rack == name]) for name in names]
+        self._racks = [_StripedRack([one for one in brokers if one.rack == name]) for name in names]
         self._order = list(self._racks)
         self._unfenced = sum(not broker.fenced for broker in brokers)
         self._random = random

@@ -28,7 +28,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
 from kshunt.backend.errors import BadInput, KshuntError
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 
 VERSION: Final = 1
@@ -177,7 +177,7 @@ def picture_of_json(document: object) -> Picture:
     Raises:
         BadInput: it is none, or one of a later version.
     """
-    whole = _Part("", document)
+    whole = _DocumentPart("", document)
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise BadInput(
             "This is no picture of a cluster.", advice="`kshunt plan picture` takes one."
@@ -212,7 +212,7 @@ def picture_of_json(document: object) -> Picture:
     )
 
 
-class _Part:
+class _DocumentPart:
     """A part of the document, which knows where it stands."""
 
     def __init__(self, where: str, document: object) -> None:
@@ -267,10 +267,10 @@ class _Part:
             raise BadInput(f"{self.where} mode is none: {key[:40]}.")
         return MODES_BY_KEY[key]
 
-    def parts(self, key: str) -> Iterator[_Part]:
+    def parts(self, key: str) -> Iterator[_DocumentPart]:
         """The members of a list."""
         for place, each in enumerate(self.get(key, list)):
-            yield _Part(f"{key}[{place}]", each)
+            yield _DocumentPart(f"{key}[{place}]", each)
 
     def lags(self) -> Iterator[tuple[str, int]]:
         """Broker id and bytes."""
@@ -289,7 +289,7 @@ def _checked(found: Any, kind: type | tuple[type, ...], where: str) -> Any:
     return found
 
 
-def _broker(part: _Part) -> BrokerFacts:
+def _broker(part: _DocumentPart) -> BrokerFacts:
     id = part.count("id")
     dirs = []
     for each in part.get("log_dirs", list):
@@ -305,12 +305,12 @@ def _broker(part: _Part) -> BrokerFacts:
     return BrokerFacts(id, rack, part.get("up", bool), tuple(dirs))
 
 
-def _partition(part: _Part, name: TopicPartition) -> PartitionFacts:
+def _partition(part: _DocumentPart, name: TopicPartition) -> PartitionSituation:
     dirs = part.get("log_dirs", list)
     if not all(one is None or isinstance(one, str) for one in dirs):
         raise BadInput(f"{part.where} log_dirs are no paths.")
     leader = part.get("leader", int)
-    return PartitionFacts(
+    return PartitionSituation(
         name,
         part.ids("replicas"),
         leader,
@@ -323,21 +323,21 @@ def _partition(part: _Part, name: TopicPartition) -> PartitionFacts:
     )
 
 
-def _move(part: _Part, name: TopicPartition) -> OngoingReassignment | None:
+def _move(part: _DocumentPart, name: TopicPartition) -> OngoingReassignment | None:
     adding, removing = part.ids("adding"), part.ids("removing")
     if not adding and not removing:
         return None
     return OngoingReassignment(name, part.ids("replicas"), adding, removing)
 
 
-def _capacities(brokers: list[_Part]) -> Iterator[tuple[int, Capacity]]:
+def _capacities(brokers: list[_DocumentPart]) -> Iterator[tuple[int, Capacity]]:
     for part in brokers:
         rates = part.rates("capacity")
         if rates is not None:
             yield part.count("id"), Capacity(*rates)
 
 
-def _throttles(brokers: list[_Part]) -> Iterator[tuple[int, BrokerThrottle]]:
+def _throttles(brokers: list[_DocumentPart]) -> Iterator[tuple[int, BrokerThrottle]]:
     for part in brokers:
         rates = part.rates("throttle")
         if rates is not None:
@@ -346,10 +346,10 @@ def _throttles(brokers: list[_Part]) -> Iterator[tuple[int, BrokerThrottle]]:
             yield id, BrokerThrottle(id, ThrottledRate(leader, follower), log_dirs)
 
 
-def _lists(whole: _Part) -> Iterator[tuple[str, ThrottledReplicas]]:
+def _lists(whole: _DocumentPart) -> Iterator[tuple[str, ThrottledReplicas]]:
     topics: Mapping[str, object] = whole.get("topics", dict)
     for topic, lists in topics.items():
-        part = _Part(f"topics.{topic}", lists)
+        part = _DocumentPart(f"topics.{topic}", lists)
         try:
             yield (
                 topic,

@@ -23,7 +23,7 @@ from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.rehearsal import Rehearsal
-from kshunt.backend.domain.text.formatting import duration_text, listed, many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, duration_text, listed, many
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.errors import BadInput
@@ -126,7 +126,7 @@ def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: TimelineRe
     lacking = dict(recorder.lacking())
     down = sorted(broker for broker in lacking if not core.plane.is_up(broker))
     waits = listed(
-        f"broker {broker} ({size_text(size)})"
+        f"broker {broker} ({bytes_text(size)})"
         for broker, size in sorted(lacking.items(), key=lambda one: -one[1])
     )
     words = f"After {duration_text(recorder.elapsed_s)} {many(len(outstanding), 'partition')} "

@@ -25,21 +25,21 @@ from typing import Final
 
 import numpy as np
 
+from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.embedded.controller.brokers import Registration
-from kshunt.backend.embedded.controller.decision import Decision
-from kshunt.backend.embedded.core.cluster_core import Core
-from kshunt.backend.embedded.data.data_plane import DataPlane
-from kshunt.backend.embedded.data.hosts import Hardware
-from kshunt.backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIR_RATE,
-    MIN_ISR,
 )
+from kshunt.backend.embedded.controller.brokers import Registration
+from kshunt.backend.embedded.controller.decision import Decision
+from kshunt.backend.embedded.core.cluster_core import Core
+from kshunt.backend.embedded.data.data_plane import DataPlane
+from kshunt.backend.embedded.data.hosts import Hardware
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kshunt.backend.operations.journal.port import Journal
     from kshunt.backend.operations.journal.replay import Unproven
     from kshunt.backend.settings import Settings
-    from kshunt.backend.telemetry.recording.recorder import Recorder
+    from kshunt.backend.telemetry.recording.recorder import SampleRecorder
     from kshunt.backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
     from kshunt.backend.telemetry.results.results_reader import Results
 
@@ -188,15 +188,15 @@ def _run_server(options: argparse.Namespace) -> int:
     listen, peers = _listen(options), peers_of(options.peers)
     clock = SystemClock()
     credentials = credentials_of(options, clock)
-    told_apart = listen is not None and listen.path is None and bool(credentials)
+    identified = listen is not None and listen.path is None and bool(credentials)
     if listen is not None:
         check_reach(listen, credentials)
-        _warn(listen, told_apart=told_apart)
+        _warn(listen, identified=identified)
     settings = Settings(
         *(bootstrap, options.command_config),
         recording=recording_settings,
         placer=placer,
-        two_person=two_person.rule_of(options, told_apart=told_apart),
+        two_person=two_person.rule_of(options, identified=identified),
     )
 
     async def run() -> None:
@@ -310,7 +310,7 @@ def _journals(
 
 def _recorders(
     settings: Settings, clock: Clock, placing: BackendPlacer | None
-) -> Callable[..., Recorder] | None:
+) -> Callable[..., SampleRecorder] | None:
     """What records samples, given the hub and what says which operation moves a partition.
 
     Nothing of it is loaded, and None is returned, where nothing is to be recorded.
@@ -321,11 +321,11 @@ def _recorders(
     from functools import partial
 
     from kshunt.backend.telemetry.recording.folder_sink import FolderSink
-    from kshunt.backend.telemetry.recording.recorder import Recorder
+    from kshunt.backend.telemetry.recording.recorder import SampleRecorder
 
     if recording.folder is not None:
         folder = FolderSink(recording.folder)
-        return partial(Recorder, clock=clock, settings=recording, sink=folder)
+        return partial(SampleRecorder, clock=clock, settings=recording, sink=folder)
     from kshunt.backend.admin.kafka.sample_producer import SampleProducer
     from kshunt.backend.admin.security.client_properties import load_client_config
     from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
@@ -334,7 +334,7 @@ def _recorders(
     place = None if placing is None else placing.from_threads(settings.request_timeout_s)
     producer = SampleProducer(settings.bootstrap_servers, config, place=place)
     topic = TopicSink(recording.topic, producer, recording.keep_days)
-    return partial(Recorder, clock=clock, settings=recording, sink=topic)
+    return partial(SampleRecorder, clock=clock, settings=recording, sink=topic)
 
 
 def _results(options: argparse.Namespace, clock: Clock) -> Results | None:
@@ -377,9 +377,9 @@ def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
     loop.add_reader(sys.stdin.fileno(), look)
 
 
-def _warn(listen: Listen, *, told_apart: bool) -> None:
+def _warn(listen: Listen, *, identified: bool) -> None:
     """Say in one line what a port without credentials means."""
-    if listen.path is None and not told_apart:
+    if listen.path is None and not identified:
         sys.stderr.write(
             f"Warning: everyone on this host is an admin of the cluster through {listen.address}. "
             "Give --tokens, or serve on a socket.\n"

@@ -123,15 +123,15 @@ class Repeats(logging.Filter):
     def _tell(self, key: tuple[str, ...]) -> None:
         with self._lock:
             window = self._windows.pop(key)
-        told = copy(window.held[0])
+        summary = copy(window.held[0])
         times = "once more" if window.count == 1 else f"{window.count} times"
         others = "" if key[0] == "same" else "Lines like this one: "
-        told.msg = f"{others}{told.getMessage()} ({times} in the last minute)"
+        summary.msg = f"{others}{summary.getMessage()} ({times} in the last minute)"
         # The first one was written with its traceback.
-        told.args, told.exc_info, told.exc_text = (), None, None
+        summary.args, summary.exc_info, summary.exc_text = (), None, None
         self._handler.acquire()
         try:
-            self._handler.emit(told)
+            self._handler.emit(summary)
         finally:
             self._handler.release()
 

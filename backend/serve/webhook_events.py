@@ -16,7 +16,7 @@ from kshunt.backend.api.service.readiness import answers
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.notify.changes import Facts, Seen, Watch
+from kshunt.backend.notify.changes import BackendMoment, Facts, Watch
 from kshunt.backend.notify.deletions import PendingDeletions, pending_deletions
 from kshunt.backend.notify.message import News
 from kshunt.backend.notify.notifier import Notifier
@@ -69,7 +69,7 @@ class WebhookEvents:
         self._orphans_s = orphans_s
         self._orphans_from_s = float("-inf")
         self._watch = Watch()
-        self._last: Seen | None = None
+        self._last: BackendMoment | None = None
 
     def operation(self, operation: Operation) -> None:
         """An operation has changed, here or in the journal."""
@@ -112,13 +112,13 @@ class WebhookEvents:
         for one in news:
             self._notifier.tell(one, cluster)
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> BackendMoment:
         backend = self._backend
         duty, registry = backend.membership.duty, backend.registry
         unfinished = frozenset(registry.unfinished)
         # The engine stands still where nothing runs, and with it what it saw last.
         drift = [one for one in backend.engine.drift if unfinished & set(one.operations)]
-        return Seen(
+        return BackendMoment(
             at_s=backend.clock.monotonic_s(),
             backend=backend.membership.me.backend,
             host=socket.gethostname(),

@@ -21,7 +21,7 @@ from kshunt.backend.config_file import (
     serve_settings,
 )
 from kshunt.backend.tools.shared.console import run_tool, show_report
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt config"
 
@@ -41,7 +41,7 @@ def _main(argv: Sequence[str]) -> int:
     return show_report(report(os.environ), as_json=options.json)
 
 
-def report(environment: Mapping[str, str]) -> Report:
+def report(environment: Mapping[str, str]) -> ToolReport:
     """What is configured.
 
     Raises:
@@ -61,7 +61,7 @@ def report(environment: Mapping[str, str]) -> Report:
     }
     text = "\n".join(_lines(found, chosen, meant, serve, environment))
     problems = tuple(_odd(serve))
-    return Report(text, {**document, "problems": list(problems)}, problems=problems)
+    return ToolReport(text, {**document, "problems": list(problems)}, problems=problems)
 
 
 def _odd(serve: Iterable[Setting]) -> Iterator[str]:

@@ -39,6 +39,7 @@ from kshunt.backend.tools.shared.flags import (
     ANSWER_MARGIN_S,
     JSON,
     REASON_HELP,
+    TIMEOUT_MS_MAX,
     ZK_CONFIG,
     Flag,
     UsageError,
@@ -51,13 +52,12 @@ from kshunt.backend.tools.shared.flags import (
     reason,
     whole,
 )
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt kafka-preferred-replica-election"
 USAGE: Final = 1
 """Kafka's tool has one code for everything that is not done."""
 DEFAULT_TIMEOUT_MS: Final = 30_000
-TIMEOUT_MS_MAX: Final = 600_000
 PAUSE_MS_MAX: Final = 60_000
 BATCH_SIZE_MAX: Final = 200_000
 PATIENCE_S: Final = 86_400.0
@@ -293,7 +293,7 @@ def _address(options: ElectionOptions) -> str:
 # Words
 
 
-def election_report(answer: ElectionAnswer) -> Report:
+def election_report(answer: ElectionAnswer) -> ToolReport:
     """What became of the elections, in the words of Kafka 2.x."""
     done = [result.item for result in answer.results if result.ok]
     lines = []
@@ -310,7 +310,7 @@ def election_report(answer: ElectionAnswer) -> Report:
     return _report(lines, answer)
 
 
-def preview_report(answer: ElectionAnswer) -> Report:
+def preview_report(answer: ElectionAnswer) -> ToolReport:
     """What the elections would do, and how the leaders would be spread then."""
     lines = [
         f"{result.item}: {result.message}" if result.ok else _failure(result)
@@ -321,12 +321,12 @@ def preview_report(answer: ElectionAnswer) -> Report:
     return _report([*lines, *_leader_lines(answer.leaders)], answer)
 
 
-def _report(lines: Sequence[str], answer: ElectionAnswer) -> Report:
+def _report(lines: Sequence[str], answer: ElectionAnswer) -> ToolReport:
     failed = len(answer.failures)
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
     code = output.FAILED if failed else output.DONE
-    return Report(text, to_document(answer), code, problems)
+    return ToolReport(text, to_document(answer), code, problems)
 
 
 def _failure(result: Result) -> str:

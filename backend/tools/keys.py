@@ -22,7 +22,7 @@ from kshunt.backend.access.cluster_keys import (
 from kshunt.backend.errors import BadInput
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt keys"
 EPILOG: Final = """\
@@ -43,7 +43,7 @@ def _main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(list(argv))
     path = _path(options)
     if options.action == "path":
-        return show_report(Report(str(path), {"path": str(path)}), as_json=options.json)
+        return show_report(ToolReport(str(path), {"path": str(path)}), as_json=options.json)
     before = read_keys(path)
     after = changed(before, options.action, getattr(options, "id", ""))
     if after != before:
@@ -77,10 +77,10 @@ def changed(keys: ClusterKeys, action: str, key_id: str = "") -> ClusterKeys:
     return ClusterKeys(others)
 
 
-def _report(keys: ClusterKeys) -> Report:
+def _report(keys: ClusterKeys) -> ToolReport:
     rows = [(key.id, "signs" if at == 0 else "verifies") for at, key in enumerate(keys.keys)]
     text = "\n".join(f"{key_id}  {what}" for key_id, what in rows)
-    return Report(text, {"keys": [{"id": key_id, "use": what} for key_id, what in rows]})
+    return ToolReport(text, {"keys": [{"id": key_id, "use": what} for key_id, what in rows]})
 
 
 def _path(options: argparse.Namespace) -> Path:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.config_file import CLIENT_HELP
 from kshunt.backend.domain.operations.change import Change
-from kshunt.backend.domain.text.formatting import many, moment_text, time_words
+from kshunt.backend.domain.text.formatting import duration_text, many, moment_text
 from kshunt.backend.errors import BackendError
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
 from kshunt.backend.tools.shared.flags import UsageError, backend_address
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -97,7 +97,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("reject needs a --reason.")
 
 
-def _report(client: BackendClient, options: argparse.Namespace) -> Report:
+def _report(client: BackendClient, options: argparse.Namespace) -> ToolReport:
     match options.action:
         case "list":
             return _listed(client.proposals.list())
@@ -107,17 +107,17 @@ def _report(client: BackendClient, options: argparse.Namespace) -> Report:
             return _approved(client, options)
         case "reject":
             found = client.proposals.reject(options.id, Change(reason=options.reason))
-            return Report(f"Proposal {found.id} was rejected: {found.summary}.", _row(found))
+            return ToolReport(f"Proposal {found.id} was rejected: {found.summary}.", _row(found))
         case _:
             found = client.proposals.withdraw(options.id, Change(reason=options.reason))
-            return Report(f"Proposal {found.id} was withdrawn: {found.summary}.", _row(found))
+            return ToolReport(f"Proposal {found.id} was withdrawn: {found.summary}.", _row(found))
 
 
-def _listed(proposals: Sequence[ShownProposal]) -> Report:
+def _listed(proposals: Sequence[ShownProposal]) -> ToolReport:
     now_ms = time.time_ns() // 1_000_000
     waiting_first = sorted(proposals, key=lambda one: not one.waiting)
     lines = [line for one in waiting_first for line in _lines(one, now_ms)]
-    return Report(
+    return ToolReport(
         "\n".join(lines) or "Nothing was proposed.", {"proposals": list(map(_row, proposals))}
     )
 
@@ -128,7 +128,7 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     head = f"{proposal.id}  {proposal.state:9}  {proposal.summary}"
     lines = [head, f"          by {proposal.who}{reason}"]
     if proposal.waiting:
-        left = time_words(max(proposal.expires_ms - now_ms, 0))
+        left = duration_text(max(proposal.expires_ms - now_ms, 0) / 1000)
         able = " or ".join(proposal.actions) or "look at"
         lines.append(f"          dies in {left}; you may {able} it")
         return lines
@@ -141,13 +141,13 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     return lines
 
 
-def _shown(client: BackendClient, options: argparse.Namespace) -> Report:
+def _shown(client: BackendClient, options: argparse.Namespace) -> ToolReport:
     proposal = next((one for one in client.proposals.list() if one.id == options.id), None)
     if proposal is None:
         raise UsageError(f"There is no proposal {options.id}.")
     lines = _lines(proposal, time.time_ns() // 1_000_000)
     if not proposal.waiting:
-        return Report("\n".join(lines), {"proposal": _row(proposal)})
+        return ToolReport("\n".join(lines), {"proposal": _row(proposal)})
     try:
         foreseen = client.proposals.foresee(proposal.id)
     except BackendError as error:
@@ -155,12 +155,12 @@ def _shown(client: BackendClient, options: argparse.Namespace) -> Report:
             raise
         document = {"proposal": _row(proposal), "foreseen": None}
         said = "As the cluster is, it cannot be carried out, and waits on:"
-        return Report("\n".join(lines), document, output.FAILED, (f"{said} {error}",))
+        return ToolReport("\n".join(lines), document, output.FAILED, (f"{said} {error}",))
     lines += ["", *_foreseen_lines(foreseen)]
     if "approve" in proposal.actions:
         command = f"{PROG} approve {proposal.id} --seen {foreseen.fingerprint}"
         lines += ["", f"To let that happen: {command} --backend {options.backend}"]
-    return Report("\n".join(lines), {"proposal": _row(proposal), "foreseen": asdict(foreseen)})
+    return ToolReport("\n".join(lines), {"proposal": _row(proposal), "foreseen": asdict(foreseen)})
 
 
 def _foreseen_lines(foreseen: ProposalEffect) -> list[str]:
@@ -172,7 +172,7 @@ def _foreseen_lines(foreseen: ProposalEffect) -> list[str]:
     ]
 
 
-def _approved(client: BackendClient, options: argparse.Namespace) -> Report:
+def _approved(client: BackendClient, options: argparse.Namespace) -> ToolReport:
     change = Change(preview=options.seen, reason=options.reason)
     proposal, answer = client.proposals.approve(options.id, change)
     failed = answer.failures
@@ -180,7 +180,7 @@ def _approved(client: BackendClient, options: argparse.Namespace) -> Report:
     text = f"Proposal {proposal.id} was carried out{where}: {proposal.outcome}."
     problems = (f"{many(len(failed), 'item')} failed.",) if failed else ()
     document = {"proposal": _row(proposal), "answer": asdict(answer)}
-    return Report(text, document, output.FAILED if failed else output.DONE, problems)
+    return ToolReport(text, document, output.FAILED if failed else output.DONE, problems)
 
 
 def _row(proposal: ShownProposal) -> dict[str, Any]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from kshunt.backend.access.roles import Role, role_of
-from kshunt.backend.access.tokens import Token, TokenFile
+from kshunt.backend.access.tokens import TokenEntry, TokenFile
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import BadInput
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show, show_report
 from kshunt.backend.tools.shared.flags import UsageError
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt tokens"
 EPILOG: Final = """\
@@ -48,7 +48,7 @@ def _main(argv: Sequence[str]) -> int:
         report = _created(tokens, options)
     elif options.action == "revoke":
         revoked = tokens.revoke(options.named)
-        report = Report(
+        report = ToolReport(
             f"Token {revoked.id} ({revoked.name}) lets in nobody any more.", _row(revoked)
         )
     else:
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _created(tokens: TokenFile, options: argparse.Namespace) -> Report:
+def _created(tokens: TokenFile, options: argparse.Namespace) -> ToolReport:
     try:
         role, lifetime_ms = role_of(options.role), _lifetime_ms(options.expires)
     except BadInput as error:
@@ -88,7 +88,7 @@ def _created(tokens: TokenFile, options: argparse.Namespace) -> Report:
         f"Token {token.id} for {token.name}, {token.role}, {_until(token)}. Shown this once:",
         sys.stderr,
     )
-    return Report(text, {**_row(token), "token": text})
+    return ToolReport(text, {**_row(token), "token": text})
 
 
 def _lifetime_ms(text: str | None) -> int | None:
@@ -100,16 +100,16 @@ def _lifetime_ms(text: str | None) -> int | None:
     return int(match[1]) * _HOUR_MS * (24 if match[2] == "d" else 1)
 
 
-def _listed(tokens: TokenFile) -> Report:
+def _listed(tokens: TokenFile) -> ToolReport:
     now_ms = SystemClock().now_ms()
     found = tokens.listed()
     lines = [
         f"{token.id}  {token.role:8}  {_status(token, now_ms):32}  {token.name}" for token in found
     ]
-    return Report("\n".join(lines) or "No token was made.", {"tokens": list(map(_row, found))})
+    return ToolReport("\n".join(lines) or "No token was made.", {"tokens": list(map(_row, found))})
 
 
-def _status(token: Token, now_ms: int) -> str:
+def _status(token: TokenEntry, now_ms: int) -> str:
     if token.revoked_ms is not None:
         return f"revoked {_time(token.revoked_ms)}"
     if not token.valid(now_ms):
@@ -117,7 +117,7 @@ def _status(token: Token, now_ms: int) -> str:
     return _until(token)
 
 
-def _until(token: Token) -> str:
+def _until(token: TokenEntry) -> str:
     return "never expires" if token.expires_ms is None else f"until {_time(token.expires_ms)}"
 
 
@@ -125,7 +125,7 @@ def _time(at_ms: int) -> str:
     return f"{datetime.fromtimestamp(at_ms / 1000).astimezone():%Y-%m-%d %H:%M}"
 
 
-def _row(token: Token) -> dict[str, Any]:
+def _row(token: TokenEntry) -> dict[str, Any]:
     """A token without what it is known by."""
     found = asdict(token)
     del found["sha256"]

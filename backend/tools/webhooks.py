@@ -20,7 +20,7 @@ from kshunt.backend.notify.options import add_target_options, targets_of
 from kshunt.backend.notify.retries import AttemptResult, RetryPolicy
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt webhooks"
 EPILOG: Final = """\
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _listed(path: Path) -> Report:
+def _listed(path: Path) -> ToolReport:
     letters, damaged = read_letters(path)
     lines = [
         f"{moment_text(one.message.time_ms)}  {one.host or one.hook}  {one.message.type}: "
@@ -77,7 +77,7 @@ def _listed(path: Path) -> Report:
     ]
     rows = [{**one.message.as_json(), "host": one.host, "error": one.error} for one in letters]
     text = output.printable("\n".join(lines)) or "There are no dead letters."
-    return Report(text, {"letters": rows, "damaged": damaged}, problems=_damage(path, damaged))
+    return ToolReport(text, {"letters": rows, "damaged": damaged}, problems=_damage(path, damaged))
 
 
 def _damage(path: Path, damaged: int) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def _damage(path: Path, damaged: int) -> tuple[str, ...]:
 
 async def resent(
     path: Path, targets: Sequence[WebhookAddress], policy: RetryPolicy | None = None
-) -> Report:
+) -> ToolReport:
     """Send each letter once, in its order; a webhook that fails is asked no more."""
     letters, damaged = await asyncio.to_thread(read_letters, path)
     policy = policy or RetryPolicy()
@@ -121,7 +121,7 @@ def _report(
     delivered: set[tuple[str, str]],
     known: set[str],
     problems: tuple[str, ...],
-) -> Report:
+) -> ToolReport:
     strange = Counter(one.host or one.hook for one in letters if one.hook not in known)
     left = len(letters) - len(delivered)
     words = f"{many(len(delivered), 'message')} delivered, {left} still in {path}."
@@ -129,4 +129,4 @@ def _report(
         named = listed(f"{host} ({count})" for host, count in strange.items())
         problems = (*problems, f"No --webhook is named for {named}.")
     document = {"delivered": len(delivered), "left": left, "problems": list(problems)}
-    return Report(words, document, output.FAILED if left else output.DONE, problems)
+    return ToolReport(words, document, output.FAILED if left else output.DONE, problems)

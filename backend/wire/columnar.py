@@ -22,15 +22,13 @@ from kshunt.backend.domain.cluster.columns import (
     PartitionColumns,
     partition_keys,
 )
+from kshunt.backend.domain.cluster.error_codes import UNKNOWN_SERVER_ERROR, error_name
 from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.errors import ClusterError, NotAuthorized
-from kshunt.backend.wire.error_codes import error_name
 from kshunt.backend.wire.reader import Reader, array_length, string, tags
 
-LIST_OFFSETS_KEY: Final = 2
 LIST_OFFSETS_VERSIONS: Final = (4, 7)
 LIST_OFFSETS_FLEXIBLE_FROM: Final = 6
-DESCRIBE_LOG_DIRS_KEY: Final = 35
 DESCRIBE_LOG_DIRS_VERSIONS: Final = (1, 4)
 DESCRIBE_LOG_DIRS_FLEXIBLE_FROM: Final = 2
 
@@ -38,7 +36,6 @@ DEBUGGING_REPLICA: Final = -2
 """`ListOffsetsRequest.DEBUGGING_REPLICA_ID`: any replica answers, leader or not."""
 LATEST_TIMESTAMP: Final = -1
 """The log end offset."""
-UNKNOWN_SERVER_ERROR: Final = -1
 
 _OFFSET_QUERY: Final = np.dtype([("partition", ">i4"), ("epoch", ">i4"), ("timestamp", ">i8")])
 _OFFSET_ENTRY: Final = np.dtype(

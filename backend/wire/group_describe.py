@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.wire.api_keys import CONSUMER_GROUP_DESCRIBE_KEY
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, array_length, string, tags
 
-CONSUMER_GROUP_DESCRIBE_KEY: Final = 69
 _VERSIONS: Final = (0, 1)
 _FLEXIBLE_FROM: Final = 0
 _MEMBER_TYPE_FROM: Final = 1

@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.columns import partition_keys
+from kshunt.backend.domain.cluster.error_codes import error_name
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
-from kshunt.backend.wire.error_codes import error_name
 from kshunt.backend.wire.modes import read_mode, read_tags
 from kshunt.backend.wire.reader import Reader, array_length, string
 
-METADATA_KEY: Final = 3
 METADATA_VERSIONS: Final = (9, 12)
 METADATA_FLEXIBLE_FROM: Final = 9
 
@@ -73,7 +72,7 @@ def decode_metadata(body: bytes, version: int) -> ClusterState:
     brokers = _brokers(reader)
     cluster_id = reader.nullable_string() or ""
     controller = reader.int32()
-    topics = _Topics(version)
+    topics = _TopicCollector(version)
     topics.read(reader)
     if version <= _CLUSTER_OPERATIONS_UNTIL:
         reader.int32()
@@ -94,7 +93,7 @@ def decode_topic_ids(body: bytes, version: int) -> dict[str, bytes]:
     _brokers(reader)
     reader.nullable_string()
     reader.int32()
-    topics = _Topics(version)
+    topics = _TopicCollector(version)
     topics.read(reader)
     if version < _TOPIC_IDS_FROM:
         return {}
@@ -111,7 +110,7 @@ def _brokers(reader: Reader) -> Mapping[int, Broker]:
     return brokers
 
 
-class _Topics:
+class _TopicCollector:
     """Collects the topics of one answer."""
 
     def __init__(self, version: int) -> None:
@@ -122,7 +121,7 @@ class _Topics:
         self.ids_at: list[int] = []
         """Where the id of each topic is; none in versions without ids."""
         self.errors: dict[str, int] = {}
-        self.runs = _Runs()
+        self.runs = _EntryRuns()
 
     def read(self, reader: Reader) -> None:
         """The array of topics."""
@@ -168,7 +167,7 @@ class _Entries(NamedTuple):
     deletes_ms: NDArray[np.int64]
 
 
-class _Runs:
+class _EntryRuns:
     """Entries of one shape next to each other, and those that are read one by one."""
 
     def __init__(self) -> None:

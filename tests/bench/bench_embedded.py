@@ -9,7 +9,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.batch import BatchRecord, build_batch
 from kshunt.backend.embedded.logs.partition_log import PartitionLog
 from kshunt.backend.embedded.replication.columns import Event, IsrExpand, IsrShrink
 from kshunt.backend.embedded.replication.model import Replication
@@ -120,7 +120,7 @@ def measure(sim: Replication, title: str, *, change: bool) -> None:
 
 
 def test_logs() -> None:
-    data = build_batch([Record(0, b"key", b"v" * 1_000)] * 1_000)
+    data = build_batch([BatchRecord(0, b"key", b"v" * 1_000)] * 1_000)
     log = PartitionLog()
     started = time.perf_counter()
     for _ in range(100):

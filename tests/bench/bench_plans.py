@@ -25,7 +25,7 @@ from kshunt.backend.placement.plans.rebalance import rebalance
 from kshunt.backend.placement.plans.replace import replace
 from kshunt.backend.placement.plans.replication import set_replication_factor
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 
 pytestmark = pytest.mark.bench
 
@@ -66,13 +66,13 @@ def situation() -> Situation:
     )
 
 
-def facts(name: TopicPartition, random: Random) -> PartitionFacts:
+def facts(name: TopicPartition, random: Random) -> PartitionSituation:
     """One partition; one in fifty has two replicas in one rack."""
     old = BROKERS - 2
     first = int(old * random.random() ** SKEW)
     steps = (4, 5) if random.random() < 0.02 else random.sample((1, 2, 3, 5, 6, 7), 2)
     replicas = list(dict.fromkeys((first, *((first + step) % old for step in steps))))
-    return PartitionFacts(
+    return PartitionSituation(
         name,
         tuple(replicas),
         replicas[0],

@@ -20,7 +20,7 @@ from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRat
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
 from kshunt.backend.telemetry.recording.json_rows import json_rows
-from kshunt.backend.telemetry.recording.layout import Table, together, written
+from kshunt.backend.telemetry.recording.layout import SampleTable, together, written
 from kshunt.backend.telemetry.recording.retention import Retention
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
 from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
@@ -140,24 +140,24 @@ def test_files_of_rows(tmp_path: Path) -> None:
     sink.open("bench", START_MS)
     layout, every = due.of(first)
     whole = replica_rows(first, layout, every, {})
-    took, _ = cost(lambda: sink.write(Table.REPLICAS, whole), 3)
-    size = written(tmp_path, Table.REPLICAS)[0].path.stat().st_size
+    took, _ = cost(lambda: sink.write(SampleTable.REPLICAS, whole), 3)
+    size = written(tmp_path, SampleTable.REPLICAS)[0].path.stat().st_size
     print(f"\na file of {len(whole):,} rows: {took}; {size / len(whole):.1f} B a row")
     flushes = WriteBuffer(10**7)
     last = first
     for _ in range(FLUSH_MOMENTS):
         last = moved(last)
         layout, some = due.of(last)
-        flushes.add(Table.REPLICAS, replica_rows(last, layout, some, {}))
+        flushes.add(SampleTable.REPLICAS, replica_rows(last, layout, some, {}))
     ((_, moving),) = flushes.take()
-    took, _ = cost(lambda: sink.write(Table.REPLICAS, moving))
-    size = written(tmp_path, Table.REPLICAS)[-1].path.stat().st_size
+    took, _ = cost(lambda: sink.write(SampleTable.REPLICAS, moving))
+    size = written(tmp_path, SampleTable.REPLICAS)[-1].path.stat().st_size
     print(f"a flush of {len(moving):,} rows that move: {took}; {size / len(moving):.1f} B a row")
-    parts = written(tmp_path, Table.REPLICAS)
+    parts = written(tmp_path, SampleTable.REPLICAS)
     rows, before = 3 * len(whole) + RUNS * len(moving), sum(p.path.stat().st_size for p in parts)
     retention = Retention(tmp_path, 7, 0.0)
     took, _ = cost(lambda: retention.put_together(START_MS + 2 * HOUR_MS), 1)
-    after = sum(part.path.stat().st_size for part in together(tmp_path, Table.REPLICAS))
+    after = sum(part.path.stat().st_size for part in together(tmp_path, SampleTable.REPLICAS))
     print(
         f"an hour of {rows:,} rows put together: {took}; "
         f"{before / rows:.1f} B a row before, {after / rows:.1f} after"

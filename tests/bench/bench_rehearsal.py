@@ -18,7 +18,7 @@ from statistics import median
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 from kshunt.backend.rehearsal.run import rehearse
 from tests.support.brokers.launcher import RealKafka
@@ -33,7 +33,7 @@ MEGABYTES = (30, 30, 30, 30)
 def test_a_rehearsal_of_200_000_replicas() -> None:
     dice = Random(1)
     rows = [
-        PartitionFacts(
+        PartitionSituation(
             TopicPartition(f"t{n // 50:04}", n % 50),
             tuple((n + k) % BROKERS for k in range(FACTOR)),
             n % BROKERS,

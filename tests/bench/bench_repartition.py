@@ -32,7 +32,7 @@ from kshunt.backend.pipeline.repartition.copy_batches import (
     copy,
     copy_cuts,
 )
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.pipeline.spark.kafka_connector import connector_settings
 from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 from tests.support.brokers.connector import connector_jars
@@ -188,7 +188,7 @@ def forward(producer: Producer, target: str, message: Message) -> None:
 def spark_copy(spark: SparkSession, clients: Any, name: str, most: int | None) -> float:
     """Seconds of all batches of a copy; of a part of it, where `most` says so."""
     create(clients["bootstrap.servers"], name, TARGET_PARTITIONS)
-    topics = Topics(clients)
+    topics = TopicQuestions(clients)
     limit_bytes = topics.limit_bytes(name)
     plan = Copying(clients, "bench", name, name, TARGET_PARTITIONS, limit_bytes)
     until = {} if most is None else dict.fromkeys(range(SOURCE_PARTITIONS), most // 10)

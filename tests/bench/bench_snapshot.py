@@ -23,7 +23,7 @@ from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPar
 from kshunt.backend.domain.replicas.snapshot import Replicas
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
 from kshunt.backend.telemetry.sampling import snapshot_columns
-from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.wire.columnar import decode_describe_log_dirs, decode_list_offsets
 from kshunt.backend.wire.metadata import decode_metadata
 
@@ -157,7 +157,7 @@ class Answers:
 
 
 def build(
-    answers: Answers, at_ms: int, rates: Rates
+    answers: Answers, at_ms: int, rates: CatchUpRates
 ) -> tuple[ClusterState, snapshot_columns.RowIndex, Replicas]:
     """What the sampler does with one sweep's answers."""
     state = decode_metadata(answers.metadata, METADATA_VERSION)
@@ -195,7 +195,7 @@ def test_snapshot_of_100_000_replicas() -> None:
     size = len(answers.metadata) + sum(
         map(len, [*answers.offsets.values(), *answers.dirs.values()])
     )
-    rates = Rates()
+    rates = CatchUpRates()
     _, index, rows = build(answers, 1_000, rates)
     assert len(rows) == TOPICS * PARTITIONS * REPLICATION_FACTOR
     assert (rows.log_end_offset >= 0).all()

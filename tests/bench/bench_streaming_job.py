@@ -24,7 +24,7 @@ from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_i
 from kshunt.backend.files import make_folder, replace_file
 from kshunt.backend.pipeline.results.stream_state import newest
 from kshunt.backend.pipeline_files.result_files import current_files
-from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.waiting import wait_until
 
@@ -83,16 +83,16 @@ class Recording:
             "adding": self.adding,
             "removing": np.zeros(REPLICAS, np.bool_),
         }
-        schema = SCHEMAS[Table.REPLICAS]
+        schema = SCHEMAS[SampleTable.REPLICAS]
         arrays = [
             pa.array(columns[field.name], field.type)
             if field.name in columns
             else pa.nulls(REPLICAS, field.type)
             for field in schema
         ]
-        content = parquet(pa.table(arrays, schema=schema), Table.REPLICAS, "bench")
+        content = parquet(pa.table(arrays, schema=schema), SampleTable.REPLICAS, "bench")
         self.number += 1
-        folder = self.folder / Table.REPLICAS / hour_folder(now_ms - 1_000)
+        folder = self.folder / SampleTable.REPLICAS / hour_folder(now_ms - 1_000)
         make_folder(folder)
         replace_file(folder / file_name(now_ms, self.number), content)
         return time.monotonic()

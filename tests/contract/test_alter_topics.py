@@ -15,7 +15,7 @@ from kshunt.backend.wire import seeds
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
-    settled,
+    nothing_moves,
     states_of,
     topic_with,
 )
@@ -103,7 +103,7 @@ async def become(admin: Reached, topic: str, wanted: Sequence[Sequence[int] | in
         )
 
     await wait_until_async(there, DEADLINE_S, f"{topic} is on {wanted}")
-    await settled(admin, topic)
+    await nothing_moves(admin, topic)
 
 
 @pytest.mark.conforms(

@@ -9,7 +9,8 @@ import pytest
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from kshunt.backend.admin.connect import Reached
-from kshunt.backend.admin.rpc.configs import BROKER, MIN_ISR, TOPIC
+from kshunt.backend.admin.rpc.configs import BROKER, TOPIC
+from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     LEADER_RATE,

@@ -25,8 +25,8 @@ from tests.support.admin import (
     lags_of,
     lists,
     misdirected,
+    nothing_moves,
     replicas_become,
-    settled,
     states_of,
     topic_with,
     unthrottle,
@@ -343,7 +343,7 @@ async def test_a_throttle_shrinks_to_what_was_accepted(
     assert read.replicas == {first: lists("0:1,1:3", "*")}
     assert [read.rates[b].rate.leader_bytes_per_s for b in (1, 2, 3)] == [100_000, 100_000, None]
     await admin.reassignments.alter({accepted: None}, timeout_s=TIMEOUT_S)
-    await settled(admin, first)
+    await nothing_moves(admin, first)
 
 
 async def test_a_throttle_goes_by_itself_only_where_the_controller_is_the_seeds(
@@ -359,7 +359,7 @@ async def test_a_throttle_goes_by_itself_only_where_the_controller_is_the_seeds(
     outcome = await admin.reassignments.reassign({partition: [1, 3]}, options, {})
     assert outcome.results[partition].ok
     assert outcome.throttled_topics[topic].ok
-    await settled(admin, topic)
+    await nothing_moves(admin, topic)
     left = await admin.throttles.describe([1, 2, 3], [topic], timeout_s=TIMEOUT_S)
     goes = differs("throttle goes by itself", cluster)
     assert (left.replicas == {}) == goes

@@ -19,12 +19,12 @@ from kshunt.backend.operations.moves.pause_throttles import (
     pause_writes,
     resume_writes,
 )
-from kshunt.backend.operations.moves.schedule import Caps, Queue, Why, next_batch
+from kshunt.backend.operations.moves.schedule import Caps, Queue, WaitReason, next_moves
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
     fresh_name,
-    settled,
+    nothing_moves,
     states_of,
     topic_with,
     unthrottle,
@@ -70,7 +70,7 @@ async def test_a_plan_runs_in_batches_and_never_over_its_caps(
     async def all_there() -> bool:
         nonlocal queue, most
         view = await seen(admin, {topic: 1})
-        batch = next_batch(queue, view)
+        batch = next_moves(queue, view)
         if batch.start:
             targets = {move.partition: move.target for move in batch.start}
             outcome = await admin.reassignments.reassign(targets, ReassignOptions(), {})
@@ -114,7 +114,7 @@ async def test_a_pause_holds_our_copy_and_resuming_ends_it(
         t.rate for t in before.throttles.rates.values()
     }
     await unthrottle(admin, BROKERS)
-    await settled(admin, topic)
+    await nothing_moves(admin, topic)
     assert (await states_of(admin, topic))[0].replicas == (1, 2)
 
 
@@ -129,8 +129,8 @@ async def test_a_new_replica_counts_for_min_isr_before_it_is_in_sync(
     partition = TopicPartition(topic, 0)
     view = await seen(admin, {topic: 2})
     assert not view.under_min_isr & {partition}
-    assert next_batch(Queue({partition: (2,)}), view).held[partition].why is (
-        Why.WOULD_FALL_UNDER_MIN_ISR
+    assert next_moves(Queue({partition: (2,)}), view).held[partition].why is (
+        WaitReason.WOULD_FALL_UNDER_MIN_ISR
     )
 
     options = ReassignOptions(throttle_bytes_per_s=SLOW)
@@ -140,7 +140,7 @@ async def test_a_new_replica_counts_for_min_isr_before_it_is_in_sync(
     assert await asyncio.to_thread(refused, servers, topic)
     assert partition in (await seen(admin, {topic: 2})).under_min_isr
     await unthrottle(admin, BROKERS)
-    await settled(admin, topic)
+    await nothing_moves(admin, topic)
     await asyncio.to_thread(produce, servers, topic, 1, 10, 0)
 
 

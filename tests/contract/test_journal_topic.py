@@ -39,9 +39,9 @@ from kshunt.backend.journals.topic.topic_journal import TopicJournal, transactio
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
+    EntryKind,
     Heartbeat,
     JournalState,
-    Kind,
     operation_key,
 )
 from kshunt.backend.operations.journal.records import signed
@@ -378,7 +378,7 @@ async def test_brokers_restart_while_entries_are_written(embedded: Where) -> Non
         await restarting
         ours = one.state
     assert written > 5
-    assert list(ours.of(Kind.AUDIT)) == [f"1000000000000-{n:04d}" for n in range(written)]
+    assert list(ours.of(EntryKind.AUDIT)) == [f"1000000000000-{n:04d}" for n in range(written)]
     await a_stand_by_sees(embedded, topic, ours)
 
 

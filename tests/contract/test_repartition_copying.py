@@ -25,7 +25,7 @@ from kshunt.backend.pipeline.kernels.copy_errors import (
 from kshunt.backend.pipeline.kernels.copying import AS_SOURCE, Copied, Copying, Range, copy_range
 from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
 from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from tests.support.clusters import EMULATED, embedded
 from tests.support.shrink.copied_topics import filled, held
 from tests.support.topics import BROKER_DEADLINE_S, create_topic
@@ -46,7 +46,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def topics_of(
     servers: str, name: str, source: int = 2, target: int = 3, limit_bytes: int = 1_000_000
-) -> tuple[Topics, Copying]:
+) -> tuple[TopicQuestions, Copying]:
     """An empty source and target, and how to copy one into the other."""
     create_topic(servers, f"{name}-source", [[1 + n % 3] for n in range(source)], KEPT)
     create_topic(
@@ -56,7 +56,7 @@ def topics_of(
         KEPT | {"max.message.bytes": str(limit_bytes)},
     )
     clients = {"bootstrap.servers": servers, "log_level": 0}
-    topics = Topics(clients)
+    topics = TopicQuestions(clients)
     plan = Copying(
         clients,
         f"{name}-source",
@@ -68,7 +68,7 @@ def topics_of(
     return topics, plan
 
 
-def copied(topics: Topics, plan: Copying, most: int = 10**9) -> list[Copied]:
+def copied(topics: TopicQuestions, plan: Copying, most: int = 10**9) -> list[Copied]:
     """Copy everything, batch by batch."""
     way = copy_cuts(topics.starts(plan.source), {}, topics.ends(plan.source), [])
     at, done = begun(topics, plan, way), []
@@ -215,7 +215,7 @@ def test_a_target_with_records_of_others_is_refused(servers: str) -> None:
 
 
 def test_a_topic_that_is_not_there_is_named(servers: str) -> None:
-    topics = Topics({"bootstrap.servers": servers, "log_level": 0})
+    topics = TopicQuestions({"bootstrap.servers": servers, "log_level": 0})
     with pytest.raises(TopicGone, match="nowhere"):
         topics.partitions("nowhere")
 

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
+from kshunt.backend.domain.cluster.error_codes import NAMES
 from kshunt.backend.embedded.metadata.config_keys import KEYS
 from kshunt.backend.tools import election
 from kshunt.backend.tools.reassign import options
 from kshunt.backend.tools.topics import options as topic_options
-from kshunt.backend.wire.error_codes import NAMES
 from tests.conformance import document
 from tests.conformance.marks import marked_tests
 from tests.conformance.statements import SEEDS, Difference, Status, differences, statements

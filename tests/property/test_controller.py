@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.alter_topics import AlterTopicsEntry, alter_topics
 from kshunt.backend.embedded.controller.brokers import fail_log_dirs, fence_broker
 from kshunt.backend.embedded.controller.decision import Decision
 from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
@@ -36,7 +36,12 @@ from kshunt.backend.embedded.controller.topics import (
 from kshunt.backend.embedded.metadata import records as r
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage
-from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode, Record, ResourceType
+from kshunt.backend.embedded.metadata.records import (
+    NO_LEADER,
+    PartitionModeCode,
+    Record,
+    ResourceType,
+)
 from kshunt.backend.embedded.metadata.snapshot import image_records
 from tests.support.embedded.controller import Controller, replayed, replicas_to_delete, tp
 from tests.support.runs.examples import many
@@ -100,7 +105,7 @@ class Walk:
                 image, {"t": NewPartitions(number + 2)}, self.controller.random
             ),
             "alter": lambda: alter_topics(
-                image, [AlteredTopic("t", -1, len(replicas))], self.controller.random
+                image, [AlterTopicsEntry("t", -1, len(replicas))], self.controller.random
             ),
             "shrink": lambda: delete_partitions(
                 image, {"t": number}, self.now_ms, delay_ms=broker % 2 * 400_000
@@ -159,7 +164,7 @@ def check(image: ClusterImage, partition: PartitionImage) -> None:
     if partition.leader != NO_LEADER:
         assert partition.leader in isr
         assert image.is_online(partition.leader, partition.log_dir(partition.leader))
-        assert partition.mode is not PartitionMode.NONE
+        assert partition.mode is not PartitionModeCode.NONE
     if partition.reassigning and partition.leader != NO_LEADER:
         assert not set(partition.target) <= set(isr)
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.coordinator.members import (
     GroupState,
     JoinAnswer,
@@ -32,7 +32,7 @@ class GroupLaws(RuleBasedStateMachine):
 
     def joins(self, ticket: Ticket[JoinAnswer]) -> None:
         self.waiting.append(ticket)
-        if ticket.answer is not None and ticket.answer.code is Code.MEMBER_ID_REQUIRED:
+        if ticket.answer is not None and ticket.answer.code is CoordinatorCode.MEMBER_ID_REQUIRED:
             self.ids.append(ticket.answer.member_id)
         self.ids += [one for one in self.clients.group.members if one not in self.ids]
 
@@ -103,7 +103,7 @@ class GroupLaws(RuleBasedStateMachine):
     @invariant()
     def one_generation_has_one_leader(self) -> None:
         for answer in [ticket.answer for ticket in self.waiting]:
-            if answer is not None and answer.code is Code.NONE and answer.members:
+            if answer is not None and answer.code is CoordinatorCode.NONE and answer.members:
                 if answer.skip_assignment:
                     continue
                 known = self.leaders.setdefault(answer.generation, answer.member_id)

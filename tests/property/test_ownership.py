@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledReplicas,
 )
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, Pairs, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, Pairs, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift, accept, drift, reapply
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
@@ -111,9 +112,9 @@ class OwnershipLaw(RuleBasedStateMachine):
 
     def present(self) -> FoundSettings:
         rates = {
-            i: FoundRate(99, Source.STATIC)
+            i: FoundRate(99, ConfigSource.STATIC)
             if own is None
-            else FoundRate(own, Source.DYNAMIC_BROKER)
+            else FoundRate(own, ConfigSource.DYNAMIC_BROKER)
             for i, own in self.rates.items()
             if i[0] not in self.dark
         }

@@ -22,10 +22,10 @@ from kshunt.backend.embedded.core.cluster_core import ControllerLost, Timing
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin import metadata
 from kshunt.backend.embedded.handlers.data import fetch, produce
-from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.batch import BatchRecord, build_batch
 from kshunt.backend.embedded.metadata.image_values import PartitionImage
-from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
-from kshunt.backend.embedded.net.api import KAFKA_APIS, RequestHeader
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireRequestHeader
 from kshunt.backend.embedded.net.server import RequestContext
 from tests.support.embedded.controller import tp
 from tests.support.embedded.core import SmallCluster, check_plane
@@ -42,7 +42,7 @@ PRODUCE, FETCH, METADATA = 0, 1, 3
 LEADER_NOT_AVAILABLE, UNKNOWN_PARTITION, READ_ONLY_ERROR = 5, 3, 44
 OLD, KNOWS_MODES = 5, 12
 """Versions of Metadata: one of before the mode, and one that has it."""
-RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
+RW, RO, NONE = PartitionModeCode.READ_WRITE, PartitionModeCode.READ_ONLY, PartitionModeCode.NONE
 
 commands = st.one_of(
     st.tuples(
@@ -178,14 +178,14 @@ class Walk:
     # --- what clients see
 
     def _asked(self, broker: int, key: int, version: int, message: Any) -> Any:
-        header = RequestHeader(key, version, 1, "laws")
+        header = WireRequestHeader(key, version, 1, "laws")
         context = RequestContext(broker, header, 1, ("127.0.0.1", 1))
         return self._runner.run(self._handlers[key](context, message))
 
     def _produced(self, broker: int, number: int, value: bytes) -> int:
         version = 9
         made = KAFKA_APIS[PRODUCE].request
-        data = build_batch([Record(self.cluster.core.now_ms, b"k", value)])
+        data = build_batch([BatchRecord(self.cluster.core.now_ms, b"k", value)])
         part = made.TopicProduceData.PartitionProduceData(
             version=version, index=number, records=data
         )

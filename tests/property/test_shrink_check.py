@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from itertools import combinations, product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 from kshunt.backend.domain.shrink.disk_space import RESERVE, room_for
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from kshunt.backend.domain.shrink.judge import judge
-from kshunt.backend.domain.text.formatting import listed, many, size_text, time_words
 from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
@@ -170,27 +168,3 @@ def test_directories_on_one_volume_count_once_and_a_reserve_stays() -> None:
     assert room.free_bytes == {1: 50 * GB - int(RESERVE * 100 * GB)}
     offline = [LogDir(1, "/a", 100 * GB, 50 * GB, "KAFKA_STORAGE_ERROR")]
     assert room_for(offline, [1], size_bytes=1, partitions=1, replication_factor=1).unknown == (1,)
-
-
-@pytest.mark.parametrize(
-    ("found", "wanted"),
-    [
-        (size_text(0), "0 B"),
-        (size_text(1_048_588), "1.05 MB"),
-        (size_text(71_200_000_000), "71.2 GB"),
-        (size_text(999_999), "1 MB"),
-        (size_text(2**63), "9223 PB"),
-        (time_words(0), "0 s"),
-        (time_words(-5), "0 s"),
-        (time_words(1_500), "1.5 s"),
-        (time_words(300_000), "5 min"),
-        (time_words(12_600_000), "3.5 h"),
-        (time_words(7 * DAY), "7 d"),
-        (time_words(40 * DAY), "40 d"),
-        (many(1, "group"), "1 group"),
-        (many(2_000, "record"), "2,000 records"),
-        (listed([1, 2, 3], 2), "1, 2 and 1 more"),
-    ],
-)
-def test_words(found: str, wanted: str) -> None:
-    assert found == wanted

@@ -17,7 +17,7 @@ import pytest
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from kshunt.backend.pipeline.jobs.backfill import Made, backfill, check
+from kshunt.backend.pipeline.jobs.backfill import MadeTable, backfill, check
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline_files.result_files import current_files, read_manifest
@@ -42,7 +42,7 @@ class Done:
 
     samples: Path
     good: Sequence[Row]
-    said: Sequence[Made]
+    said: Sequence[MadeTable]
     code: int
     out: str
     error: str
@@ -71,7 +71,7 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
         env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_TESTING": "1"},
     ) as process:
         try:
-            said: list[Made] = []
+            said: list[MadeTable] = []
             results = folder / f"results-{CLASSIC}"
             period = check(folder, None, None)
             backfill(spark, folder, results, period, SystemClock(), said.append)

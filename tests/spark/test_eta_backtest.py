@@ -12,7 +12,13 @@ import pytest
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.pipeline.backtest.backtest_command import NoOperations, backtest
-from kshunt.backend.pipeline.backtest.forecast_scores import Ended, Line, as_text, forecasts, lines
+from kshunt.backend.pipeline.backtest.forecast_scores import (
+    Ended,
+    ScoreLine,
+    as_text,
+    forecasts,
+    lines,
+)
 from kshunt.backend.pipeline.kernels.eta import STAGES
 from kshunt.backend.pipeline.tables.eta_calibration import (
     FEWEST,
@@ -161,7 +167,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def line(made: tuple[Line, ...], kind: str, stage: str) -> Line:
+def line(made: tuple[ScoreLine, ...], kind: str, stage: str) -> ScoreLine:
     return next(one for one in made if (one.kind, one.stage) == (kind, stage))
 
 

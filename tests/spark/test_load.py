@@ -11,7 +11,7 @@ import pytest
 
 from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, RATES, THROTTLE_EFFECT
 from kshunt.backend.pipeline.samples.broker_expectations import split_brokers
-from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
@@ -244,7 +244,7 @@ def test_rows_of_brokers_are_parted_and_counted(spark: SparkSession) -> None:
     ]
     now_ms = START_MS + 200_000
     split = split_brokers(
-        spark.createDataFrame(broker_table(rows)), Bounds.of(START_MS, now_ms), START_MS
+        spark.createDataFrame(broker_table(rows)), TimeBounds.of(START_MS, now_ms), START_MS
     )
     good = rows_of(split.good, "at", "broker")
     assert len(good) == 22

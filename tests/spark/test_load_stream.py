@@ -12,7 +12,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, EFFECT_S, THROTTLE_EFFECT
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
-from kshunt.backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from kshunt.backend.pipeline.jobs.stream import CountedBatch, Streaming, begun, held, stream
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from tests.support.pipeline.delivered import rows_in
@@ -48,7 +48,7 @@ def test_intervals_that_are_over_are_those_of_a_backfill(
     brokers = simulated_brokers(seed=9, brokers=3, seconds=900, every_s=20)
     write_brokers(tmp_path, [row | {"at": row["at"] + by} for row in brokers])
     once, filled, clock = tmp_path / "streamed", tmp_path / "filled", SystemClock()
-    done: list[Done] = []
+    done: list[CountedBatch] = []
     with held(once):
         job = Streaming(
             BatchContext(spark, once, clock, samples=tmp_path),

@@ -20,7 +20,7 @@ import pytest
 
 from kshunt.backend.domain.shrink.offset_maps import cuts_of, translated_of
 from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
@@ -78,7 +78,7 @@ def finished(running: subprocess.Popen[str]) -> list[Line]:
 
 def groups_of(kafka: RealKafka) -> Sequence[dict[int, int]]:
     """Positions of three groups: one has just begun, one has read half and one has read all."""
-    topics = Topics({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    topics = TopicQuestions({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     ends, dice = topics.ends(SOURCE), random.Random(SEED)
     first = {p: dice.randrange(end // 4) for p, end in ends.items()}
     half = {p: dice.randrange(end // 4, end) for p, end in ends.items()}

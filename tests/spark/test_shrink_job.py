@@ -18,7 +18,7 @@ import pytest
 from kshunt.backend.domain.shrink.offset_maps import cuts_of, translated_of
 from kshunt.backend.operations.shrink.job_port import JobCommand
 from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
@@ -60,7 +60,7 @@ def made(servers: str) -> None:
 def offsets(servers: str) -> tuple[dict[int, int], dict[int, int]]:
     """Ends of the source, and positions of a group that has read some of it."""
     ends, dice = (
-        Topics({"bootstrap.servers": servers, "log_level": 0}).ends(SOURCE),
+        TopicQuestions({"bootstrap.servers": servers, "log_level": 0}).ends(SOURCE),
         random.Random(8),
     )
     return ends, {p: dice.randrange(end) for p, end in ends.items()}

@@ -29,7 +29,7 @@ from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkProgress, Shr
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.lease.lease import LeaseState
 from kshunt.backend.pipeline.kernels.partitioner import partitions_of_bytes
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.pipeline.spark.kafka_connector import ENVIRONMENT_JARS
 from tests.support.admin import fresh_name
 from tests.support.audit_checker import RequestedShrink, lines_of, shrink_problems
@@ -195,7 +195,7 @@ def test_a_shrink_survives_whatever_is_killed(
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     create_topic(servers, topic, [[1 + n % 3, 1 + (n + 1) % 3] for n in range(BEFORE)], CONFIGS)
     filled(servers, topic, 8, RECORDS, in_transaction=max(500, RECORDS // 200))
-    groups = _positions(Topics({"bootstrap.servers": servers, "log_level": 0}).ends(topic))
+    groups = _positions(TopicQuestions({"bootstrap.servers": servers, "log_level": 0}).ends(topic))
     for name, positions in groups.items():
         commit(servers, f"{topic}-{name}", topic, positions)
     before, overrides = held(servers, topic), _overrides(admin, topic)

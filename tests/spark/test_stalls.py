@@ -11,7 +11,7 @@ import pytest
 
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.samples.expectations import Bounds, quarantined
+from kshunt.backend.pipeline.samples.expectations import TimeBounds, quarantined
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.rates import counted, step
@@ -137,7 +137,7 @@ def test_bad_rows_are_set_aside_with_their_reasons_and_odd_ones_are_counted(
     ]
     early = [sample(-600, 0), sample(-300, 0, size_bytes=-1)]
     frame = spark.createDataFrame(table([*good, *bad, *odd, *early]))
-    bounds = Bounds.of(START_MS, START_MS + 3_600_000)
+    bounds = TimeBounds.of(START_MS, START_MS + 3_600_000)
     checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, START_MS, GAP_S * 1000)
     stepped = counted(step(frame, checks=checks))
     assert rates_of(stepped.step).agg({"samples": "sum"}).toArrow().to_pylist() == [

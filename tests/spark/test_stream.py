@@ -19,7 +19,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.pipeline.result_columns import PAIR_S, RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
-from kshunt.backend.pipeline.jobs.stream import Done, begun, held, make_owed
+from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
 from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, newest
@@ -48,7 +48,7 @@ class Both:
     rows: Sequence[Row]
     streamed: Path
     filled: Path
-    done: Sequence[Done]
+    done: Sequence[CountedBatch]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.spark.kafka_connector import client_settings, connector_settings
 from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.rates_reference import reference_rates
@@ -38,8 +38,8 @@ def sent(servers: str, topic: str, rows: Sequence[Row]) -> None:
     sink = TopicSink(topic, SampleProducer(servers, load_client_config(None)), KEEP_DAYS)
     sink.open("c1", 0)
     ordered = table(sorted(rows, key=lambda row: row["at"])).cast(SCHEMA)
-    for piece in sink.pieces(Table.REPLICAS, ordered):
-        sink.write(Table.REPLICAS, piece)
+    for piece in sink.pieces(SampleTable.REPLICAS, ordered):
+        sink.write(SampleTable.REPLICAS, piece)
     sink.note_written([], 0)
     assert sink.lost() == ()
     sink.close()

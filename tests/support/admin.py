@@ -110,7 +110,7 @@ async def replicas_become(
     await wait_until_async(now, DEADLINE_S, f"{partition} is on {replicas}")
 
 
-async def settled(admin: Reached, topic: str) -> None:
+async def nothing_moves(admin: Reached, topic: str) -> None:
     """Wait until nothing of the topic moves."""
 
     async def still() -> bool:

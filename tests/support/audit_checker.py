@@ -116,37 +116,37 @@ def lines_of(records: Iterable[tuple[bytes, bytes | None]]) -> list[Json]:
 
 def replay(lines: Sequence[Json]) -> Replayed:
     """Go through the lines; see the module's text."""
-    told = Replayed()
+    replayed = Replayed()
     promised: dict[str, dict[Setting, str | None]] = {}
     for line in lines:
         operation, event, outcome = line["operation_id"], line["event"], line["outcome"]
         if event == "requested":
-            if operation in told.begun:
-                told.untrue.append(f"{operation} is requested twice")
-            told.begun[operation] = line["kind"]
-        elif operation and operation not in told.begun:
-            told.untrue.append(f"{operation}: {event} before it was requested")
-        if operation in told.ends and event not in _AFTERWARDS:
-            told.untrue.append(f"{operation}: {event} after its end")
+            if operation in replayed.begun:
+                replayed.untrue.append(f"{operation} is requested twice")
+            replayed.begun[operation] = line["kind"]
+        elif operation and operation not in replayed.begun:
+            replayed.untrue.append(f"{operation}: {event} before it was requested")
+        if operation in replayed.ends and event not in _AFTERWARDS:
+            replayed.untrue.append(f"{operation}: {event} after its end")
         mine = promised.setdefault(operation, {})
         for words in line["touched"]["throttles"]:
-            _take(words, event, outcome, mine, told)
+            _take(words, event, outcome, mine, replayed)
         if event in _ENDS:
-            told.ends[operation] = (_state(outcome), outcome)
-    return told
+            replayed.ends[operation] = (_state(outcome), outcome)
+    return replayed
 
 
 def _take(
-    words: str, event: str, outcome: str, promised: dict[Setting, str | None], told: Replayed
+    words: str, event: str, outcome: str, promised: dict[Setting, str | None], replayed: Replayed
 ) -> None:
     """What a line says of one setting."""
     if event == "drift_found":
         if (match := _DRIFTED_RATE.fullmatch(words)) is not None:
-            told.settings["broker", match[2], _KEYS[match[1]]] = _value(match[3])
+            replayed.settings["broker", match[2], match[1]] = _value(match[3])
         return
     match = _SETTING.fullmatch(words)
-    if match is None or match[3] not in _KEYS:
-        told.untrue.append(f"nobody can read '{words}'")
+    if match is None:
+        replayed.untrue.append(f"nobody can read '{words}'")
         return
     setting = (match[1], match[2], _KEYS[match[3]])
     if " → " in match[4]:
@@ -155,12 +155,12 @@ def _take(
         return
     value = _value(match[4])
     if value == UNREAD:
-        told.settings.pop(setting, None)
+        replayed.settings.pop(setting, None)
         return
-    told.settings[setting] = value
+    replayed.settings[setting] = value
     broken = setting in promised and promised[setting] not in (value, UNREAD)
-    if event in _ENDS and broken and " ".join(match.groups()[:3]) not in outcome:
-        told.untrue.append(
+    if event in _ENDS and broken and " ".join(setting) not in outcome:
+        replayed.untrue.append(
             f"{setting} was to become {promised[setting]}, is {value}: not said in '{outcome}'"
         )
 
@@ -199,18 +199,18 @@ def problems(
         edited_since: settings that somebody changed after the last line about them.
         moved_since: partitions that somebody moved after the operation ended.
     """
-    told = replay(lines)
-    found = list(told.untrue)
-    for setting, value in sorted(told.settings.items()):
+    replayed = replay(lines)
+    found = list(replayed.untrue)
+    for setting, value in sorted(replayed.settings.items()):
         there = cluster.settings.get(setting)
         if setting not in edited_since and _same(value) != _same(there):
             found.append(f"the audit leaves {setting} at {value}, the cluster has {there}")
-    for operation in sorted(told.begun.keys() - told.ends.keys()):
-        found.append(f"{operation} ({told.begun[operation]}) has no end in the audit")
+    for operation in sorted(replayed.begun.keys() - replayed.ends.keys()):
+        found.append(f"{operation} ({replayed.begun[operation]}) has no end in the audit")
     for operation, moves in asked.items():
-        if operation in told.ends:
+        if operation in replayed.ends:
             there_are = {p: m for p, m in moves.items() if p not in moved_since}
-            found += _ends_amiss(operation, told.ends[operation], there_are, cluster)
+            found += _ends_amiss(operation, replayed.ends[operation], there_are, cluster)
     return found
 
 
@@ -248,14 +248,14 @@ def shrink_problems(
     lines: Sequence[Json], cluster: AuditedCluster, shrinks: Mapping[str, RequestedShrink]
 ) -> list[str]:
     """Everything that the audit says of settings and of these shrinks and is not so."""
-    told = replay(lines)
+    replayed = replay(lines)
     found = problems(lines, cluster, {})
     for operation, shrunk in shrinks.items():
-        if told.begun.get(operation) != "shrink":
+        if replayed.begun.get(operation) != "shrink":
             found.append(f"{operation} is not told of as a shrink")
-        if operation in told.ends:
+        if operation in replayed.ends:
             mine = [x["outcome"] for x in lines if x["operation_id"] == operation]
-            found += _shrink_amiss(operation, told.ends[operation][0], mine, shrunk, cluster)
+            found += _shrink_amiss(operation, replayed.ends[operation][0], mine, shrunk, cluster)
     return found
 
 

@@ -10,7 +10,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
 )
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 
 MB = 1_000_000
@@ -26,8 +26,8 @@ def picture() -> Picture:
         BrokerFacts(4, "r2"),
     ]
     partitions = [
-        PartitionFacts(FIRST, (1, 2), 1, (1, 2), 5 * MB, 10.5, 3.0, 2, ("/d2", None)),
-        PartitionFacts(SECOND, (2, 4, 1), 2, (2, 1)),
+        PartitionSituation(FIRST, (1, 2), 1, (1, 2), 5 * MB, 10.5, 3.0, 2, ("/d2", None)),
+        PartitionSituation(SECOND, (2, 4, 1), 2, (2, 1)),
     ]
     return Picture(
         Situation.of(partitions, brokers, [OngoingReassignment(SECOND, (2, 4, 1), (4,), (1,))]),
@@ -58,7 +58,7 @@ def situation(
     """Partitions on brokers 1 and 2, led by 1; broker 3 has nothing."""
     return Situation.of(
         [
-            PartitionFacts(named(n), (1, 2), 1, (1, 2), size_bytes, rate, min_isr=2)
+            PartitionSituation(named(n), (1, 2), 1, (1, 2), size_bytes, rate, min_isr=2)
             for n in range(count)
         ],
         [BrokerFacts(1, "a"), BrokerFacts(2, "b"), BrokerFacts(3, "c")],

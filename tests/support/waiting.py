@@ -42,13 +42,13 @@ async def wait_until_async(
     """`wait_until` on an event loop; `condition` may be a plain or an async function."""
     give_up = time.monotonic() + deadline_s
     pause = asyncio.Event()
-    while not await _settled(condition()):
+    while not await _awaited(condition()):
         _fail_after(give_up, deadline_s, what)
         with suppress(TimeoutError):
             await asyncio.wait_for(pause.wait(), POLL_S)
 
 
-async def _settled(value: object) -> object:
+async def _awaited(value: object) -> object:
     return await value if inspect.isawaitable(value) else value
 
 

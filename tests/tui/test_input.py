@@ -20,8 +20,8 @@ from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.help import HelpScreen
-from kshunt.tui.terminal.input import GROW, LEAST, Done, grown
-from kshunt.tui.text.formatting import UNICODE
+from kshunt.tui.terminal.input import GROW, LEAST, KeyDone, grown
+from kshunt.tui.text.glyphs import UNICODE
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident, running_move
@@ -57,7 +57,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown, what: str) -> None:
     await shown.press(*OPEN[what])
     await shown.until(lambda: not shown.app.changing or shown.app.screen is not shown.view, what)
-    await shown.settle()
+    await shown.until_shown()
     before, screen, focused = shown.frame(), shown.app.screen, shown.app.focused
     for size in TINY:
         await shown.pilot.resize_terminal(*size)
@@ -224,7 +224,7 @@ async def test_a_key_that_is_lost_holds_up_no_other(
     shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Done, "bubble", False)
+        patch.setattr(KeyDone, "bubble", False)
         burst(shown, "j", "j", "j")
         await shown.until(lambda: shown.grid.cursor_row == 3, "all acted")
     burst(shown, "k")

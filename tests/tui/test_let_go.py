@@ -61,7 +61,7 @@ async def test_cursor_scroll_and_marks_are_where_they_were(shown: Shown) -> None
     assert partitions(shown).grid.table is None
     await shown.press("2")
     await shown.until(lambda: shown.grid.table is not None, "the rows are there again")
-    await shown.settle()
+    await shown.until_shown()
     assert shown.cursor == cursor
     assert shown.grid.marked == marked
     assert shown.grid.cursor_row - shown.grid.top_row == line

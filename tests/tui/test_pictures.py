@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.text.glyphs import ASCII, UNICODE
 from tests.support.tui.app import FRAMES, REWRITE, Shown, dashboard
 from tests.support.tui.cluster import eventful
 

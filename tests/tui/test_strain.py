@@ -17,7 +17,7 @@ from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import NATURAL, Order
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
 from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import incident
@@ -47,7 +47,7 @@ async def test_a_lost_connection_freezes_the_screen_and_says_so(shown: Shown) ->
     shown.backend.cluster.step()
     await shown.backend.start()
     await shown.until(lambda: "live" in shown.lines()[0], "it is back")
-    await shown.settle()
+    await shown.until_shown()
     assert shown.cursor == cursor
     assert shown.app.store.queries["partitions"].follow
 
@@ -63,7 +63,7 @@ async def test_a_restart_of_the_backend_keeps_the_operators_place(shown: Shown) 
     shown.backend.snapshot = shown.backend.cluster.step()
     await shown.backend.start()
     await shown.until(lambda: "live" in shown.lines()[0], "it is back")
-    await shown.settle()
+    await shown.until_shown()
     assert set(shown.grid.marked) == marked
     assert shown.cursor == cursor
     assert shown.app.current_mode == "partitions"

@@ -18,7 +18,7 @@ from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, T
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.answer_table import answer_table, headline
 from kshunt.tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
-from kshunt.tui.facts.row_keys import ListKey, RateKey, ReplicaKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey, ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import GAP, Column, Order, fit_columns
 from kshunt.tui.views.brokers.table import broker_table
@@ -306,8 +306,8 @@ def test_a_silent_broker_says_since_when_and_why() -> None:
 
 def test_throttles_list_brokers_then_topics() -> None:
     table = throttle_table(facts_of(incident()), Order())
-    assert keys(table)[:5] == [RateKey(id) for id in range(1, 6)]
-    assert keys(table)[5:] == [ListKey(topic) for topic in (CLICKS, "orders", PAYMENTS)]
+    assert keys(table)[:5] == [RateRowKey(id) for id in range(1, 6)]
+    assert keys(table)[5:] == [ListRowKey(topic) for topic in (CLICKS, "orders", PAYMENTS)]
     assert row_words(table, 0)["leader"] == "25.0 MB/s"
     assert row_words(table, 6)["follower"] == "0:5,2:3"
 

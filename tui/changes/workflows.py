@@ -14,6 +14,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.backend.errors import KshuntError
@@ -28,7 +29,6 @@ from kshunt.tui.changes.wizard.question_parts import PreviewPart
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.terminal.downloads import NO_FILES
-from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.approval import ShownProposal
@@ -243,7 +243,7 @@ class ChangeWorkflows:
         app = self._app
         there = facts.partitions_in(topic)
         if there < 2:
-            app.say(f"{topic} has {plural(there, 'partition')}: it cannot have fewer.", "warn")
+            app.say(f"{topic} has {many(there, 'partition')}: it cannot have fewer.", "warn")
             return
         try:
             support = await app.link.ask(lambda client: client.shrinks.support())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kshunt.tui.feed.messages import Feed
     from kshunt.tui.feed.scene import Scene
     from kshunt.tui.terminal.downloads import Downloads
-    from kshunt.tui.text.formatting import Glyphs
+    from kshunt.tui.text.glyphs import Glyphs
 
 
 class Host(InputApp):

@@ -48,7 +48,7 @@ class Polling:
         self._asked_s: dict[str, float] = {}
         self._open: set[str] = set()
         """Facts that were asked for and not answered yet."""
-        self._told: tuple[str, str] | None = None
+        self._announced: tuple[str, str] | None = None
         """Which view and what under its cursor others were told of last."""
         app.store.session = secrets.token_hex(8)
 
@@ -88,7 +88,7 @@ class Polling:
     async def _ask(self, fact: PolledFact[Any]) -> None:
         live, viewer = self._live, self._viewer()
         if fact is PRESENCE:
-            self._told = viewer.screen, viewer.selected
+            self._announced = viewer.screen, viewer.selected
         try:
             answer = await self._app.live.ask(lambda client: fact.call(client, viewer))
         except BackendUnreachable:
@@ -114,14 +114,14 @@ class Polling:
     def _look_elsewhere(self, now_s: float) -> None:
         """Tell others soon what is looked at, where that is something else."""
         asked_s = self._asked_s.get(PRESENCE.name)
-        elsewhere = self._told not in (None, self._app.seen)
+        elsewhere = self._announced not in (None, self._app.seen)
         if elsewhere and asked_s is not None and now_s - asked_s >= LOOKED_S:
             del self._asked_s[PRESENCE.name]
 
     async def leave(self) -> None:
         """Tell others that this dashboard has ended, if that can be done at once."""
         session = self._app.store.session
-        if self._told is None:
+        if self._announced is None:
             return
         with suppress(KshuntError, TimeoutError):
             gone = self._app.live.ask(lambda client: client.presence.announce(session, leaves=True))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts, Summary
 
 
-class Derived(Message):
+class TableReady(Message):
     """A table is ready."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Derived(Message):
 
     def can_replace(self, message: Message) -> bool:
         """A newer table of the same view makes this one needless."""
-        return isinstance(message, Derived) and message.job.view == self.job.view
+        return isinstance(message, TableReady) and message.job.view == self.job.view
 
 
 class DeriveFailed(Message):
@@ -131,7 +131,7 @@ class Store:
             scene.has_pipeline,
         )
 
-    def take_derived(self, derived: Derived) -> None:
+    def take_derived(self, derived: TableReady) -> None:
         """A table is ready."""
         if derived.table is not None:
             self.tables[derived.job.view] = derived.table

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Presence
-from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.text.formatting import duration_text, moment_text
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions.view_names import TITLES
 from kshunt.tui.feed.polled_facts import PRESENCE
-from kshunt.tui.text.formatting import duration_text, printable
+from kshunt.tui.text.fitting import printable
 
 if TYPE_CHECKING:
     from kshunt.tui.data.store import Store

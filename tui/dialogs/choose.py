@@ -13,8 +13,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from kshunt.tui.dialogs.dialog import Dialog, Lines
-from kshunt.tui.dialogs.options import Options
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.dialogs.options import DialogOptionList
+from kshunt.tui.text.fitting import printable
 
 
 class ChooseScreen(Dialog[str]):
@@ -32,19 +32,21 @@ class ChooseScreen(Dialog[str]):
 
     def compose_body(self) -> Iterable[Widget]:
         """The choices."""
-        yield Options(*(Option(Text(printable(name))) for _, name in self._choices), compact=True)
+        yield DialogOptionList(
+            *(Option(Text(printable(name))) for _, name in self._choices), compact=True
+        )
         yield Lines("Enter chooses, Esc closes", classes="hint")
 
     def on_mount(self) -> None:
         """Begin at the present choice."""
-        choices = self.query_one(Options)
+        choices = self.query_one(DialogOptionList)
         keys = [key for key, _ in self._choices]
         choices.highlighted = keys.index(self._present) if self._present in keys else 0
         choices.focus()
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(Options)
+        choices = self.query_one(DialogOptionList)
         choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
 
     @on(OptionList.OptionSelected)

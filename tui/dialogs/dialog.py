@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widget import MountError, Widget
 from textual.widgets import Static
 
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 T = TypeVar("T")
 

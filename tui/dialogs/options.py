@@ -7,7 +7,7 @@ from contextlib import suppress
 from textual.widgets import OptionList
 
 
-class Options(OptionList):
+class DialogOptionList(OptionList):
     """Textual's list, which cannot turn a page while it has no room for a line."""
 
     def action_page_up(self) -> None:

@@ -13,7 +13,7 @@ from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.tui.data.team import STATES, proposal_lines
 from kshunt.tui.dialogs.dialog import Dialog, Lines, remove_children
 from kshunt.tui.feed.polled_facts import PROPOSALS
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard

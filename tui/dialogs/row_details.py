@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
 from kshunt.tui.tables.model import Placed, RowKey, Table
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 WIDE = 200
 """Every column in its long form."""

@@ -12,9 +12,10 @@ from textual.widget import Widget
 from textual.widgets.option_list import Option
 
 from kshunt.tui.dialogs.dialog import Dialog, Lines
-from kshunt.tui.dialogs.options import Options
+from kshunt.tui.dialogs.options import DialogOptionList
 from kshunt.tui.tables.model import NATURAL, Column, Order
-from kshunt.tui.text.formatting import Glyphs, printable
+from kshunt.tui.text.fitting import printable
+from kshunt.tui.text.glyphs import Glyphs
 
 
 def begins_with_largest(column: Column) -> bool:
@@ -41,7 +42,7 @@ class SortScreen(Dialog[Order]):
     def compose_body(self) -> Iterable[Widget]:
         """Its own order, and the columns; those that sort say as which one."""
         names = ["its own order", *map(self._named, self._columns)]
-        yield Options(*(Option(Text(printable(name))) for name in names), compact=True)
+        yield DialogOptionList(*(Option(Text(printable(name))) for name in names), compact=True)
         yield Lines("Enter this alone, + behind the others, - out, Esc closes", classes="hint")
 
     def _named(self, column: Column) -> str:
@@ -53,20 +54,20 @@ class SortScreen(Dialog[Order]):
 
     def on_mount(self) -> None:
         """Begin at the column that sorts first."""
-        choices = self.query_one(Options)
+        choices = self.query_one(DialogOptionList)
         keys = ["", *(column.key for column in self._columns)]
         choices.highlighted = keys.index(self._order.key) if self._order.key in keys else 0
         choices.focus()
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(Options)
+        choices = self.query_one(DialogOptionList)
         choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
 
     @property
     def _chosen(self) -> Column | None:
         """The column under the cursor; None for the table's own order."""
-        place = self.query_one(Options).highlighted or 0
+        place = self.query_one(DialogOptionList).highlighted or 0
         return self._columns[place - 1] if place else None
 
     def action_add(self) -> None:
@@ -80,7 +81,7 @@ class SortScreen(Dialog[Order]):
         column = self._chosen
         self.dismiss(self._order.without(column.key) if column else self._order)
 
-    @on(Options.OptionSelected)
+    @on(DialogOptionList.OptionSelected)
     def _selected(self) -> None:
         column = self._chosen
         self.dismiss(Order(column.key, begins_with_largest(column)) if column else NATURAL)

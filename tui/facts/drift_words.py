@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kshunt.backend.domain.text.formatting import UNKNOWN, limit_text
 from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,
@@ -13,7 +14,7 @@ from kshunt.backend.domain.throttles.owners import (
     ShownDrift,
     ShownOrphan,
 )
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, rate_text
+from kshunt.tui.text.glyphs import Glyphs
 
 ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
     OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was told to leave it",
@@ -37,9 +38,9 @@ def setting_words(one: ShownDrift | ShownOrphan) -> str:
 def value_words(value: SettingValue | None) -> str:
     """`25.0 MB/s`, a list of replicas, or `none`; `?` where it is not known."""
     if value is None:
-        return UNKNOWN_TEXT
+        return UNKNOWN
     if value.replicas is None:
-        return rate_text(value.rate_bytes_per_s)
+        return limit_text(value.rate_bytes_per_s)
     return value.replicas or "none"
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
+from kshunt.backend.domain.text.formatting import NOT_AT_THIS_RATE, duration_text
+from kshunt.tui.facts.forecast import LIVE, PIPELINE, PipelineForecast, range_text
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.formatting import NEVER_TEXT, duration_text
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Summary
@@ -38,7 +38,7 @@ def eta_cells(summary: Summary) -> list[Cell]:
     if summary.paused >= summary.moving_replicas > 0:
         return [Cell(HELD_TEXT, "warn")]
     if never and never + summary.eta_unknown >= summary.moving_replicas > 0:
-        return [Cell(f"ETA {NEVER_TEXT}", "bad")]
+        return [Cell(f"ETA {NOT_AT_THIS_RATE}", "bad")]
     earliest, latest = summary.eta_s, summary.eta_latest_s
     if summary.eta_unknown and not math.isnan(latest):
         text = f">{duration_text(latest if math.isnan(earliest) else earliest)}"
@@ -46,14 +46,14 @@ def eta_cells(summary: Summary) -> list[Cell]:
         text = eta_range_text(earliest, latest)
     found = [Cell(f"ETA {text}", "strong")]
     if never:
-        found.append(Cell(f"{never:,} {NEVER_TEXT}", "bad"))
+        found.append(Cell(f"{never:,} {NOT_AT_THIS_RATE}", "bad"))
     if summary.paused:
         found.append(Cell(f"{summary.paused:,} paused", "warn"))
     return found
 
 
 def shown_etas(
-    summary: Summary, forecast: Forecast | None, *, has_pipeline: bool, held: bool = False
+    summary: Summary, forecast: PipelineForecast | None, *, has_pipeline: bool, held: bool = False
 ) -> list[Cell]:
     """The pipeline's forecast where there is one, else the live ETA; which it is stands behind it.
 

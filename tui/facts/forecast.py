@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
-from kshunt.tui.text.formatting import NEVER_TEXT, duration_text, printable
+from kshunt.backend.domain.text.formatting import NOT_AT_THIS_RATE, duration_text
+from kshunt.tui.text.fitting import printable
 
 PIPELINE: Final = "pipeline"
 LIVE: Final = "live"
@@ -16,7 +17,7 @@ LIVE: Final = "live"
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class PipelineForecast:
     """When something will be done, from now on."""
 
     p10_s: float
@@ -40,13 +41,15 @@ def fresh(rows: Iterable[EtaRow], now_ms: int) -> tuple[EtaRow, ...]:
     return tuple(row for row in rows if now_ms - row.at_ms < ETA_FRESH_MS)
 
 
-def of_operation(rows: Iterable[EtaRow], operation_id: str, now_ms: int) -> Forecast | None:
+def of_operation(rows: Iterable[EtaRow], operation_id: str, now_ms: int) -> PipelineForecast | None:
     """An operation's; None where nobody forecasts it, or not of late."""
     row = next((row for row in fresh(rows, now_ms) if row.operation_id == operation_id), None)
     return None if row is None else _forecast(row, now_ms)
 
 
-def of_all(rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int) -> Forecast | None:
+def of_all(
+    rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int
+) -> PipelineForecast | None:
     """When the last of these operations will be done; None unless all are forecast."""
     rows = tuple(rows)
     found = [of_operation(rows, id, now_ms) for id in operation_ids]
@@ -54,7 +57,7 @@ def of_all(rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int) 
     if not known or len(known) < len(found):
         return None
     last = max(known, key=lambda one: one.p50_s)
-    return Forecast(
+    return PipelineForecast(
         max(one.p10_s for one in known),
         last.p50_s,
         max(one.p90_s for one in known),
@@ -64,19 +67,21 @@ def of_all(rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int) 
     )
 
 
-def _forecast(row: EtaRow, now_ms: int) -> Forecast | None:
+def _forecast(row: EtaRow, now_ms: int) -> PipelineForecast | None:
     """None where the pipeline says that it does not know."""
     age_ms = max(now_ms - row.at_ms, 0)
     if row.p50_s is None:
         if not row.never:
             return None
-        return Forecast(math.inf, math.inf, math.inf, age_ms, row.bound or "", row.why or "")
+        return PipelineForecast(
+            math.inf, math.inf, math.inf, age_ms, row.bound or "", row.why or ""
+        )
     ends = (row.p10_s, row.p50_s, row.p90_s)
     low, middle, high = (math.inf if end is None else max(end - age_ms / 1000, 0.0) for end in ends)
-    return Forecast(low, middle, high, age_ms, row.bound or "", row.why or "")
+    return PipelineForecast(low, middle, high, age_ms, row.bound or "", row.why or "")
 
 
-def range_text(forecast: Forecast, to: str = " to ", never: str = NEVER_TEXT) -> str:
+def range_text(forecast: PipelineForecast, to: str = " to ", never: str = NOT_AT_THIS_RATE) -> str:
     """`12m00s to 31m00s`; or that it never ends."""
     if forecast.never:
         return never
@@ -84,14 +89,14 @@ def range_text(forecast: Forecast, to: str = " to ", never: str = NEVER_TEXT) ->
     return low if low == high else f"{low}{to}{high}"
 
 
-def end_text(forecast: Forecast) -> str:
+def end_text(forecast: PipelineForecast) -> str:
     """The range and its middle; or why there is no end in sight."""
     if forecast.never:
-        return printable(forecast.why or NEVER_TEXT)
+        return printable(forecast.why or NOT_AT_THIS_RATE)
     return f"{range_text(forecast)} (8 in 10), half by {duration_text(forecast.p50_s)}"
 
 
-def full_text(forecast: Forecast) -> str:
+def full_text(forecast: PipelineForecast) -> str:
     """The same with what it waits for, and where it is from."""
     bound = f"; {printable(forecast.bound)}" if forecast.bound and not forecast.never else ""
     return f"{end_text(forecast)}{bound} ({PIPELINE}, {age_text(forecast.age_ms)} old)"

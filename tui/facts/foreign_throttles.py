@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
+from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -14,7 +15,6 @@ from kshunt.backend.domain.throttles.configs import (
     Throttles,
 )
 from kshunt.backend.domain.throttles.owners import ShareState
-from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import OwnedThrottle
@@ -78,7 +78,7 @@ def left_words(left: Left) -> str:
     """`op-3 takes the throttles off when they end`, or that nobody does; without a full stop."""
     if not left.operations:
         return "throttles stay on when they end"
-    who = names_text(left.operations, 2)
+    who = listed(left.operations, 2)
     takes = "takes" if len(left.operations) == 1 else "take"
     if left.nothing:
         return f"{who} {takes} the throttles off when they end"
@@ -86,4 +86,4 @@ def left_words(left: Left) -> str:
     if left.stays is None:
         return f"{who} {takes} {own} throttles off, others may stay on"
     stay = "stays" if left.stays == 1 else "stay"
-    return f"{who} {takes} {own} throttles off, {plural(left.stays, 'other')} {stay} on"
+    return f"{who} {takes} {own} throttles off, {many(left.stays, 'other')} {stay} on"

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.text.formatting import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Health:
         """`18 moving partitions under-replicated`: what moves is told from what does not."""
         count, moving = self.under_replicated, self.under_replicated_moving
         if moving and moving == count:
-            return f"{plural(count, 'moving partition')} under-replicated"
+            return f"{many(count, 'moving partition')} under-replicated"
         some = f" ({moving:,} of them moving)" if moving else ""
-        return f"{plural(count, 'partition')} under-replicated{some}"
+        return f"{many(count, 'partition')} under-replicated{some}"
 
     @property
     def min_isr_known(self) -> bool:
@@ -88,10 +88,10 @@ def _counts(mask: NDArray[np.bool_], starts: NDArray[np.intp]) -> NDArray[np.int
 
 def _min_isr(facts: Facts) -> NDArray[np.int32]:
     """Of each partition's topic, UNKNOWN where nobody knows. Shape (partitions,)."""
-    told = facts.snapshot.min_isr
-    if len(told) != len(facts.snapshot.topics):
+    min_isr = facts.snapshot.min_isr
+    if len(min_isr) != len(facts.snapshot.topics):
         return np.full(len(facts.starts), UNKNOWN, np.int32)
-    of_topics = np.array(told, np.int32)
+    of_topics = np.array(min_isr, np.int32)
     return of_topics[facts.rows.topic_index[facts.starts]]
 
 

@@ -33,15 +33,7 @@ _DECIDING: Final = ("topic_index", "partition", "broker", "adding")
 """Columns by which a replica is found, and found to move."""
 
 
-class Replica(NamedTuple):
-    """What identifies a replica; equal to a key of the partitions view."""
-
-    topic: str
-    partition: int
-    broker: int
-
-
-class Sample(NamedTuple):
+class LagSample(NamedTuple):
     """A replica's lag at one moment."""
 
     at_ms: int
@@ -77,7 +69,7 @@ class LagHistory:
             while len(self._looked_at) > LOOKED_AT_MOST:
                 del self._looked_at[next(iter(self._looked_at))]
 
-    def samples(self, replica: tuple[str, int, int]) -> tuple[Sample, ...]:
+    def samples(self, replica: tuple[str, int, int]) -> tuple[LagSample, ...]:
         """What is known of a replica, oldest first."""
         with self._lock:
             column = self._columns.get(replica)
@@ -85,7 +77,7 @@ class LagHistory:
                 return ()
             lags = self._lags[:, column].tolist()
             found = (
-                Sample(at_ms, lags[(self._first + number) % SAMPLES_MOST])
+                LagSample(at_ms, lags[(self._first + number) % SAMPLES_MOST])
                 for number, at_ms in enumerate(self._times)
             )
             return tuple(sample for sample in found if sample.lag_bytes != _ABSENT)
@@ -128,9 +120,9 @@ class LagHistory:
         self._columns = {replica: column for column, replica in enumerate(found)}
         self._places = np.array(list(found.values()), np.intp)
         self._lags = np.full((SAMPLES_MOST, len(found)), _ABSENT, np.int64)
-        kept = [(before[one], column) for one, column in self._columns.items() if one in before]
-        if kept and lags is not None:
-            old, new = zip(*kept, strict=True)
+        common = [(before[one], column) for one, column in self._columns.items() if one in before]
+        if common and lags is not None:
+            old, new = zip(*common, strict=True)
             self._lags[:, list(new)] = lags[:, list(old)]
 
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
 from kshunt.backend.domain.operations.operation import OperationKind
-from kshunt.backend.domain.text.formatting import time_words
+from kshunt.backend.domain.text.formatting import duration_text, many
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.tables.targets import Item, ScreenTarget
-from kshunt.tui.text.formatting import plural
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -46,8 +45,8 @@ def leaving_of(snapshot: Snapshot) -> tuple[Leaving, ...]:
 
 
 def _first(snapshot: Snapshot, members: Iterable[TopicPartition]) -> int:
-    told = [snapshot.deletes_ms[p] for p in members if p in snapshot.deletes_ms]
-    return min(told, default=UNKNOWN_MS)
+    times_ms = [snapshot.deletes_ms[p] for p in members if p in snapshot.deletes_ms]
+    return min(times_ms, default=UNKNOWN_MS)
 
 
 def leaving_items(
@@ -68,7 +67,7 @@ def leaving_items(
 
 
 def _subject(one: Leaving) -> str:
-    return f"{plural(one.count, 'partition')} of {one.topic}"
+    return f"{many(one.count, 'partition')} of {one.topic}"
 
 
 def _verb(one: Leaving, now_ms: int) -> str:
@@ -78,16 +77,16 @@ def _verb(one: Leaving, now_ms: int) -> str:
     if one.deletes_ms == UNKNOWN_MS:
         return f"{are} read-only, and about to be deleted"
     left_ms = one.deletes_ms - now_ms
-    return f"{leave} in {time_words(left_ms)}" if left_ms > 0 else f"{leave} now"
+    return f"{leave} in {duration_text(left_ms / 1000)}" if left_ms > 0 else f"{leave} now"
 
 
 def _together(found: Sequence[Leaving], now_ms: int) -> str:
     count = sum(one.count for one in found)
-    subject = f"{plural(count, 'partition')} of {plural(len(found), 'topic')}"
+    subject = f"{many(count, 'partition')} of {many(len(found), 'topic')}"
     if found[0].mode is PartitionMode.NONE:
         return f"{subject} are being deleted."
-    told = [one.deletes_ms for one in found if one.deletes_ms != UNKNOWN_MS]
-    first = f"; the first is {mode_words(found[0].mode, min(told), now_ms)}" if told else ""
+    times_ms = [one.deletes_ms for one in found if one.deletes_ms != UNKNOWN_MS]
+    first = f"; the first is {mode_words(found[0].mode, min(times_ms), now_ms)}" if times_ms else ""
     return f"{subject} are about to be deleted{first}."
 
 

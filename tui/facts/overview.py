@@ -16,14 +16,15 @@ import numpy as np
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.finished_moves import FinishedMoves
-from kshunt.tui.facts.forecast import Forecast, of_all, of_operation
+from kshunt.tui.facts.forecast import PipelineForecast, of_all, of_operation
 from kshunt.tui.facts.health import Health, health_of
 from kshunt.tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
-from kshunt.tui.facts.transfer_history import TransferHistory, TransferPoint
+from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
@@ -69,7 +70,7 @@ def share_text(total: Total) -> str:
     """`45%`; at most that, where replicas do not say how much they lack; 100% only at the end."""
     if not total.known:
         return "?%"
-    percent = f"{min(math.floor(total.share * 100), 99) if total.left_bytes else 100}%"
+    percent = percent_done_text(min(total.share, 0.99) if total.left_bytes else 1.0)
     return f"<{percent}" if total.left_unknown else percent
 
 
@@ -80,7 +81,7 @@ class OperationLine:
     operation: Operation
     progress: Progress | None
     """None where it has ended, or moves nothing."""
-    forecast: Forecast | None = None
+    forecast: PipelineForecast | None = None
     """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
 
 
@@ -132,13 +133,13 @@ class Home:
     health: Health
     overview: Overview | None = None
     """The newest; None until the home screen was looked at."""
-    forecast: Forecast | None = None
+    forecast: PipelineForecast | None = None
     """When all that moves will be done, as the data pipeline says; None where it does not."""
     has_pipeline: bool = False
     """There are results of a data pipeline."""
     held: bool = False
     """All that moves stands still on purpose."""
-    history: tuple[TransferPoint, ...] = ()
+    history: tuple[SeenTransfer, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
 
 
@@ -146,7 +147,7 @@ class HomeBuilder:
     """Makes a `Home` of each job, and remembers the course and the batch. For one thread."""
 
     def __init__(self) -> None:
-        self._history = TransferHistory()
+        self._history = SeenTransfers()
         self._finished = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
@@ -205,7 +206,7 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
     )
 
 
-def forecast_of(facts: Facts, job: Job) -> Forecast | None:
+def forecast_of(facts: Facts, job: Job) -> PipelineForecast | None:
     """When all that moves will be done; None unless operations that are forecast move all of it."""
     if not job.forecasts:
         return None

@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.text.formatting import (
+    NONE,
+    duration_text,
+    limit_text,
+    listed,
+    many,
+    rate_text,
+)
 from kshunt.backend.domain.throttles.configs import (
     LEADER_RATE,
     RATE_MAX_BYTES_PER_S,
@@ -16,12 +24,11 @@ from kshunt.backend.domain.throttles.configs import (
     parse_rate,
 )
 from kshunt.backend.errors import BadInput
-from kshunt.tui.text.formatting import duration_text, names_text, plural, rate_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.replicas.stuck_causes import RateNeed
-    from kshunt.backend.domain.replicas.what_if import Forecast
+    from kshunt.backend.domain.replicas.what_if import WhatIfForecast
 
 STEP: Final = 1.1
 FIGURES: Final = 3
@@ -38,8 +45,8 @@ class Foresight:
 
     pending: Pending
     before: Throttles
-    now: Forecast
-    then: Forecast
+    now: WhatIfForecast
+    then: WhatIfForecast
     needs: tuple[RateNeed, ...] = ()
     """Of what is stuck under a throttle that is too low."""
 
@@ -60,7 +67,7 @@ class Foresight:
         return max(short, key=lambda found: found[0])[1] if short else None
 
     @property
-    def told(self) -> bool:
+    def is_copying(self) -> bool:
         """Whether anything is copied at present from which an ETA can be reckoned."""
         return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
 
@@ -111,7 +118,7 @@ def pair_text(rate: ThrottledRate | None) -> str:
     """`25.0 MB/s`, or both sides where they differ; `?` where it is not known."""
     if rate is None:
         return "?"
-    leader, follower = rate_text(rate.leader_bytes_per_s), rate_text(rate.follower_bytes_per_s)
+    leader, follower = limit_text(rate.leader_bytes_per_s), limit_text(rate.follower_bytes_per_s)
     return leader if leader == follower else f"{leader} / {follower}"
 
 
@@ -124,7 +131,7 @@ def change_lines(seen: Foresight) -> list[str]:
         alike.setdefault(f"{before} -> {pair_text(rate)}", []).append(broker)
     lines = [f"{some_brokers(ids)}: {change}" for change, ids in alike.items()]
     more = len(lines) - 2
-    return lines if more <= 0 else [*lines[:2], f"and {plural(more, 'other change')}"]
+    return lines if more <= 0 else [*lines[:2], f"and {many(more, 'other change')}"]
 
 
 def typed_back(rate: ThrottledRate) -> str:
@@ -136,7 +143,7 @@ def typed_back(rate: ThrottledRate) -> str:
 def typed_rate(rate_bytes_per_s: int | None) -> str:
     """One rate as an operator would type it, exactly: `25MB/s`, or all its digits."""
     if rate_bytes_per_s is None:
-        return rate_text(None)
+        return NONE
     for size, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
         if rate_bytes_per_s and rate_bytes_per_s % size == 0:
             return f"{rate_bytes_per_s // size}{unit}"
@@ -147,7 +154,7 @@ def some_brokers(ids: Sequence[int]) -> str:
     """`broker 2`, or `brokers 1, 2, 3, 4 and 3 more`."""
     if len(ids) == 1:
         return f"broker {ids[0]}"
-    return f"brokers {names_text(ids, BROKERS_MOST)}"
+    return f"brokers {listed(ids, BROKERS_MOST)}"
 
 
 def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
@@ -156,9 +163,9 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
     if not seen.then.copies:
         return f"{at}: nothing is being copied, so no ETA changes"
-    if seen.needs and (seen.lowest is None or not seen.told):
+    if seen.needs and (seen.lowest is None or not seen.is_copying):
         return f"{at}: {_needed_text(seen)}"
-    now, then = eta_text(seen.now), eta_text(seen.then)
+    now, then = forecast_text(seen.now), forecast_text(seen.then)
     parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
@@ -166,21 +173,21 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     return "; ".join([*parts, *_apart(seen.then)])
 
 
-def _apart(then: Forecast) -> list[str]:
+def _apart(then: WhatIfForecast) -> list[str]:
     """What the ETA leaves out, or takes for granted: copies in words."""
     parts = []
     if then.estimated:
         verb = "receives" if then.estimated == 1 else "receive"
-        parts.append(f"{plural(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
+        parts.append(f"{many(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
     if then.never:
         verb = "arrives" if then.never == 1 else "arrive"
-        parts.append(f"{plural(then.never, 'replica')} never {verb}")
+        parts.append(f"{many(then.never, 'replica')} never {verb}")
     if then.unknown:
         why = ", ".join(
             str(why) if count == then.unknown else f"{count:,} {why}"
             for why, count in then.why.items()
         )
-        parts.append(f"unknown of {plural(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+        parts.append(f"unknown of {many(then.unknown, 'replica')}{f' ({why})' if why else ''}")
     return parts
 
 
@@ -200,7 +207,7 @@ def rate_up_text(bytes_per_s: int) -> str:
     return rate_text(-(-bytes_per_s // step) * step)
 
 
-def eta_text(forecast: Forecast) -> str:
+def forecast_text(forecast: WhatIfForecast) -> str:
     """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
     if forecast.copies and forecast.never == forecast.copies:
         return "never"
@@ -209,7 +216,7 @@ def eta_text(forecast: Forecast) -> str:
     return about + (first if first == last else f"{first} to {last}")
 
 
-def tight_text(forecast: Forecast, most: int, verb: str = "") -> str:
+def tight_text(forecast: WhatIfForecast, most: int, verb: str = "") -> str:
     """`broker 3 48.0 of 55.0 MB/s`, the fullest first; empty where no rate is used."""
     sides = [(use.broker, use.tightest) for use in forecast.brokers.values()]
     known = [(broker, *side) for broker, side in sides if side is not None]

@@ -44,7 +44,7 @@ class GroupKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Groups:
+class ReplicaGroups:
     """Every row's group."""
 
     keys: tuple[GroupKey, ...]
@@ -52,20 +52,20 @@ class Groups:
     """Of each row the place of its group in `keys`."""
 
 
-def groups_of(facts: Facts, kind: str, operations: Sequence[Operation] = ()) -> Groups:
+def groups_of(facts: Facts, kind: str, operations: Sequence[Operation] = ()) -> ReplicaGroups:
     """Every group there can be, also those without rows."""
     rows = facts.rows
     if kind == TOPIC:
         keys = [GroupKey(TOPIC, name) for name in facts.snapshot.topics]
-        return Groups(tuple(keys), rows.topic_index.astype(np.int64))
+        return ReplicaGroups(tuple(keys), rows.topic_index.astype(np.int64))
     if kind == BROKER:
         brokers = known_brokers(rows)
         keys = [GroupKey(BROKER, str(id)) for id in brokers.tolist()]
-        return Groups(tuple(keys), np.searchsorted(brokers, rows.broker))
+        return ReplicaGroups(tuple(keys), np.searchsorted(brokers, rows.broker))
     return _by_operation(facts, operations)
 
 
-def _by_operation(facts: Facts, operations: Sequence[Operation]) -> Groups:
+def _by_operation(facts: Facts, operations: Sequence[Operation]) -> ReplicaGroups:
     """A partition belongs to the newest operation that has not ended and that names it."""
     running = [operation for operation in operations if not operation.state.ended]
     names = [operation.id for operation in running]
@@ -73,7 +73,7 @@ def _by_operation(facts: Facts, operations: Sequence[Operation]) -> Groups:
     code = np.where(facts.moving, len(running), len(running) + 1).astype(np.int64)
     for place in range(len(running) - 1, -1, -1):
         code[operation_rows(facts, running[place])] = place
-    return Groups(tuple(keys), code)
+    return ReplicaGroups(tuple(keys), code)
 
 
 def group_rows(

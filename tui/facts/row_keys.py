@@ -16,13 +16,13 @@ class ReplicaKey(NamedTuple):
         return f"{self.topic}-{self.partition} on broker {self.broker}"
 
 
-class RateKey(NamedTuple):
+class RateRowKey(NamedTuple):
     """A broker's row."""
 
     broker: int
 
 
-class ListKey(NamedTuple):
+class ListRowKey(NamedTuple):
     """A topic's row."""
 
     topic: str

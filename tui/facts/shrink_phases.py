@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -15,17 +14,19 @@ from kshunt.backend.domain.shrink.phases import (
     PhaseShown,
     ShrinkProgress,
 )
+from kshunt.backend.domain.text.formatting import (
+    UNKNOWN,
+    clock_text,
+    count_text,
+    duration_text,
+    listed,
+    many,
+    percent_done_text,
+)
 from kshunt.tui.actions import key_of
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.bars import bar
-from kshunt.tui.text.formatting import (
-    UNKNOWN_TEXT,
-    Glyphs,
-    count_text,
-    duration_text,
-    names_text,
-    plural,
-)
+from kshunt.tui.text.glyphs import Glyphs
 
 BAR_CELLS: Final = 10
 NAME_CELLS: Final = 12
@@ -49,24 +50,12 @@ def share_of(phase: PhaseShown | None) -> float:
     return min(max(phase.done / phase.total, 0.0), 1.0)
 
 
-def percent(share: float) -> str:
-    """`45%`; full only when it is; `?` where it is not known."""
-    if math.isnan(share):
-        return UNKNOWN_TEXT
-    return f"{100 if share >= 1 else min(math.floor(share * 100), 99)}%"
-
-
 def eta_range(phase: PhaseShown | None, to: str = " to ") -> str:
     """`3m00s to 5m00s`; empty where it is not known."""
     if phase is None or phase.eta_ms is None:
         return ""
     first, last = (duration_text(one / 1000) for one in phase.eta_ms)
     return first if first == last else f"{first}{to}{last}"
-
-
-def clock_text(ms: int | None) -> str:
-    """`14:32 UTC`; `?` where it is not known."""
-    return UNKNOWN_TEXT if ms is None else time.strftime("%H:%M UTC", time.gmtime(ms / 1000))
 
 
 def needs_words(progress: ShrinkProgress) -> str:
@@ -78,7 +67,7 @@ def needs_words(progress: ShrinkProgress) -> str:
             return f"{keys} {progress.words}" if progress.past_no_return else keys
         case "groups":
             names = [one.name for one in progress.groups if one.members]
-            return f"for groups to stop: {names_text(names, 3) or UNKNOWN_TEXT}."
+            return f"for groups to stop: {listed(names, 3) or UNKNOWN}."
         case "producers":
             return f"for what writes {progress.topic} to stop."
         case "":
@@ -98,7 +87,7 @@ def brief(progress: ShrinkProgress) -> str:
     if progress.needs:
         return f"{progress.phase.value}: waits {_for_whom(progress)}"
     share, eta = share_of(phase), eta_range(phase)
-    known = "" if math.isnan(share) else f" {percent(share)}"
+    known = "" if math.isnan(share) else f" {percent_done_text(share)}"
     return f"{progress.phase.value}{known}{f', ETA {eta}' if eta else ''}"
 
 
@@ -170,7 +159,8 @@ def _mark(one: PhaseShown, glyphs: Glyphs) -> str:
 def _progress(one: PhaseShown, glyphs: Glyphs) -> str:
     """`████░░ 45%, ETA 3m00s to 5m00s`."""
     share, eta = share_of(one), eta_range(one)
-    parts = [] if math.isnan(share) else [f"{bar(share, BAR_CELLS, glyphs)} {percent(share)}"]
+    done = f"{bar(share, BAR_CELLS, glyphs)} {percent_done_text(share)}"
+    parts = [] if math.isnan(share) else [done]
     parts += [f"ETA {eta}"] if eta else []
     return ", ".join(parts)
 
@@ -183,20 +173,13 @@ def _amount(one: PhaseShown) -> str:
     """`900k of 2.00M records`, and what it does; of a wait its own words, which tell the time."""
     if one.unit == "ms":
         return one.words or f"{_span(one.done)} of {_span(one.total)}"
-    amount = f"{_tight(one.done)} of {_tight(one.total)} {one.unit}".rstrip()
+    done, total = (count_text(count, tight=True) for count in (one.done, one.total))
+    amount = f"{done} of {total} {one.unit}".rstrip()
     return f"{amount}; {one.words}" if one.words else amount
 
 
-def _tight(count: int | None) -> str:
-    return UNKNOWN_TEXT if count is None else count_text(count, tight=True)
-
-
 def _span(ms: int | None) -> str:
-    return UNKNOWN_TEXT if ms is None else duration_text(ms / 1000)
-
-
-def _count(count: int | None) -> str:
-    return UNKNOWN_TEXT if count is None else count_text(count)
+    return duration_text(None if ms is None else ms / 1000)
 
 
 def _short(progress: ShrinkProgress, glyphs: Glyphs) -> Iterable[PaneLine]:
@@ -231,7 +214,7 @@ def _groups(progress: ShrinkProgress, room: int) -> list[PaneLine]:
         progress.groups, key=lambda one: (-one.members, -(one.read_twice or 0), one.name)
     )
     if room < min(len(groups), GROUPS_LEAST):
-        words = [f"{plural(len(groups), 'consumer group')}"]
+        words = [f"{many(len(groups), 'consumer group')}"]
         active = sum(1 for one in groups if one.members)
         words += [f"{active:,} with members"] if active else ["none with members"]
         return [PaneLine("Groups", ", ".join(words), "warn" if active else "")]
@@ -244,14 +227,14 @@ def _groups(progress: ShrinkProgress, room: int) -> list[PaneLine]:
 
 def group_words(group: GroupShown, progress: ShrinkProgress) -> tuple[str, str]:
     """What there is to know of a group, and its tone."""
-    members = "no members" if not group.members else plural(group.members, "member")
+    members = "no members" if not group.members else many(group.members, "member")
     if group.committed:
         return f"{group.name}: has its place in the smaller topic", "good"
     twice = ", reads nothing twice"
     if group.read_twice != 0:
         # Before the copy was verified nobody can know it.
         known = group.read_twice is not None or progress.verified_ms is not None
-        twice = f", reads {_count(group.read_twice)} twice" if known else ""
+        twice = f", reads {count_text(group.read_twice)} twice" if known else ""
     return f"{group.name}: {members}{twice}", "warn" if group.members else ""
 
 
@@ -264,9 +247,9 @@ def waits_for_name(operation: Operation) -> bool:
 def cut_over_lines(progress: ShrinkProgress, cluster_id: str, room: int) -> list[PaneLine]:
     """What an operator must know who types the name: what goes, where it is, who reads it."""
     records = "" if progress.records is None else f"{progress.records:,} "
-    equal = f"verified equal at {clock_text(progress.verified_ms)}"
-    if progress.verified_ms is None:
-        equal = "NOT verified yet"
+    equal = "NOT verified yet"
+    if progress.verified_ms is not None:
+        equal = f"verified equal at {clock_text(progress.verified_ms)} UTC"
     copy = PaneLine(
         "Its copy",
         f"Its {records}records are in {progress.copy}, {equal}.",
@@ -290,6 +273,6 @@ def _deletes(progress: ShrinkProgress) -> PaneLine:
     if progress.cut_over is CutOver.NEW_NAME:
         words = f"{progress.topic} becomes read-only, and {progress.copy} takes its place."
         return PaneLine("Seals", words, "warn", 2)
-    anew = plural(progress.wanted, "partition")
+    anew = many(progress.wanted, "partition")
     words = f"This deletes topic {progress.topic}; it is made anew with {anew} and copied back."
     return PaneLine("Deletes", words, "bad", 2)

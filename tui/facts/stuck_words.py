@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause, Stuck
 from kshunt.backend.domain.replicas.stuck_sentences import Wording, stuck_text
+from kshunt.backend.domain.text.formatting import bytes_text, listed
 from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.tui.actions import key_of as _key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
 from kshunt.tui.facts.pending_rates import rate_up_text
-from kshunt.tui.text.formatting import bytes_text, names_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -76,7 +76,7 @@ def _rows(stuck: Stuck, keys: str) -> str:
     """`, or e on the rows of brokers 2, 5`; nothing where no broker is named."""
     brokers = sorted({rate.broker for rate in stuck.rates})
     rows = "row of broker" if len(brokers) == 1 else "rows of brokers"
-    return f"{keys} on the {rows} {names_text(brokers)}" if brokers else ""
+    return f"{keys} on the {rows} {listed(brokers)}" if brokers else ""
 
 
 def typed_rate(bytes_per_s: int) -> str:

@@ -42,7 +42,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class TransferPoint:
+class SeenTransfer:
     """One point of the course."""
 
     point: HistoryPoint
@@ -55,13 +55,13 @@ class TransferPoint:
         return self.point.at_ms
 
 
-class TransferHistory:
+class SeenTransfers:
     """Remembers what was seen of one cluster."""
 
     def __init__(self) -> None:
         self._cluster_id = ""
-        self._fine: deque[TransferPoint] = deque(maxlen=FINE_POINTS)
-        self._coarse: deque[TransferPoint] = deque(maxlen=COARSE_POINTS)
+        self._fine: deque[SeenTransfer] = deque(maxlen=FINE_POINTS)
+        self._coarse: deque[SeenTransfer] = deque(maxlen=COARSE_POINTS)
 
     def take(self, facts: Facts) -> None:
         """A snapshot came."""
@@ -75,15 +75,15 @@ class TransferHistory:
             return
         for point in snapshot.history:
             if newest < point.at_ms < snapshot.taken_ms:
-                self._add(TransferPoint(point))
-        self._add(TransferPoint(_point(facts), load_of(facts)))
+                self._add(SeenTransfer(point))
+        self._add(SeenTransfer(_point(facts), load_of(facts)))
 
-    def _add(self, moment: TransferPoint) -> None:
+    def _add(self, moment: SeenTransfer) -> None:
         self._fine.append(moment)
         if not self._coarse or moment.at_ms - self._coarse[-1].at_ms >= COARSE_MS:
             self._coarse.append(moment)
 
-    def until(self, at_ms: int) -> tuple[TransferPoint, ...]:
+    def until(self, at_ms: int) -> tuple[SeenTransfer, ...]:
         """Every moment up to then, the oldest first."""
         first = self._fine[0].at_ms if self._fine else 0
         older = [moment for moment in self._coarse if moment.at_ms < first]
@@ -135,7 +135,7 @@ def _by(
     return total.astype(np.float32)
 
 
-def within(moments: Sequence[TransferPoint], span_s: float) -> Sequence[TransferPoint]:
+def within(moments: Sequence[SeenTransfer], span_s: float) -> Sequence[SeenTransfer]:
     """The moments of the last so many seconds."""
     if not moments:
         return moments
@@ -143,18 +143,16 @@ def within(moments: Sequence[TransferPoint], span_s: float) -> Sequence[Transfer
     return [moment for moment in moments if moment.at_ms >= first]
 
 
-def steady(moments: Sequence[TransferPoint]) -> Sequence[TransferPoint]:
+def steady(moments: Sequence[SeenTransfer]) -> Sequence[SeenTransfer]:
     """Without the newest few: a plot moves as a whole, so it moves once in `STEADY_MS`."""
     if not moments:
         return moments
     last = moments[-1].at_ms // STEADY_MS * STEADY_MS
-    kept = [moment for moment in moments if moment.at_ms <= last]
-    return kept if len(kept) > 1 else moments
+    past = [moment for moment in moments if moment.at_ms <= last]
+    return past if len(past) > 1 else moments
 
 
-def broker_history(
-    moments: Sequence[TransferPoint], broker: int
-) -> tuple[list[float], list[float]]:
+def broker_history(moments: Sequence[SeenTransfer], broker: int) -> tuple[list[float], list[float]]:
     """What a broker received and sent at each moment; NaN where nobody knows."""
     received, sent = [], []
     for moment in moments:
@@ -166,18 +164,18 @@ def broker_history(
     return received, sent
 
 
-def rates(moments: Sequence[TransferPoint]) -> list[float]:
+def rates(moments: Sequence[SeenTransfer]) -> list[float]:
     """What was moved at each moment, in bytes a second; NaN where nobody knows."""
     return [moment.point.rate_bytes_per_s for moment in moments]
 
 
-def remaining(moments: Sequence[TransferPoint]) -> list[float]:
+def remaining(moments: Sequence[SeenTransfer]) -> list[float]:
     """What was left at each moment, in bytes; NaN where nobody knows."""
     found = (float(moment.point.remaining_bytes) for moment in moments)
     return [math.nan if value == UNKNOWN else value for value in found]
 
 
-def permitted(moments: Sequence[TransferPoint]) -> list[float]:
+def permitted(moments: Sequence[SeenTransfer]) -> list[float]:
     """What the throttles let through at each moment; NaN where they bound nothing."""
     found = (moment.point.permitted_bytes_per_s for moment in moments)
     return [math.nan if value is None else float(value) for value in found]

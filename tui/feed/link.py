@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from textual.message import Message
 
 from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
+from kshunt.tui.feed.change_messages import with_messages
 from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
@@ -27,7 +28,6 @@ from kshunt.tui.feed.messages import (
     OperationsArrived,
     SnapshotArrived,
 )
-from kshunt.tui.feed.told_change import told_change
 
 if TYPE_CHECKING:
     import httpx
@@ -133,7 +133,7 @@ class Link:
         Raises:
             KshuntError: the backend refused, or does not answer.
         """
-        return await self.ask(told_change(self._post, asked, send))
+        return await self.ask(with_messages(self._post, asked, send))
 
     def _connection(self) -> BackendClient:
         from kshunt.backend.api.client.backend_client import BackendClient
@@ -345,7 +345,7 @@ def _answer(
     except Exception as error:  # noqa: BLE001
         failure = BackendError(f"The backend's answer is unusable: {error!r}.")
 
-    def settle() -> None:
+    def fulfil() -> None:
         if answer.done():
             return
         if failure is not None:
@@ -355,4 +355,4 @@ def _answer(
 
     # The loop may have been closed while this waited.
     with suppress(RuntimeError):
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(fulfil)

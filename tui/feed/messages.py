@@ -32,14 +32,14 @@ class ConnectionState(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class BackendConnection:
     """The state of the connection, and why."""
 
     state: ConnectionState = ConnectionState.CONNECTING
     reason: str = ""
 
 
-CONNECTING: Final = Connection()
+CONNECTING: Final = BackendConnection()
 
 
 class Feed(Protocol):

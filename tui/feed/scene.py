@@ -11,8 +11,8 @@ from kshunt.tui.feed.messages import (
     AnswerArrived,
     AnswerFailed,
     AuditArrived,
+    BackendConnection,
     Connected,
-    Connection,
     ConnectionState,
     Disconnected,
     OperationsArrived,
@@ -40,7 +40,7 @@ class Scene:
     received_s: float = 0.0
     """When the snapshot came, by the clock of the feed."""
     info: ClusterInfo | None = None
-    connection: Connection = CONNECTING
+    connection: BackendConnection = CONNECTING
     operations: tuple[Operation, ...] = ()
     answers: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the polled fact."""
@@ -100,10 +100,12 @@ class Scene:
             case OperationsArrived():
                 return replace(self, operations=message.operations)
             case Connected():
-                live = Connection(ConnectionState.LIVE)
+                live = BackendConnection(ConnectionState.LIVE)
                 return replace(self, info=message.info, connection=live)
             case Disconnected():
-                return replace(self, connection=Connection(ConnectionState.LOST, message.reason))
+                return replace(
+                    self, connection=BackendConnection(ConnectionState.LOST, message.reason)
+                )
             case AnswerArrived():
                 known = {k: v for k, v in self.unanswered.items() if k != message.about}
                 answers = {**self.answers, message.about: message.answer}
@@ -126,6 +128,6 @@ class Scene:
 def _with_audit(
     audits: Mapping[str, tuple[AuditLine, ...]], message: AuditArrived
 ) -> dict[str, tuple[AuditLine, ...]]:
-    kept = {id: lines for id, lines in audits.items() if id != message.operation_id}
-    kept[message.operation_id] = message.lines
-    return dict(list(kept.items())[-AUDITS_KEPT:])
+    others = {id: lines for id, lines in audits.items() if id != message.operation_id}
+    others[message.operation_id] = message.lines
+    return dict(list(others.items())[-AUDITS_KEPT:])

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from kshunt.tui.tables.lines import BLANK, Line
 from kshunt.tui.tables.model import RowKey
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 TONES = ("dim", "good", "warn", "bad", "strong")
 

@@ -19,7 +19,8 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import bind, grid_bindings
 from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
-from kshunt.tui.text.formatting import UNICODE, Glyphs, fit, fit_middle, printable
+from kshunt.tui.text.fitting import fit, fit_middle, printable
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -32,7 +33,7 @@ GUTTER = 2
 IN_ASCII = str.maketrans("█░", "#-")
 """Bars, where the terminal has no block characters."""
 
-ROWS_KEPT = 512
+ROWS_CACHED = 512
 """Rows that were drawn and may be wanted again."""
 
 _Row = tuple[tuple[Cell, ...], bool, bool]
@@ -80,7 +81,7 @@ class Grid(Widget, can_focus=True):
         """Where the operator was in rows that were let go: a key, and its line."""
         self._cursor = 0
         self._top = 0
-        self._told: RowKey | None = None
+        self._cursor_posted: RowKey | None = None
         """The row of which it was said last that it is under the cursor."""
         self._moved = False
         """False while the operator has chosen no place: then the top of the table is shown."""
@@ -95,7 +96,7 @@ class Grid(Widget, can_focus=True):
         """How the table is sorted, and what the first line says then."""
         self._fitted_to: tuple[Sequence[Column], int] = ((), 0)
         """The columns that were fitted, and to which width."""
-        self._look: Look | None = None
+        self._look: RowStyles | None = None
 
     # What others ask
 
@@ -299,11 +300,11 @@ class Grid(Widget, can_focus=True):
             self._lines.update((y, self._strip(y, size, look)) for y in missing)
         return [self._lines[y] for y in places]
 
-    def _looks(self) -> Look:
+    def _looks(self) -> RowStyles:
         """The styles of this moment; Textual works them out anew each time it is asked."""
         made_for = (self.rich_style, self.background_colors[1], tuple(self.get_line_filters()))
         if self._look is None or self._look.made_for != made_for:
-            self._look = Look(self, *made_for)
+            self._look = RowStyles(self, *made_for)
             self._forget_lines()
         return self._look
 
@@ -342,11 +343,11 @@ class Grid(Widget, can_focus=True):
         self._cursor = min(max(self._cursor, 0), max(count - 1, 0))
         around = min(max(self._top, self._cursor - page + 1), self._cursor)
         self._top = min(max(around, 0), max(count - page, 0))
-        if self.cursor_key != self._told:
-            self._told = self.cursor_key
+        if self.cursor_key != self._cursor_posted:
+            self._cursor_posted = self.cursor_key
             self.post_message(self.CursorMoved())
 
-    def _strip(self, y: int, size: Size, look: Look) -> Strip:
+    def _strip(self, y: int, size: Size, look: RowStyles) -> Strip:
         if self._table is None or not len(self._table):
             return self._message_strip(y, size, look)
         if y == 0:
@@ -356,7 +357,7 @@ class Grid(Widget, can_focus=True):
             return Strip.blank(size.width, look.base)
         return self._row(self._table, row, size.width, look)
 
-    def _row(self, table: Table, row: int, width: int, look: Look) -> Strip:
+    def _row(self, table: Table, row: int, width: int, look: RowStyles) -> Strip:
         """A row; drawn once for as long as it says what it says."""
         at_cursor = row == self._cursor and self.can_focus
         marked = bool(self.marked) and table.key_of(row) in self.marked
@@ -368,19 +369,19 @@ class Grid(Widget, can_focus=True):
             if strip is None:
                 strip = self._drawn[said] = self._row_strip(said, width, look)
             self._rows[place] = strip
-            for kept in (self._rows, self._drawn):
-                if len(kept) > ROWS_KEPT:
-                    kept.clear()
+            for cache in (self._rows, self._drawn):
+                if len(cache) > ROWS_CACHED:
+                    cache.clear()
         return strip
 
-    def _message_strip(self, y: int, size: Size, look: Look) -> Strip:
+    def _message_strip(self, y: int, size: Size, look: RowStyles) -> Strip:
         if y != min(2, size.height - 1):
             return Strip.blank(size.width, look.base)
         style = look.part("grid--dim")
         words = fit(f"  {self.empty_text}", size.width, self.glyphs)
         return Strip([Segment(words, style)], size.width)
 
-    def _header_strip(self, table: Table, width: int, look: Look) -> Strip:
+    def _header_strip(self, table: Table, width: int, look: RowStyles) -> Strip:
         if self._header is None or self._header[0] != table.order:
             style = look.part("grid--header")
             titles = " " * GUTTER + (" " * GAP).join(
@@ -406,7 +407,7 @@ class Grid(Widget, can_focus=True):
                 return f"{arrow}{number}" if len(levels) > 1 else arrow
         return ""
 
-    def _row_strip(self, said: _Row, width: int, look: Look) -> Strip:
+    def _row_strip(self, said: _Row, width: int, look: RowStyles) -> Strip:
         cells, at_cursor, marked = said
         # A cursor that is the row in reverse has no place for colours: they would be its ground.
         toned = not (at_cursor and self.app.native_ansi_color)
@@ -446,7 +447,7 @@ class Grid(Widget, can_focus=True):
         return fit(text, room, self.glyphs, right=column.right)
 
 
-class Look:
+class RowStyles:
     """The styles of a grid's rows, each worked out once.
 
     Textual's filters (no colours, no dim text) change a style whatever the text is: they are put

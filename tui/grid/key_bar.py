@@ -9,7 +9,8 @@ from rich.text import Text
 from textual.widget import Widget
 
 from kshunt.tui.actions import Action, key_name
-from kshunt.tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 
 class KeyBar(Widget):

@@ -11,7 +11,8 @@ from rich.text import Span, Text
 from textual.widget import Widget
 
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 LABEL_WIDTH = 10
 

@@ -11,7 +11,8 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import view_key
 from kshunt.tui.actions.view_names import TITLES, Title
-from kshunt.tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 _FORMS: Final[tuple[Callable[[Title], str], ...]] = (
     lambda title: title.full,

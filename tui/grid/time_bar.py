@@ -10,7 +10,9 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.widget import Widget
 
-from kshunt.tui.text.formatting import Glyphs, duration_text, fit, join_fitting
+from kshunt.backend.domain.text.formatting import duration_text
+from kshunt.tui.text.fitting import fit, join_fitting
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.tui.data.playback import Playback

@@ -6,22 +6,30 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
+from kshunt.backend.domain.text.axes import Tick, Unit, moment_ticks
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    limit_text,
+    many,
+    moment_text,
+    rate_text,
+)
+from kshunt.backend.domain.text.plots import Series, plot_lines
 from kshunt.tui.data.store import Store
 from kshunt.tui.facts.stuck_words import WORDING
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.polled_facts import DRIFT, OWNED
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.handover.text_plot import text_plot
 from kshunt.tui.recorder.event_markers import INCIDENT, action_words
 from kshunt.tui.recorder.reader import Stop
-from kshunt.tui.text.formatting import bytes_text, duration_text, plural, printable, rate_text
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.views.attention import attention
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 HOURS: Final = 6
 """Of the past that a hand-over tells."""
 THROTTLES_MOST: Final = 40
+PLOT_WIDTH: Final = 78
+PLOT_HEIGHT: Final = 12
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|#])")
 
 
@@ -53,7 +63,7 @@ class RecordedFacts:
 def handover(facts: RecordedFacts) -> str:
     """What runs, how far, what is wrong, what was done, what to watch."""
     scene, snapshot = facts.scene, facts.scene.snapshot
-    lines = [f"# Hand-over of {_cluster(scene)}", "", f"As of {_time(facts.at_ms)}.", ""]
+    lines = [f"# Hand-over of {_cluster(scene)}", "", f"As of {moment_text(facts.at_ms)}.", ""]
     if snapshot is None:
         return "\n".join([*lines, "Nothing was known of the cluster by then.", ""])
     store = _store(facts)
@@ -77,9 +87,9 @@ def timeline(facts: RecordedFacts) -> str:
     lines = [
         f"# Timeline of {_cluster(facts.scene)}",
         "",
-        f"From {_time(facts.began_ms)} to {_time(facts.at_ms)}, {took}: "
-        f"{plural(len(incidents), 'incident')}, "
-        f"{plural(len(facts.stops) - len(incidents), 'change')}.",
+        f"From {moment_text(facts.began_ms)} to {moment_text(facts.at_ms)}, {took}: "
+        f"{many(len(incidents), 'incident')}, "
+        f"{many(len(facts.stops) - len(incidents), 'change')}.",
         "",
         "## Operations",
         "",
@@ -117,8 +127,8 @@ def _progress(summary: Summary) -> str:
     if not summary.moving_partitions:
         return "Nothing moves."
     return (
-        f"{plural(summary.moving_partitions, 'partition')} move "
-        f"({plural(summary.moving_replicas, 'replica')}), "
+        f"{many(summary.moving_partitions, 'partition')} move "
+        f"({many(summary.moving_replicas, 'replica')}), "
         f"{bytes_text(summary.remaining_bytes)} left at {rate_text(summary.rate_bytes_per_s)}. "
         f"{_eta(summary)}"
     )
@@ -131,9 +141,9 @@ def _eta(summary: Summary) -> str:
         until = f" to {duration_text(late)}" if math.isfinite(late) and late > early else ""
         parts.append(f"Done in {duration_text(early)}{until}")
     if summary.eta_never:
-        parts.append(f"{plural(summary.eta_never, 'replica')} not at this rate")
+        parts.append(f"{many(summary.eta_never, 'replica')} not at this rate")
     if summary.eta_unknown:
-        parts.append(f"{plural(summary.eta_unknown, 'replica')} without an ETA yet")
+        parts.append(f"{many(summary.eta_unknown, 'replica')} without an ETA yet")
     return f"{'; '.join(parts) or 'When it will be done is not known'}."
 
 
@@ -162,8 +172,8 @@ def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:
         if rate.leader_bytes_per_s is None and rate.follower_bytes_per_s is None:
             continue
         lines.append(
-            f"- Broker {id}: sends {rate_text(rate.leader_bytes_per_s)}, "
-            f"fetches {rate_text(rate.follower_bytes_per_s)}"
+            f"- Broker {id}: sends {limit_text(rate.leader_bytes_per_s)}, "
+            f"fetches {limit_text(rate.follower_bytes_per_s)}"
             f"{_md(owners.get(('broker', str(id)), ''))}"
         )
     for topic, lists in sorted(snapshot.throttles.replicas.items()):
@@ -176,7 +186,7 @@ def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:
 
 def _entries(replicas: object) -> str:
     text = str(replicas)
-    return "all replicas" if text == "*" else plural(len(text.split(",")) if text else 0, "replica")
+    return "all replicas" if text == "*" else many(len(text.split(",")) if text else 0, "replica")
 
 
 def _owners(scene: Scene) -> dict[tuple[str, str], str]:
@@ -192,7 +202,7 @@ def _owners(scene: Scene) -> dict[tuple[str, str], str]:
 def _done(facts: RecordedFacts) -> list[str]:
     since = facts.at_ms - HOURS * 3_600_000
     lines = [
-        f"- {_time(at_ms)} {_md(action_words(action))}"
+        f"- {moment_text(at_ms)} {_md(action_words(action))}"
         for at_ms, action in facts.actions
         if since <= at_ms <= facts.at_ms and action.stage in ("answered", "refused")
     ]
@@ -201,7 +211,7 @@ def _done(facts: RecordedFacts) -> list[str]:
         how = f": {one.outcome}" if one.outcome else ""
         by = f" (asked by {one.who})" if one.who else ""
         lines.append(
-            f"- {_time(one.ended_ms or 0)} Operation {_md(one.id + by)} ended, "
+            f"- {moment_text(one.ended_ms or 0)} Operation {_md(one.id + by)} ended, "
             f"{one.state}{_md(how)}"
         )
     return lines or ["Nothing was asked for."]
@@ -215,14 +225,16 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
     if summary.moving_partitions and math.isfinite(summary.eta_s):
         latest = summary.eta_latest_s if math.isfinite(summary.eta_latest_s) else summary.eta_s
         first, last = (at_ms + round(s * 1000) for s in (summary.eta_s, latest))
-        steps.append(f"- The moves should be done between {_time(first)} and {_time(last)}.")
+        steps.append(
+            f"- The moves should be done between {moment_text(first)} and {moment_text(last)}."
+        )
     said = [stuck_text(one, WORDING) for one in list(snapshot.explained.values())[:5]]
     steps += [f"- {_md(f'{text.reason} {text.action}')}" for text in said]
     for one in scene.operations:
         if one.state is OperationState.PAUSED:
             steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")
     if drift := scene.answer(DRIFT):
-        steps.append(f"- Settle {plural(len(drift), 'throttle')} that somebody else changed.")
+        steps.append(f"- Settle {many(len(drift), 'throttle')} that somebody else changed.")
     if scene.running:
         steps.append("- Watch that the throttles come off when the operations end.")
     return steps or ["- Nothing has to be done."]
@@ -237,7 +249,7 @@ def _operations(operations: Sequence[Operation], at_ms: int) -> list[str]:
         how = f"{one.state}{f': {one.outcome}' if one.outcome else ''}"
         cells = (one.id, one.who or "?", one.summary)
         row = " | ".join(map(_md, cells))
-        lines.append(f"| {row} | {_time(one.started_ms)} | {took} | {_md(how)} |")
+        lines.append(f"| {row} | {moment_text(one.started_ms)} | {took} | {_md(how)} |")
     return lines
 
 
@@ -245,37 +257,39 @@ def _plots(points: Sequence[HistoryPoint]) -> list[str]:
     times = [point.at_ms for point in points]
     if len(times) < 2:
         return []
+    ticks = moment_ticks(times[0], times[-1], 6)
     left = [float(p.remaining_bytes) if p.remaining_bytes >= 0 else math.nan for p in points]
     rates = [point.rate_bytes_per_s for point in points]
     permitted = [point.permitted_bytes_per_s for point in points]
     limits = [math.nan if limit is None else float(limit) for limit in permitted]
     return [
-        *("## Bytes that remain", "", "```text", *text_plot(times, left, bytes_text), "```", ""),
-        "## Throughput (`-` is what the throttles let through)",
-        "",
-        "```text",
-        *text_plot(times, rates, rate_text, limits),
-        "```",
-        "",
+        *("## Bytes that remain", ""),
+        *_plot(times, [Series(left)], Unit.BYTES, ticks),
+        *("## Throughput (`-` is what the throttles let through)", ""),
+        *_plot(times, [Series(limits, "-"), Series(rates)], Unit.BYTES_PER_S, ticks),
     ]
+
+
+def _plot(
+    times: Sequence[int], series: Sequence[Series], unit: Unit, ticks: Sequence[Tick]
+) -> list[str]:
+    lines = plot_lines(times, series, unit, ticks, PLOT_WIDTH, PLOT_HEIGHT)
+    return ["```text", *(lines or ["(nothing is known)"]), "UTC", "```", ""]
 
 
 def _happened(facts: RecordedFacts) -> list[str]:
     return [
-        f"| {_time(stop.wall_ms)} | {duration_text(max(stop.wall_ms - facts.began_ms, 0) / 1000)} "
+        f"| {moment_text(stop.wall_ms)} "
+        f"| {duration_text(max(stop.wall_ms - facts.began_ms, 0) / 1000)} "
         f"| {_md(stop.mark.text)} | {'**incident**' if stop.mark.kind == INCIDENT else ''} |"
         for stop in facts.stops
     ]
 
 
 def _source(facts: RecordedFacts) -> list[str]:
-    lines = [f"Written by kshunt from what one dashboard saw since {_time(facts.began_ms)}."]
+    lines = [f"Written by kshunt from what one dashboard saw since {moment_text(facts.began_ms)}."]
     lines += [f"Not all of it could be read: {_md(text)}" for text in facts.trouble]
     return [*lines, ""]
-
-
-def _time(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def _md(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.feed.messages import (
     ActionTaken,
     AlertArrived,
@@ -17,8 +18,7 @@ from kshunt.tui.feed.messages import (
 )
 from kshunt.tui.feed.polled_facts import DRIFT
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.recorder.json_values import UnreadableValue
-from kshunt.tui.text.formatting import plural
+from kshunt.tui.recorder.json_values import UnreadableRecordedValue
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -117,14 +117,14 @@ def _of_snapshot(
     yield from _risen("replica", "offline", was.offline, now.offline)
     yield from _risen("partition", "without a leader", was.leaderless, now.leaderless)
     if bool(was.moving) != bool(now.moving):
-        words = f"{plural(now.moving, 'replica')} on the move." if now.moving else "Nothing moves."
+        words = f"{many(now.moving, 'replica')} on the move." if now.moving else "Nothing moves."
         yield Mark(CHANGE, words)
 
 
 def _risen(noun: str, how: str, was: int, now: int) -> Iterator[Mark]:
     """More than before is an incident; none any more is worth a look."""
     if now > was:
-        yield Mark(INCIDENT, f"{plural(now, noun)} {how}" + (f" (were {was:,})." if was else "."))
+        yield Mark(INCIDENT, f"{many(now, noun)} {how}" + (f" (were {was:,})." if was else "."))
     elif was and not now:
         yield Mark(CHANGE, f"No {noun} is {how} any more.")
 
@@ -160,10 +160,10 @@ def read_marker(document: Mapping[str, Any]) -> Mark:
     """The opposite of `marker_json`.
 
     Raises:
-        UnreadableValue: the document is not one of a mark.
+        UnreadableRecordedValue: the document is not one of a mark.
     """
     try:
         kind: Kind = "incident" if document["kind"] == INCIDENT else "change"
         return Mark(kind, str(document["text"]))
     except (KeyError, TypeError) as error:
-        raise UnreadableValue(f"a mark cannot be read: {error!r}") from None
+        raise UnreadableRecordedValue(f"a mark cannot be read: {error!r}") from None

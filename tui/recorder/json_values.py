@@ -57,7 +57,7 @@ EARLIER_NAMES: Final[Mapping[str, str]] = {
 """Values as recordings of version 0.1 name them, and what they are called now."""
 
 
-class UnreadableValue(ValueError):
+class UnreadableRecordedValue(ValueError):
     """A recorded value names something that this version does not have."""
 
 
@@ -98,7 +98,7 @@ def decode(document: Any) -> Any:
     """The opposite of `encode`.
 
     Raises:
-        UnreadableValue: it was written by a version that knows more, or is damaged.
+        UnreadableRecordedValue: it was written by a version that knows more, or is damaged.
     """
     if isinstance(document, list):
         return tuple(decode(one) for one in document)
@@ -106,14 +106,14 @@ def decode(document: Any) -> Any:
         return document
     try:
         return _decode_tagged(document)
-    except UnreadableValue:
+    except UnreadableRecordedValue:
         raise
     # Values check themselves, each in its own way.
     except (
         *(LookupError, TypeError, ValueError, AttributeError, ImportError, ArithmeticError),
         *(AssertionError, RecursionError, KshuntError),
     ) as error:
-        raise UnreadableValue(f"a recorded value cannot be read: {error}") from None
+        raise UnreadableRecordedValue(f"a recorded value cannot be read: {error}") from None
 
 
 def _decode_tagged(document: Mapping[str, Any]) -> Any:
@@ -131,7 +131,7 @@ def _decode_tagged(document: Mapping[str, Any]) -> Any:
         case "s":
             return frozenset(decode(one) for one in document["s"])
         case unknown:
-            raise UnreadableValue(f"'{unknown}' is no kind of value")
+            raise UnreadableRecordedValue(f"'{unknown}' is no kind of value")
 
 
 def _object(kind: Any, members: Mapping[str, Any]) -> Any:
@@ -168,10 +168,10 @@ def check_fields(value: Any) -> None:
     Whoever shows a value relies on them. Values within it were checked when they were made.
 
     Raises:
-        UnreadableValue: one is not.
+        UnreadableRecordedValue: one is not.
     """
     if wrong := wrong_field(value):
-        raise UnreadableValue(f"{wrong} is not what it has to be")
+        raise UnreadableRecordedValue(f"{wrong} is not what it has to be")
 
 
 def _tag(kind: type[Any]) -> str:
@@ -184,7 +184,7 @@ def _named(tag: str) -> type[Any]:
     """The class of a tag: a plain value of the domain."""
     kind = values_by_name().get(EARLIER_NAMES.get(tag) or tag.rpartition(":")[2])
     if kind is None:
-        raise UnreadableValue(f"'{tag}' is nothing that is recorded")
+        raise UnreadableRecordedValue(f"'{tag}' is nothing that is recorded")
     return kind
 
 

@@ -12,8 +12,8 @@ from kshunt.tui.feed.messages import (
     AnswerArrived,
     AnswerFailed,
     AuditArrived,
+    BackendConnection,
     Connected,
-    Connection,
     ConnectionState,
     Disconnected,
     OperationsArrived,
@@ -21,7 +21,7 @@ from kshunt.tui.feed.messages import (
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder.json_values import (
     JSON_BYTES_MAX,
-    UnreadableValue,
+    UnreadableRecordedValue,
     check_fields,
     decode,
     encode,
@@ -87,13 +87,13 @@ def decode_fact(scene: Scene, payload: bytes) -> Message:
     """The message of a record, given what was known before.
 
     Raises:
-        UnreadableValue: it is damaged, or was written by a version that knows more.
+        UnreadableRecordedValue: it is damaged, or was written by a version that knows more.
     """
     document = parsed(payload)
     try:
         return _message(scene, document)
     except (KeyError, TypeError) as error:
-        raise UnreadableValue(f"a recorded fact cannot be read: {error!r}") from None
+        raise UnreadableRecordedValue(f"a recorded fact cannot be read: {error!r}") from None
 
 
 def _message(scene: Scene, document: Json) -> Message:
@@ -117,7 +117,7 @@ def _message(scene: Scene, document: Json) -> Message:
                 document["stage"], document["text"], document["who"], document["reason"]
             )
         case unknown:
-            raise UnreadableValue(f"'{unknown}' is no fact that this version knows")
+            raise UnreadableRecordedValue(f"'{unknown}' is no fact that this version knows")
 
 
 def _merged(before: tuple[Operation, ...], document: Json) -> tuple[Operation, ...]:
@@ -144,14 +144,14 @@ def decode_scene(payload: bytes) -> Scene:
     """The opposite of `encode_scene`.
 
     Raises:
-        UnreadableValue: it is damaged, or was written by a version that knows more.
+        UnreadableRecordedValue: it is damaged, or was written by a version that knows more.
     """
     document = parsed(payload)
     try:
         state, reason = document["connection"]
         scene = Scene(
             info=decode(document["info"]),
-            connection=Connection(ConnectionState(state), reason),
+            connection=BackendConnection(ConnectionState(state), reason),
             operations=decode(document["operations"]),
             answers=decode(document["answers"]),
             unanswered=decode(document["unanswered"]),
@@ -160,7 +160,7 @@ def decode_scene(payload: bytes) -> Scene:
         check_fields(scene)
         return scene
     except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableValue(f"a recorded scene cannot be read: {error!r}") from None
+        raise UnreadableRecordedValue(f"a recorded scene cannot be read: {error!r}") from None
 
 
 def _text(document: Json) -> bytes:
@@ -171,12 +171,12 @@ def parsed(payload: bytes) -> Json:
     """The JSON object of a record.
 
     Raises:
-        UnreadableValue: the record is not a JSON object.
+        UnreadableRecordedValue: the record is not a JSON object.
     """
     try:
         document = read_json(payload, bytes_max=JSON_BYTES_MAX)
     except ValueError as error:
-        raise UnreadableValue(f"a record cannot be read: {error}") from None
+        raise UnreadableRecordedValue(f"a record cannot be read: {error}") from None
     if not isinstance(document, dict):
-        raise UnreadableValue("a record is no JSON object")
+        raise UnreadableRecordedValue("a record is no JSON object")
     return document

@@ -21,9 +21,9 @@ from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.event_markers import Mark, read_marker
-from kshunt.tui.recorder.json_values import UnreadableValue
+from kshunt.tui.recorder.json_values import UnreadableRecordedValue
 from kshunt.tui.recorder.message_json import decode_fact, decode_scene, parsed
-from kshunt.tui.recorder.recording_file import Entry, RecordingError, RecordingFile
+from kshunt.tui.recorder.recording_file import RecordHead, RecordingError, RecordingFile
 from kshunt.tui.recorder.snapshot_columns import Canvas, points
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 SNAPSHOTS: Final = (recording_file.WHOLE, recording_file.CHANGE)
-_Place = tuple[RecordingFile, Entry]
+_Place = tuple[RecordingFile, RecordHead]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _PlaybackState:
         self.drawn = 0
         """How often the canvas was changed."""
 
-    def take(self, tape_: RecordingFile, entry: Entry) -> None:
+    def take(self, tape_: RecordingFile, entry: RecordHead) -> None:
         """Go on by one record.
 
         Raises:
@@ -72,7 +72,7 @@ class _PlaybackState:
             case _:
                 return
 
-    def _draw(self, tape_: RecordingFile, entry: Entry) -> None:
+    def _draw(self, tape_: RecordingFile, entry: RecordHead) -> None:
         if self.broken and entry.kind == recording_file.CHANGE:
             return
         self.broken = True
@@ -97,7 +97,7 @@ class RecordingReader:
         self._state = _PlaybackState()
         self._reached = 0
         """How many records `_course` has taken."""
-        self._told: dict[str, None] = {}
+        self._troubles: dict[str, None] = {}
         self._shown: tuple[_PlaybackState, int, Snapshot | None] | None = None
         try:
             self.follow(paths)
@@ -133,7 +133,7 @@ class RecordingReader:
         for one in self._tapes:
             self._add(one, one.entries)
 
-    def _add(self, one: RecordingFile, entries: Sequence[Entry]) -> None:
+    def _add(self, one: RecordingFile, entries: Sequence[RecordHead]) -> None:
         self._entries += [(one, entry) for entry in entries]
         for entry in entries:
             # Of two recordings, one may begin before the other ends.
@@ -152,7 +152,7 @@ class RecordingReader:
     @property
     def trouble(self) -> tuple[str, ...]:
         """What cannot be read, as far as it was met."""
-        return (*(text for one in self._tapes for text in one.trouble()), *self._told)
+        return (*(text for one in self._tapes for text in one.trouble()), *self._troubles)
 
     @property
     def first_ms(self) -> int:
@@ -193,19 +193,19 @@ class RecordingReader:
             # Unchanged rows are not copied again, and views see that they are the same.
             try:
                 found = state.canvas.snapshot()
-            except UnreadableValue as error:
-                self._told[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
+            except UnreadableRecordedValue as error:
+                self._troubles[f"{self._tapes[0].path.name}: {error}. It is left out."] = None
                 found = None
             self._shown = (state, state.drawn, found)
         return replace(state.scene, snapshot=self._shown[2])
 
-    def _take(self, one: RecordingFile, entry: Entry) -> None:
+    def _take(self, one: RecordingFile, entry: RecordHead) -> None:
         try:
             self._state.take(one, entry)
-        except (RecordingError, UnreadableValue) as error:
+        except (RecordingError, UnreadableRecordedValue) as error:
             text = error.message if isinstance(error, RecordingError) else str(error)
             where = f"{one.path.name}, byte {entry.place}"
-            self._told[f"{where}: {text} It is left out."] = None
+            self._troubles[f"{where}: {text} It is left out."] = None
 
     def _key(self, count: int) -> int:
         """The last place among the first `count` from which a scene can be built."""
@@ -255,8 +255,8 @@ class RecordingReader:
                     found[point.at_ms] = point
         return tuple(found[at] for at in sorted(found))
 
-    def _read(self, one: RecordingFile, entry: Entry, read: Callable[[bytes], Any]) -> Any:
+    def _read(self, one: RecordingFile, entry: RecordHead, read: Callable[[bytes], Any]) -> Any:
         try:
             return read(one.payload(entry))
-        except (RecordingError, UnreadableValue):
+        except (RecordingError, UnreadableRecordedValue):
             return None

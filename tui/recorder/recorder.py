@@ -30,7 +30,7 @@ from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
 from kshunt.tui.recorder.message_json import encode_fact, encode_scene
-from kshunt.tui.recorder.retention import BOUNDS, Bounds, clean, create, recording_name
+from kshunt.tui.recorder.retention import BOUNDS, RetentionBounds, clean, create, recording_name
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -68,7 +68,7 @@ class Recorder:
         folder: Path,
         *,
         path: Path | None = None,
-        bounds: Bounds = BOUNDS,
+        bounds: RetentionBounds = BOUNDS,
         about: Mapping[str, Any] | None = None,
         now_s: Callable[[], float] = time.monotonic,
         wall_s: Callable[[], float] = time.time,

@@ -44,7 +44,7 @@ RECORD_BYTES_MOST: Final = 1 << 27
 """Of a payload, packed or unpacked: more is damage, or harm. 200,000 replicas take 30 MB."""
 SEARCHED_BYTES: Final = 1 << 20
 """Read at once while a sound header is looked for."""
-TOLD_MOST: Final = 20
+DAMAGES_SHOWN: Final = 20
 """Places of damage that are told one by one."""
 PACKED_LEAST: Final = 200
 """Payloads shorter than this do not get shorter."""
@@ -75,7 +75,7 @@ class RecordingError(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordHead:
     """One record, without its payload."""
 
     kind: int
@@ -178,7 +178,7 @@ class RecordingFile:
         except RecordingError:
             self._file.close()
             raise
-        self.entries: list[Entry] = []
+        self.entries: list[RecordHead] = []
         self.damages: list[Damage] = []
         self._next = self._file.tell()
 
@@ -200,7 +200,7 @@ class RecordingFile:
             self._next = entry.place + entry.stored_bytes
         return len(self.entries) - before
 
-    def _entry_at(self, place: int, size: int) -> Entry | None:
+    def _entry_at(self, place: int, size: int) -> RecordHead | None:
         """The record at a place, or the next sound one after it; None at the end."""
         if place + HEADER_BYTES > size:
             return None
@@ -218,7 +218,7 @@ class RecordingFile:
         # Its end is not there yet, or never will be.
         return entry if entry.place + entry.stored_bytes <= size else None
 
-    def _sound_entry(self, place: int) -> Entry | None:
+    def _sound_entry(self, place: int) -> RecordHead | None:
         self._file.seek(place)
         head = self._file.read(HEADER_BYTES)
         if len(head) < HEADER_BYTES or not head.startswith(MARKER):
@@ -227,7 +227,7 @@ class RecordingFile:
             return None
         _, kind, flags, length, time_ms, wall_ms, backend_ms, crc = _HEADER.unpack_from(head)
         place += HEADER_BYTES
-        return Entry(kind, flags, time_ms, wall_ms, backend_ms, place, length, crc)
+        return RecordHead(kind, flags, time_ms, wall_ms, backend_ms, place, length, crc)
 
     def _resume(self, place: int, size: int) -> int | None:
         """Where the next sound header is, at `place` or after it."""
@@ -245,7 +245,7 @@ class RecordingFile:
             place += SEARCHED_BYTES - len(MARKER) + 1
         return None
 
-    def payload(self, entry: Entry) -> bytes:
+    def payload(self, entry: RecordHead) -> bytes:
         """What a record holds.
 
         Raises:
@@ -265,7 +265,7 @@ class RecordingFile:
                 return unpacked
         raise RecordingError(f"{self.path} is damaged at byte {entry.place}.")
 
-    def _unpacked(self, entry: Entry, stored: bytes) -> bytes | None:
+    def _unpacked(self, entry: RecordHead, stored: bytes) -> bytes | None:
         """What a packed record holds; None where it is damaged."""
         unpacker = zlib.decompressobj()
         try:
@@ -283,9 +283,9 @@ class RecordingFile:
 
     def trouble(self) -> tuple[str, ...]:
         """What of the file cannot be read, a sentence each."""
-        found = [f"{self.path.name} is {damage.text}." for damage in self.damages[:TOLD_MOST]]
-        if len(self.damages) > TOLD_MOST:
-            more = len(self.damages) - TOLD_MOST
+        found = [f"{self.path.name} is {damage.text}." for damage in self.damages[:DAMAGES_SHOWN]]
+        if len(self.damages) > DAMAGES_SHOWN:
+            more = len(self.damages) - DAMAGES_SHOWN
             found.append(f"{self.path.name} is damaged at {more:,} more places.")
         if self.cut_bytes:
             found.append(

@@ -19,7 +19,7 @@ DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RetentionBounds:
     """How much is kept."""
 
     file_bytes: int = 256_000_000
@@ -28,7 +28,7 @@ class Bounds:
     days: float = 14.0
 
 
-BOUNDS: Final = Bounds()
+BOUNDS: Final = RetentionBounds()
 
 
 def recordings_folder(environ: Mapping[str, str]) -> Path:
@@ -67,7 +67,7 @@ def create(path: Path, *, another: bool) -> tuple[Path, int]:
     raise FileExistsError(17, "File exists", str(path))
 
 
-def clean(folder: Path, now_s: float, bounds: Bounds = BOUNDS) -> tuple[Path, ...]:
+def clean(folder: Path, now_s: float, bounds: RetentionBounds = BOUNDS) -> tuple[Path, ...]:
     """Remove what is too old or too much, the oldest first; what was removed.
 
     A recording that some dashboard is writing stays, and so does what is no recording.
@@ -83,7 +83,7 @@ def clean(folder: Path, now_s: float, bounds: Bounds = BOUNDS) -> tuple[Path, ..
 
 
 def surplus(
-    files: Iterable[tuple[float, int, Path]], now_s: float, bounds: Bounds
+    files: Iterable[tuple[float, int, Path]], now_s: float, bounds: RetentionBounds
 ) -> tuple[Path, ...]:
     """Which of these (changed at, bytes, path) are beyond the bounds, the oldest first."""
     newest_first = sorted(files, reverse=True)

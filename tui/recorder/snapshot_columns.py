@@ -38,7 +38,7 @@ from kshunt.backend.domain.replicas.snapshot import (
 from kshunt.backend.domain.untrusted.strict_json import read_json
 from kshunt.tui.recorder.json_values import (
     JSON_BYTES_MAX,
-    UnreadableValue,
+    UnreadableRecordedValue,
     check_fields,
     decode,
     encode,
@@ -94,9 +94,9 @@ def _history(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint]) -> d
     gone = 0
     while gone < len(before) and (not after or before[gone].at_ms < after[0].at_ms):
         gone += 1
-    kept = tuple(before[gone:])
-    if kept == tuple(after[: len(kept)]):
-        return {"gone": gone, "fresh": encode(tuple(after[len(kept) :]))}
+    common = tuple(before[gone:])
+    if common == tuple(after[: len(common)]):
+        return {"gone": gone, "fresh": encode(tuple(after[len(common) :]))}
     return {"history": encode(tuple(after))}
 
 
@@ -201,14 +201,14 @@ def read_header(payload: bytes) -> dict[str, Any]:
     """What a payload says besides its columns.
 
     Raises:
-        UnreadableValue: it is damaged.
+        UnreadableRecordedValue: it is damaged.
     """
     try:
         (length,) = _LENGTH.unpack_from(payload)
         header = dict(read_json(payload[4 : 4 + length], bytes_max=JSON_BYTES_MAX))
         header["starts"] = 4 + length
     except (struct.error, ValueError, TypeError) as error:
-        raise UnreadableValue(f"a recorded snapshot cannot be read: {error}") from None
+        raise UnreadableRecordedValue(f"a recorded snapshot cannot be read: {error}") from None
     return header
 
 
@@ -217,7 +217,7 @@ def points(payload: bytes) -> Iterator[HistoryPoint]:
     header = read_header(payload)
     found = decode(header.get("fresh", header.get("history", [])))
     if not isinstance(found, tuple) or not all(isinstance(one, HistoryPoint) for one in found):
-        raise UnreadableValue("a recorded history has what is no point")
+        raise UnreadableRecordedValue("a recorded history has what is no point")
     yield from found
 
 
@@ -227,7 +227,7 @@ def _arrays(payload: bytes, header: Mapping[str, Any]) -> Arrays:
     for name, dtype_text, count in header["arrays"]:
         dtype = np.dtype(dtype_text)
         if dtype.kind not in "iufb":
-            raise UnreadableValue(f"a column of {dtype} is none of a snapshot")
+            raise UnreadableRecordedValue(f"a column of {dtype} is none of a snapshot")
         raw = np.frombuffer(payload, np.uint8, count * dtype.itemsize, place)
         place += len(raw)
         shuffled = raw.reshape(dtype.itemsize, count).T if count else raw
@@ -248,24 +248,27 @@ class Canvas:
         """Apply a payload: a whole snapshot, or changes.
 
         Raises:
-            UnreadableValue: it is damaged, or holds changes of a snapshot that was not taken.
+            UnreadableRecordedValue: it is damaged, or holds changes of a snapshot that was not
+                taken.
         """
         header = read_header(payload)
         try:
             self._take(header, _arrays(payload, header))
         except (LookupError, ValueError, TypeError, ArithmeticError) as error:
-            raise UnreadableValue(f"a recorded snapshot cannot be read: {error!r}") from None
+            raise UnreadableRecordedValue(
+                f"a recorded snapshot cannot be read: {error!r}"
+            ) from None
 
     def _take(self, header: Mapping[str, Any], arrays: Arrays) -> None:
         if "topics" in header:
             topics = tuple(header["topics"])
             if not all(isinstance(topic, str) for topic in topics):
-                raise UnreadableValue("a recorded topic has no name")
+                raise UnreadableRecordedValue("a recorded topic has no name")
             self._topics = topics
             self._columns = _complete(arrays, header["rows"])
             self._facts = {}
         elif not self._columns:
-            raise UnreadableValue("changes without the snapshot that they change")
+            raise UnreadableRecordedValue("changes without the snapshot that they change")
         elif header.get("moved"):
             self._merge(arrays)
         else:
@@ -308,32 +311,34 @@ class Canvas:
             check_fields(found)
             _check_places(found)
         except (TypeError, ValueError) as error:
-            raise UnreadableValue(f"a recorded snapshot cannot be shown: {error}") from None
+            raise UnreadableRecordedValue(f"a recorded snapshot cannot be shown: {error}") from None
         return found
 
 
 def _check_rows(count: int) -> None:
     if not 0 <= count <= ROWS_MAX:
-        raise UnreadableValue(f"a recorded snapshot has {count:,} rows; {ROWS_MAX:,} is the most")
+        raise UnreadableRecordedValue(
+            f"a recorded snapshot has {count:,} rows; {ROWS_MAX:,} is the most"
+        )
 
 
 def _check_places(found: Snapshot) -> None:
     """Each row is of a topic that there is."""
     topic = found.replicas.topic_index
     if len(topic) and not 0 <= int(topic.min()) <= int(topic.max()) < len(found.topics):
-        raise UnreadableValue("a recorded row is of a topic without a name")
+        raise UnreadableRecordedValue("a recorded row is of a topic without a name")
 
 
 def _complete(arrays: Arrays, count: int) -> Arrays:
     """Every column of this version; what was not recorded is unknown.
 
     Raises:
-        UnreadableValue: columns have other lengths, or there are too many rows: a file could
-            name any number of rows of columns that it does not hold.
+        UnreadableRecordedValue: columns have other lengths, or there are too many rows: a file
+            could name any number of rows of columns that it does not hold.
     """
     _check_rows(count)
     if any(array.shape != (count,) for name, array in arrays.items() if name in COLUMNS):
-        raise UnreadableValue("recorded columns are not of one length")
+        raise UnreadableRecordedValue("recorded columns are not of one length")
     return {
         name: arrays[name].astype(DTYPES[name], copy=False)
         if name in arrays

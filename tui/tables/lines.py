@@ -9,7 +9,8 @@ from rich.cells import cell_len
 
 from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import Glyphs, fit, fit_middle, printable
+from kshunt.tui.text.fitting import fit, fit_middle, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 
 class Line(NamedTuple):
@@ -37,7 +38,7 @@ class PaneLine(NamedTuple):
     """The most lines of the screen that it may take."""
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """A cell of a line that is fitted like a row of a table."""
 
     cell: Cell
@@ -62,7 +63,7 @@ def labelled(label: str, lines: Sequence[Line], width: int) -> list[Line]:
     ]
 
 
-def fitted(parts: Sequence[Part], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
+def fitted(parts: Sequence[LinePart], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
     """The parts in `width` cells, one blank between them; what does not fit is left out."""
     fitting = list(parts)
     while len(fitting) > 1 and _needed(fitting) > width:
@@ -81,7 +82,7 @@ def fitted(parts: Sequence[Part], width: int, glyphs: Glyphs) -> tuple[Cell, ...
     return tuple(spans)
 
 
-def _needed(parts: Sequence[Part]) -> int:
+def _needed(parts: Sequence[LinePart]) -> int:
     return sum((part.width or ROOM_LEAST) + 1 for part in parts) - 1
 
 

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Generic[R]):
+class ListColumn(Generic[R]):
     """A column, how its cells are written for a width, and what it sorts by."""
 
     column: Column
@@ -25,7 +25,7 @@ class ListTable(Generic[R]):
 
     def __init__(
         self,
-        fields: Sequence[Field[R]],
+        fields: Sequence[ListColumn[R]],
         rows: Mapping[RowKey, R],
         order: Order = NATURAL,
         *,

@@ -54,10 +54,10 @@ class UnderWay:
         """The terminal has shown what came before the question."""
         if self._asked_s is None:
             return
-        taken_s = now_s - self._asked_s
-        if taken_s < SOON_S:
+        answer_s = now_s - self._asked_s
+        if answer_s < SOON_S:
             self.window_bytes = min(self.window_bytes * 2, WINDOW_MOST)
-        elif taken_s > LATE_S:
+        elif answer_s > LATE_S:
             self.window_bytes = max(self.window_bytes // 2, WINDOW_LEAST)
         self._asked_s, self.under_way_bytes = None, self._behind_bytes
 

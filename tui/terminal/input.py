@@ -22,7 +22,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from kshunt.tui.terminal.diff_output import DiffApp
-from kshunt.tui.text.formatting import printable
+from kshunt.tui.text.fitting import printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,7 +43,7 @@ WAITS_S: Final = 0.5
 """A key waits for the one before it at the most so long: what had that one may be gone."""
 
 
-class Done(Message):
+class KeyDone(Message):
     """Follows a key up from where it acted: when this arrives, so has the key."""
 
     def __init__(self, where: Widget, rounds: int) -> None:
@@ -70,7 +70,7 @@ class InputApp(DiffApp):
         """Keys that are on their way, and the screen that was in sight as each was pressed."""
 
         self._waiting: deque[events.Key | events.Paste] = deque()
-        self._current: Done | None = None
+        self._current: KeyDone | None = None
         """Of the key that acts now."""
 
     @property
@@ -117,13 +117,13 @@ class InputApp(DiffApp):
 
     def _follow(self, rounds: int) -> None:
         where = self.focused or self.screen
-        self._current = done = Done(where, rounds)
+        self._current = done = KeyDone(where, rounds)
         where.post_message(done)
         # Should it be lost on its way, it is taken for arrived.
         get_running_loop().call_later(WAITS_S, self.post_message, done)
 
-    @on(Done)
-    async def _acted(self, done: Done) -> None:
+    @on(KeyDone)
+    async def _acted(self, done: KeyDone) -> None:
         if done is not self._current:
             return
         self._current = None

@@ -71,17 +71,17 @@ _OFF: Final = {
 }
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """One line of a screen, one character a cell. Never changed, only replaced."""
 
     text: str
     """What the cell shows; `_INSIDE` where the cell before reaches into this one, `_JOINED` and
     above for characters that share a cell."""
     styles: str
-    """Of each cell, the place of its style in the `_Palette`."""
+    """Of each cell, the place of its style in the `_StyleCodes`."""
 
 
-class _Palette:
+class _StyleCodes:
     """Styles, and characters that share a cell, as one character each."""
 
     def __init__(self) -> None:
@@ -120,9 +120,9 @@ class ScreenDiff:
     def __init__(self) -> None:
         self.size = (0, 0)
         """Width and height; nothing is known of a terminal of another size."""
-        self._palette = _Palette()
-        self._wanted: list[Line] = []
-        self._shown: list[Line] = []
+        self._palette = _StyleCodes()
+        self._wanted: list[ScreenLine] = []
+        self._shown: list[ScreenLine] = []
         self._touched: set[int] = set()
 
     def resize(self, width: int, height: int) -> None:
@@ -165,10 +165,10 @@ class ScreenDiff:
         if x or end != width:
             text = (before.text[:x] + text + before.text[end:])[:width]
             styles = (before.styles[:x] + styles + before.styles[end:])[:width]
-        self._wanted[y] = Line(text, styles)
+        self._wanted[y] = ScreenLine(text, styles)
         self._touched.add(y)
 
-    def _cells_of(self, strips: Iterable[Strip], colors: ColorSystem) -> Line:
+    def _cells_of(self, strips: Iterable[Strip], colors: ColorSystem) -> ScreenLine:
         """Strips that stand side by side as cells."""
         palette = self._palette
         texts: list[str] = []
@@ -180,7 +180,7 @@ class ScreenDiff:
                 cells = text if _CELLS.fullmatch(text) else _graphemes(text, palette)
                 texts.append(cells)
                 styles.append(palette.style(_ansi(style, colors)) * len(cells))
-        return Line("".join(texts), "".join(styles))
+        return ScreenLine("".join(texts), "".join(styles))
 
     def send(self) -> str:
         """The characters that turn what is shown into what is wanted; empty if it is that."""
@@ -196,7 +196,7 @@ class ScreenDiff:
 class _Pen:
     """Writes changed cells, and knows where the cursor is and in which style it writes."""
 
-    def __init__(self, palette: _Palette) -> None:
+    def __init__(self, palette: _StyleCodes) -> None:
         self._palette = palette
         self._parts: list[str] = []
         self._style = _PLAIN
@@ -204,7 +204,7 @@ class _Pen:
         self._x = -1
         """The column of the cursor; -1 where a terminal may differ about it."""
 
-    def draw(self, y: int, shown: Line, wanted: Line) -> None:
+    def draw(self, y: int, shown: ScreenLine, wanted: ScreenLine) -> None:
         """Write the cells of one line that differ."""
         if shown == wanted:
             return
@@ -218,7 +218,7 @@ class _Pen:
             write(y, start, end, wanted)
             start = differs.find(1, end)
 
-    def _write_simple(self, y: int, start: int, end: int, line: Line) -> None:
+    def _write_simple(self, y: int, start: int, end: int, line: ScreenLine) -> None:
         """Write cells of one character and one column each, those of one style at once."""
         text, styles = line
         while start < end:
@@ -230,12 +230,12 @@ class _Pen:
         # Terminals disagree about the cursor after the last column.
         self._x = end if end < len(text) else -1
 
-    def _write_cells(self, y: int, start: int, end: int, line: Line) -> None:
+    def _write_cells(self, y: int, start: int, end: int, line: ScreenLine) -> None:
         """Write cells that may be wide, or of several characters."""
         for x in range(start, end):
             self._write_cell(y, x, line)
 
-    def _write_cell(self, y: int, x: int, line: Line) -> None:
+    def _write_cell(self, y: int, x: int, line: ScreenLine) -> None:
         # The terminal puts the second half of a wide character where it belongs.
         if line.text[x] == _INSIDE:
             return
@@ -246,7 +246,7 @@ class _Pen:
         if len(characters) > 1 or self._x >= len(line.text):
             self._x = -1
 
-    def _write(self, y: int, x: int, characters: str, style: str, line: Line) -> None:
+    def _write(self, y: int, x: int, characters: str, style: str, line: ScreenLine) -> None:
         if self._x != x or self._y != y:
             self._move(y, x, line)
         if style != self._style:
@@ -256,7 +256,7 @@ class _Pen:
         self._parts.append(characters)
         self._x = x + len(characters)
 
-    def _move(self, y: int, x: int, line: Line) -> None:
+    def _move(self, y: int, x: int, line: ScreenLine) -> None:
         gap = x - self._x
         if self._y != y or self._x < 0 or gap < 0:
             self._parts.append(f"\x1b[{y + 1};{x + 1}H" if x else f"\x1b[{y + 1}H")
@@ -266,7 +266,7 @@ class _Pen:
             self._parts.append(f"\x1b[{gap}C" if gap > 1 else "\x1b[C")
         self._y, self._x = y, x
 
-    def _plain(self, line: Line, start: int, end: int) -> bool:
+    def _plain(self, line: ScreenLine, start: int, end: int) -> bool:
         """Whether cells that did not change can be written again without another style."""
         text = line.text[start:end]
         alike = line.styles.count(self._style, start, end) == end - start
@@ -279,11 +279,11 @@ class _Pen:
         return "".join(self._parts)
 
 
-def _nothing(width: int) -> Line:
-    return Line(_INSIDE * width, _UNKNOWN * width)
+def _nothing(width: int) -> ScreenLine:
+    return ScreenLine(_INSIDE * width, _UNKNOWN * width)
 
 
-def _differing(one: Line, other: Line) -> bytes:
+def _differing(one: ScreenLine, other: ScreenLine) -> bytes:
     """Of each cell 1 where the lines are not the same, else 0."""
     try:
         # As numbers, of a byte a cell: a screenful is ten thousand cells.
@@ -306,7 +306,7 @@ def _ansi(style: Style | None, colors: ColorSystem) -> str:
 
 
 @lru_cache(2048)
-def _graphemes(text: str, palette: _Palette) -> str:
+def _graphemes(text: str, palette: _StyleCodes) -> str:
     """One character a cell: a wide one is followed by `_INSIDE`."""
     cells: list[str] = []
     for characters, width in _split(text):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 LIMIT_MARKS: Final = {True: "╌", False: "-"}
 """What draws a limit, by whether braille can be shown."""
@@ -22,6 +22,7 @@ _CELLS: Final = (
     )[1:]
 )
 """The cell for each height of its left half times 5, and of its right half."""
+_ASCII_LEVELS: Final = "_.-=#"
 
 
 def bar(share: float, width: int, glyphs: Glyphs) -> str:
@@ -40,6 +41,27 @@ def _whole(share: float, width: int) -> int:
     if math.isnan(share) or share <= 0:
         return 0
     return width if share >= 1 else min(max(round(share * width), 1), width - 1)
+
+
+def sparkline(values: Sequence[float], width: int, glyphs: Glyphs = UNICODE) -> str:
+    """How `values` went, in `width` cells, the newest at the right; unknown leaves a gap.
+
+    Braille shows two values a cell in five heights; ASCII one value a cell.
+    """
+    count = width * (2 if glyphs.spark else 1)
+    if not values or count <= 0:
+        return ""
+    missing = [math.nan] * (count - len(values))
+    drawn = [*missing, *(values if missing else spread(values, count))]
+    top = max((value for value in drawn if value >= 0), default=0.0)
+    if glyphs.spark:
+        return _braille_row([_quarters(value, top) for value in drawn], 0)
+    return "".join(_ASCII_LEVELS[_quarters(v, top)] if v >= 0 else " " for v in drawn)
+
+
+def _quarters(value: float, top: float) -> int:
+    """0 to 4; 1 at least for what is more than nothing."""
+    return max(math.ceil(value / top * 4), 1) if value > 0 else 0
 
 
 def area(

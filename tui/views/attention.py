@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.tui.actions import key_of, view_key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROTTLES
 from kshunt.tui.data.team import awaits_me, words_of
-from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, PIPELINE, PROPOSALS
 from kshunt.tui.tables.targets import Item, ScreenTarget
-from kshunt.tui.text.formatting import names_text, plural
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.cluster.failed_requests import FailedRequest
@@ -74,7 +74,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
     if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
-        never = plural(summary.eta_never - summary.stuck_replicas, "replica")
+        never = many(summary.eta_never - summary.stuck_replicas, "replica")
         target = ScreenTarget(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
@@ -88,7 +88,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
 
         found += leaving_items(summary.leaving, scene.snapshot.taken_ms, scene.operations)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
-        led = plural(summary.misled_partitions, "partition")
+        led = many(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
@@ -107,7 +107,7 @@ def _foreign(store: Store) -> Item:
     scene = store.scene
     throttles = scene.snapshot.throttles if scene.snapshot is not None else None
     left = foreign_throttles_left(scene.operations, throttles, scene.answer(OWNED))
-    text = f"{plural(store.foreign, 'move')} of others: {left_words(left)}."
+    text = f"{many(store.foreign, 'move')} of others: {left_words(left)}."
     if left.nothing:
         return Item(text, "", ScreenTarget(THROTTLES), "foreign")
     return Item(text, "warn", ScreenTarget(THROTTLES, mends="adopt"), "foreign")
@@ -116,7 +116,7 @@ def _foreign(store: Store) -> Item:
 def _drift(one: ShownDrift) -> Item:
     from kshunt.tui.facts.drift_words import drift_words, owner_words
 
-    key = RateKey(one.broker) if one.broker is not None else ListKey(one.topic or "")
+    key = RateRowKey(one.broker) if one.broker is not None else ListRowKey(one.topic or "")
     text = f"Drift: {drift_words(one)} ({owner_words(one.operations)})."
     return Item(
         text, "warn", ScreenTarget(THROTTLES, key, mends="reapply"), f"drift {one.setting} {key}"
@@ -162,11 +162,11 @@ def _offline(store: Store) -> list[Item]:
     """Partitions that nobody can write to."""
     found = []
     if store.summary is not None and store.summary.leaderless_partitions:
-        count = plural(store.summary.leaderless_partitions, "partition")
+        count = many(store.summary.leaderless_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="offline")
         found.append(Item(f"{count} without a leader: offline.", "bad", target, "leaderless"))
     if store.home is not None and store.home.health.under_min_isr:
-        count = plural(store.home.health.under_min_isr, "partition")
+        count = many(store.home.health.under_min_isr, "partition")
         target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
         text = f"{count} under min-ISR: producers with acks=all are refused."
         found.append(Item(text, "bad", target, "min-ISR"))
@@ -182,7 +182,7 @@ def unread(failed: Sequence[FailedRequest], known: Collection[int]) -> list[Item
     silent = sorted(broker for broker in late if broker is not None)
     if len(silent) <= SILENT_EACH:
         return [_unread_item(one, known) for one in failed]
-    brokers = names_text(silent)
+    brokers = listed(silent)
     words = f"{len(silent):,} brokers did not answer in time: {brokers}."
     rest = [one for one in failed if one.waited_s is None or one.broker is None]
     others = [_unread_item(one, known) for one in rest]
@@ -202,7 +202,7 @@ def _orphans(store: Store) -> list[Item]:
     orphans = store.scene.answer(ORPHANS)
     if not orphans or (store.summary is not None and store.summary.moving_partitions):
         return []
-    count = plural(len(orphans), "orphan throttle")
+    count = many(len(orphans), "orphan throttle")
     text = f"{count}: {view_key(THROTTLES)} shows them, {key_of('remove_orphans')} removes."
     return [Item(text, "warn", ScreenTarget(THROTTLES, mends="remove_orphans"), "orphans")]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.forecast import age_text
 from kshunt.tui.tables.targets import Item, ScreenTarget
-from kshunt.tui.text.formatting import plural, printable
+from kshunt.tui.text.fitting import printable
 
 UNWRITTEN_MS: Final = 120_000
 """A recorder that has written nothing for so long stands."""
@@ -29,7 +30,7 @@ def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
             found.append(_item(f"Results of the pipeline are {behind} behind{run}.", "late"))
         case PipelineState.RESTARTING:
             count = pipeline_status.process.restarts if pipeline_status.process is not None else 0
-            times = f" ({plural(count, 'time')} so far)" if count else ""
+            times = f" ({many(count, 'time')} so far)" if count else ""
             found.append(_item(f"The pipeline ended and is started again{times}: {reason}", "late"))
         case PipelineState.FAILED:
             found.append(_item(f"Results of the pipeline cannot be read: {reason}", "late"))

@@ -9,21 +9,19 @@ from rich.cells import cell_len
 from rich.text import Span, Text
 from textual.widget import Widget
 
+from kshunt.backend.domain.text.formatting import (
+    NOT_AT_THIS_RATE,
+    bytes_text,
+    duration_text,
+    many,
+    rate_text,
+)
 from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
-from kshunt.tui.text.formatting import (
-    NEVER_TEXT,
-    Glyphs,
-    bytes_text,
-    duration_text,
-    fit,
-    join_fitting,
-    plural,
-    printable,
-    rate_text,
-    sparkline,
-)
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.fitting import fit, join_fitting, printable
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import attention
 
 if TYPE_CHECKING:
@@ -186,15 +184,15 @@ class StatusBar(Widget):
         if not summary.moving_partitions:
             return self._idle_line(summary, width)
         parts = [
-            f" Moving {plural(summary.moving_partitions, 'partition')}",
+            f" Moving {many(summary.moving_partitions, 'partition')}",
             *_stuck(summary),
             f"{self._share()}{self._remaining(summary)} left",
             *self._eta(summary),
             rate_text(summary.rate_bytes_per_s),
-            plural(summary.moving_replicas, "replica"),
+            many(summary.moving_replicas, "replica"),
         ]
         line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
-        line.highlight_words([NEVER_TEXT, *_stuck(summary)], self._style("bad"))
+        line.highlight_words([NOT_AT_THIS_RATE, *_stuck(summary)], self._style("bad"))
         self._add_spark(line, width)
         return line
 
@@ -218,18 +216,18 @@ class StatusBar(Widget):
     def _idle_line(self, summary: Summary, width: int) -> Text:
         parts = [" Nothing moves", *_stuck(summary)]
         if summary.leaderless_partitions:
-            parts.append(f"{plural(summary.leaderless_partitions, 'partition')} without a leader")
+            parts.append(f"{many(summary.leaderless_partitions, 'partition')} without a leader")
         if summary.offline_replicas:
-            parts.append(f"{plural(summary.offline_replicas, 'replica')} offline")
+            parts.append(f"{many(summary.offline_replicas, 'replica')} offline")
         if summary.behind_replicas:
-            parts.append(f"{plural(summary.behind_replicas, 'replica')} behind")
+            parts.append(f"{many(summary.behind_replicas, 'replica')} behind")
         if len(parts) == 1:
             parts.append("all in sync")
         if summary.leaving:
-            leaving = plural(sum(one.count for one in summary.leaving), "partition")
+            leaving = many(sum(one.count for one in summary.leaving), "partition")
             parts.append(f"{leaving} about to go")
         if summary.misled_partitions:
-            led = plural(summary.misled_partitions, "partition")
+            led = many(summary.misled_partitions, "partition")
             parts.append(f"{led} not led by the preferred replica")
         return Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
 

@@ -20,7 +20,7 @@ from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.grid.tabs import ViewTabs
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Order, RowKey
-from kshunt.tui.text.formatting import join_fitting
+from kshunt.tui.text.fitting import join_fitting
 from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:

@@ -105,11 +105,11 @@ class WebServer(Server):
         async def guarded(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            verdict = self.guard.judge(_asked(request, self.guard.cookie))
-            if verdict.status == 303:
-                return self._welcomed(verdict.session)
-            if verdict.status != 200:
-                return web.Response(status=verdict.status, text=verdict.reason, headers=HEADERS)
+            admission = self.guard.judge(_asked(request, self.guard.cookie))
+            if admission.status == 303:
+                return self._welcomed(admission.session)
+            if admission.status != 200:
+                return web.Response(status=admission.status, text=admission.reason, headers=HEADERS)
             response = await handler(request)
             if not response.prepared:
                 response.headers.update(HEADERS)
@@ -162,7 +162,7 @@ class WebServer(Server):
         """Carry a terminal until the browser or the dashboard leaves."""
         websocket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_BYTES_MAX)
         await websocket.prepare(request)
-        session = Session(
+        session = BrowserSession(
             self._words,
             write_bytes=websocket.send_bytes,
             write_str=websocket.send_str,
@@ -180,7 +180,7 @@ class WebServer(Server):
         return websocket
 
 
-class Session(AppService):
+class BrowserSession(AppService):
     """The process of one terminal."""
 
     def __init__(self, words: Sequence[str], **carried: Any) -> None:

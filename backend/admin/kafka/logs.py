@@ -10,6 +10,7 @@ from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, decoded
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.wire import columnar
+from kshunt.backend.wire.api_keys import DESCRIBE_LOG_DIRS_KEY, LIST_OFFSETS_KEY
 from kshunt.backend.wire.raw import RawRequest
 
 
@@ -25,7 +26,7 @@ class KafkaLogs:
         """See `LogAdmin.end_offsets`."""
         request = RawRequest(
             "ListOffsets",
-            columnar.LIST_OFFSETS_KEY,
+            LIST_OFFSETS_KEY,
             columnar.LIST_OFFSETS_VERSIONS,
             columnar.LIST_OFFSETS_FLEXIBLE_FROM,
             lambda version: columnar.encode_list_offsets(partitions, version),
@@ -41,7 +42,7 @@ class KafkaLogs:
         """See `LogAdmin.dirs`."""
         request = RawRequest(
             "DescribeLogDirs",
-            columnar.DESCRIBE_LOG_DIRS_KEY,
+            DESCRIBE_LOG_DIRS_KEY,
             columnar.DESCRIBE_LOG_DIRS_VERSIONS,
             columnar.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
             lambda version: columnar.encode_describe_log_dirs(partitions, version),

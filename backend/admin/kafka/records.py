@@ -24,6 +24,7 @@ from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.error_codes import error_name
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
@@ -33,12 +34,13 @@ from kshunt.backend.domain.topics.groups import (
     RecordSample,
 )
 from kshunt.backend.errors import ClusterError, NotSupported
-from kshunt.backend.wire.error_codes import error_name
+from kshunt.backend.wire.api_keys import (
+    DESCRIBE_PRODUCERS_KEY,
+    LIST_OFFSETS_KEY,
+    LIST_TRANSACTIONS_KEY,
+)
 from kshunt.backend.wire.raw import RawRequest
 
-LIST_OFFSETS_KEY: Final = 2
-DESCRIBE_PRODUCERS_KEY: Final = 61
-LIST_TRANSACTIONS_KEY: Final = 66
 CONSUMER: Final = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

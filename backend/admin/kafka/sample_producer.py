@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, RETENTION_MS
 from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
@@ -88,7 +89,7 @@ class SampleProducer:
         admin = self._made(AdminClient, {})
         with _meant("Looking for the samples' topics"):
             found = producer.list_topics(timeout=self._call_s)
-        config = {"cleanup.policy": "delete", "retention.ms": str(keep_days * DAY_MS)}
+        config = {CLEANUP_POLICY: "delete", RETENTION_MS: str(keep_days * DAY_MS)}
         factor = min(REPLICATION_FACTOR_MAX, len(found.brokers))
         wanted = [
             self._new_topic(topic, factor, config)

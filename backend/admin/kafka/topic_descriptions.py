@@ -12,9 +12,10 @@ from kafka.protocol.admin.topics import (
     DescribeTopicPartitionsResponse,
 )
 
-from kshunt.backend.admin.rpc.configs import MIN_ISR, all_configs
+from kshunt.backend.admin.rpc.configs import all_configs
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
+from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,

@@ -33,11 +33,11 @@ from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.topics.descriptions import TopicsDescribed
 from kshunt.backend.errors import BrokerUnreachable, NotAuthorized, NotSupported
+from kshunt.backend.wire.api_keys import DESCRIBE_TOPIC_PARTITIONS_KEY
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 CONFIGS_PER_REQUEST: Final = 200
 """Topics whose whole configurations are asked for at once: each has some 35 keys."""
-DESCRIBE_TOPIC_PARTITIONS_KEY: Final = 75
 _CHOSEN: Final = -1
 """For the number of partitions and replicas, where they are listed."""
 _NAMES_UNTIL: Final = 5

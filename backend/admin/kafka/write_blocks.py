@@ -28,12 +28,12 @@ from kshunt.backend.admin.port.write_blocks import WriteBlock
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
 from kshunt.backend.admin.rpc.requests import UNANSWERED, topic_entry, topic_request
+from kshunt.backend.domain.cluster.error_codes import SECURITY_DISABLED
 from kshunt.backend.errors import Conflict, NotSupported
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 EVERYBODY: Final = "User:*"
 EVERYWHERE: Final = "*"
-SECURITY_DISABLED: Final = 54
 _PATTERNS_FROM: Final = 1
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from kshunt.backend.admin.kips.native_calls import LOST
 from kshunt.backend.admin.port.item_result import ItemResult
@@ -40,6 +39,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
     raise_for_code,
 )
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.error_codes import (
     INVALID_PARTITIONS,
     INVALID_REQUEST,
@@ -61,9 +61,6 @@ from kshunt.backend.errors import Conflict, KshuntError, NotSupported
 from kshunt.backend.offload import offload
 from kshunt.backend.wire import seeds
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
-
-ENABLE: Final = "delete.topic.partition.enable"
-
 
 Results = dict[TopicPartition, DeletedPartition]
 
@@ -115,8 +112,10 @@ class KafkaPartitionDeletions:
         await self._reassignments.ongoing(timeout_s=timeout_s)
         if not await self._calls.has(seeds.DELETE_PARTITIONS_KEY, timeout_s=timeout_s):
             return ShrinkSupport.UNSUPPORTED
-        found = await read_broker(self._calls, state.controller, [ENABLE], timeout_s=timeout_s)
-        value = (found or {}).get(ENABLE)
+        found = await read_broker(
+            self._calls, state.controller, [SHRINK_ENABLE], timeout_s=timeout_s
+        )
+        value = (found or {}).get(SHRINK_ENABLE)
         on = value is not None and value.value == "true"
         return ShrinkSupport.ENABLED if on else ShrinkSupport.DISABLED
 
@@ -219,9 +218,9 @@ def _check_support(support: ShrinkSupport) -> None:
         )
     if support is ShrinkSupport.DISABLED:
         raise Conflict(
-            f"TOPIC_DELETION_DISABLED: Partition deletion is disabled ({ENABLE}). Nothing was "
-            "changed.",
-            advice=f"Set {ENABLE}=true for the cluster's brokers.",
+            f"TOPIC_DELETION_DISABLED: Partition deletion is disabled ({SHRINK_ENABLE}). "
+            "Nothing was changed.",
+            advice=f"Set {SHRINK_ENABLE}=true for the cluster's brokers.",
         )
 
 

@@ -24,6 +24,11 @@ from kshunt.backend.domain.cluster.assignment import (
     part_of,
     partition_states,
 )
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_PARTITIONS,
+    INVALID_TOPIC_EXCEPTION,
+)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -35,12 +40,6 @@ from kshunt.backend.errors import (
 )
 from kshunt.backend.offload import offload
 from kshunt.backend.wire import seeds
-
-INVALID_TOPIC_EXCEPTION = 17
-
-CLUSTER_AUTHORIZATION_FAILED = 31
-
-INVALID_PARTITIONS = 37
 
 
 class KafkaReplicas:

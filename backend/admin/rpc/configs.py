@@ -12,6 +12,7 @@ from kafka.protocol.admin import (
 )
 
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.domain.cluster.config_names import MIN_ISR, ConfigSource
 from kshunt.backend.domain.cluster.error_codes import (
     INVALID_TOPIC_EXCEPTION,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,23 +43,14 @@ NO_RATE: Final = UNTHROTTLED
 RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 INTERBROKER_RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
-MIN_ISR: Final = "min.insync.replicas"
 MIN_ISR_KEYS: Final = (MIN_ISR,)
 
 _NO_TOPIC: Final = (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION)
 """What is said of a topic that does not exist, or that could not."""
 
-DEFAULT_CONFIG: Final = "DEFAULT_CONFIG"
-_SOURCES: Final = (
-    "UNKNOWN",
-    "DYNAMIC_TOPIC_CONFIG",
-    "DYNAMIC_BROKER_CONFIG",
-    "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    "STATIC_BROKER_CONFIG",
-    DEFAULT_CONFIG,
-)
+_SOURCES: Final = ("UNKNOWN", *ConfigSource)
 """`DescribeConfigsResponse.ConfigSource`, by number."""
-_OWN_SOURCES: Final = frozenset({"DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG"})
+_OWN_SOURCES: Final = frozenset({ConfigSource.DYNAMIC_TOPIC, ConfigSource.DYNAMIC_BROKER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ def described(answer: RawAnswer) -> Mapping[str, Values]:
 
 
 def _source(number: int) -> str:
-    return _SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0]
+    return str(_SOURCES[number] if 0 <= number < len(_SOURCES) else _SOURCES[0])
 
 
 def min_isr(answer: RawAnswer) -> Mapping[str, int]:
@@ -163,7 +155,7 @@ def all_configs(answer: RawAnswer) -> Mapping[str, tuple[TopicConfig, ...]]:
 
 def _topic_config(entry: Any) -> TopicConfig:
     source = _source(entry.config_source)
-    return TopicConfig(entry.name, entry.value, source, source == DEFAULT_CONFIG)
+    return TopicConfig(entry.name, entry.value, source, source == ConfigSource.DEFAULT)
 
 
 def broker_throttle(broker: int, values: Values) -> BrokerThrottle:
@@ -189,7 +181,7 @@ def _rate_source(values: Values, key: str) -> str:
 def _rate(values: Values, key: str) -> int | None:
     # Kafka's default is no rate. A number from there is one that was deleted, and that the broker
     # is about to forget.
-    if key not in values or values[key].source == DEFAULT_CONFIG:
+    if key not in values or values[key].source == ConfigSource.DEFAULT:
         return None
     rate = _number(key, values[key].value)
     return None if rate == NO_RATE else rate

@@ -16,13 +16,18 @@ import kafka.errors as kafka_errors
 from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.domain.cluster.error_codes import (
     BROKER_NOT_AVAILABLE,
+    CORRUPT_MESSAGE,
+    ILLEGAL_SASL_STATE,
     INVALID_CONFIG,
     INVALID_REQUEST,
     NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
+    RETRIABLE,
+    THROTTLING_QUOTA_EXCEEDED,
     UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_SASL_MECHANISM,
     UNSUPPORTED_VERSION,
+    error_name,
 )
 from kshunt.backend.errors import (
     BrokerUnreachable,
@@ -33,17 +38,13 @@ from kshunt.backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from kshunt.backend.wire.error_codes import RETRIABLE, error_name
 from kshunt.backend.wire.raw import RawAnswer
 from kshunt.backend.wire.reader import WireError
 
 BrokerName: TypeAlias = int | tuple[str, int]
 """A broker's id, or the host and port of a bootstrap server."""
 
-ILLEGAL_SASL_STATE: Final = 34
-_CORRUPT_MESSAGE: Final = 2
 _AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 65})
-_THROTTLING_QUOTA_EXCEEDED: Final = 89
 
 
 class ConnectionRefused(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
@@ -70,12 +71,12 @@ CODE_OF_CLIENT_ERROR: Final[Sequence[tuple[type[Exception], int]]] = (
     (kafka_errors.Cancelled, NETWORK_EXCEPTION),
     (kafka_errors.MetadataEmptyBrokerList, BROKER_NOT_AVAILABLE),
     (kafka_errors.UnknownBrokerIdError, BROKER_NOT_AVAILABLE),
-    (kafka_errors.KafkaProtocolError, _CORRUPT_MESSAGE),
+    (kafka_errors.KafkaProtocolError, CORRUPT_MESSAGE),
     (kafka_errors.UnrecognizedBrokerVersion, UNSUPPORTED_VERSION),
     (kafka_errors.UnsupportedCodecError, UNSUPPORTED_VERSION),
     (kafka_errors.KafkaConfigurationError, INVALID_CONFIG),
     (kafka_errors.IllegalArgumentError, INVALID_REQUEST),
-    (kafka_errors.QuotaViolationError, _THROTTLING_QUOTA_EXCEEDED),
+    (kafka_errors.QuotaViolationError, THROTTLING_QUOTA_EXCEEDED),
     # Of consumers and producers, which are not used here.
     (kafka_errors.IllegalStateError, UNKNOWN_SERVER_ERROR),
     (kafka_errors.CommitFailedError, UNKNOWN_SERVER_ERROR),
@@ -201,7 +202,7 @@ def whole_call_error(
         )
     if code == UNSUPPORTED_VERSION:
         return NotSupported(f"{name}: {_words(error)}")
-    if code == _CORRUPT_MESSAGE:
+    if code == CORRUPT_MESSAGE:
         return WireError(f"{name} sent what cannot be read: {_words(error)}.")
     if getattr(error, "retriable", True):
         return BrokerUnreachable(f"{name} cannot be reached: {_words(error)}.")

@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kshunt.backend.admin.port.item_result import ItemResult
-from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE
+from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE, error_name
 from kshunt.backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
-from kshunt.backend.wire.error_codes import error_name
 
 
 class Fate(enum.StrEnum):

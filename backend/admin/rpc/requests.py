@@ -22,6 +22,7 @@ from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, 
 from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.wire import metadata
+from kshunt.backend.wire.api_keys import METADATA_KEY
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
@@ -36,7 +37,7 @@ def metadata_request(topics: Sequence[str] | None) -> RawRequest:
     """Metadata of the topics named, or of all."""
     return RawRequest(
         "Metadata",
-        metadata.METADATA_KEY,
+        METADATA_KEY,
         metadata.METADATA_VERSIONS,
         metadata.METADATA_FLEXIBLE_FROM,
         lambda version: metadata.encode_metadata(topics, version),

@@ -16,15 +16,13 @@ from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
 from kshunt.backend.admin.rpc.error_mapping import item_error
 from kshunt.backend.admin.zookeeper import znode_layout
 from kshunt.backend.admin.zookeeper.session import Create, Outdated, Put, Session, Znode
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.errors import ClusterError, KshuntError, NotActive
 
 ATTEMPTS: Final = 20
 """Somebody else would have to write the same znode as often, each time between look and commit."""
 PAUSE_S: Final = 0.01
 """At most, times the number of the attempt: so two that are at it get out of each other's way."""
-DYNAMIC_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
-DYNAMIC_BROKER: Final = "DYNAMIC_BROKER_CONFIG"
-DYNAMIC_DEFAULT: Final = "DYNAMIC_DEFAULT_BROKER_CONFIG"
 
 
 def topic_entity(topic: str) -> str:
@@ -60,7 +58,7 @@ async def read_topics(
     there = await _there(session, topics, timeout_s=timeout_s)
     found = await configured(session, map(topic_entity, there), timeout_s=timeout_s)
     return {
-        topic: _values(own or {}, keys, DYNAMIC_TOPIC)
+        topic: _values(own or {}, keys, ConfigSource.DYNAMIC_TOPIC)
         for topic, own in zip(there, found, strict=True)
     }
 
@@ -82,9 +80,9 @@ async def read_brokers(
     up = await session.read_many(
         [f"{znode_layout.BROKERS}/{b}" for b in wanted], timeout_s=timeout_s
     )
-    default = _values(inherited or {}, keys, DYNAMIC_DEFAULT)
+    default = _values(inherited or {}, keys, ConfigSource.DYNAMIC_DEFAULT_BROKER)
     return {
-        broker: {**default, **_values(own or {}, keys, DYNAMIC_BROKER)}
+        broker: {**default, **_values(own or {}, keys, ConfigSource.DYNAMIC_BROKER)}
         for broker, own, registered in zip(wanted, found, up, strict=True)
         if own is not None or registered is not None
     }

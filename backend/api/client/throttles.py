@@ -78,7 +78,7 @@ class ThrottlesClient(Subject):
         """What somebody else did to the throttles of running operations."""
         return self._sender.ask(DriftedThrottles, "/v1/drift").drift
 
-    def settle_drift(
+    def reapply_or_accept_drift(
         self, ids: Sequence[str], change: Change = ANONYMOUS_CHANGE, *, ours: bool
     ) -> ChangeAnswer:
         """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""

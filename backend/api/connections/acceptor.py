@@ -33,7 +33,7 @@ _FULL: Final = (
 
 
 class Accepted:
-    """One connection; a `kshunt.backend.api.connections.connection_limits.Connection`."""
+    """One connection; a `kshunt.backend.api.connections.connection_limits.ApiConnection`."""
 
     def __init__(self, peer: str, plain: socket.socket, protocol: DeadlineProtocol) -> None:
         self._peer = peer
@@ -132,7 +132,7 @@ class Acceptor:
             return
         protocol = self._make_protocol()
         connection = Accepted(peer, plain, protocol)
-        protocol.when_connected = lambda: self._connections.settled(connection)
+        protocol.when_connected = lambda: self._connections.handshake_ended(connection)
         protocol.when_lost = lambda: self._connections.remove(connection)
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._connect(plain, protocol, connection))

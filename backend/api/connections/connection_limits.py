@@ -74,7 +74,7 @@ class ConnectionLimits:
         return cls.of(2 * LIMITS.connections if unlimited else descriptors)
 
 
-class Connection(Protocol):
+class ApiConnection(Protocol):
     """One connection."""
 
     @property
@@ -98,8 +98,8 @@ class Connections:
         """Connections that were closed for the sake of others."""
         self.refused = 0
         """Connections that found no place."""
-        self._by_peer: dict[str, dict[Connection, None]] = {}
-        self._shaking: dict[Connection, None] = {}
+        self._by_peer: dict[str, dict[ApiConnection, None]] = {}
+        self._shaking: dict[ApiConnection, None] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -116,7 +116,7 @@ class Connections:
             self._make_room_to_shake(peer)
         return True
 
-    def _largest(self) -> Iterable[Connection]:
+    def _largest(self) -> Iterable[ApiConnection]:
         return max(self._by_peer.values(), key=len)
 
     def _make_room_to_shake(self, peer: str) -> None:
@@ -130,29 +130,29 @@ class Connections:
         self.refused += 1
         return False
 
-    def _give_up(self, among: Iterable[Connection]) -> bool:
+    def _give_up(self, among: Iterable[ApiConnection]) -> bool:
         found = first_to_go(among)
         if found is not None:
             self._drop(found)
         return found is not None
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: ApiConnection) -> None:
         self.given_up += 1
         self.remove(connection)
         connection.drop()
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: ApiConnection) -> None:
         """One that was accepted."""
         self._by_peer.setdefault(connection.peer, {})[connection] = None
         self._count += 1
         if connection.phase is Phase.HANDSHAKE:
             self._shaking[connection] = None
 
-    def settled(self, connection: Connection) -> None:
+    def handshake_ended(self, connection: ApiConnection) -> None:
         """The connection has ended its TLS handshake, or needs no handshake."""
         self._shaking.pop(connection, None)
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: ApiConnection) -> None:
         """One that is closed; it may be gone already."""
         self._shaking.pop(connection, None)
         mine = self._by_peer.get(connection.peer, {})
@@ -163,7 +163,7 @@ class Connections:
                 del self._by_peer[connection.peer]
 
 
-def first_to_go(connections: Iterable[Connection]) -> Connection | None:
+def first_to_go(connections: Iterable[ApiConnection]) -> ApiConnection | None:
     """Of connections, oldest first, the one to give up; None where each has to stay."""
     found, lowest = None, Phase.ANSWER
     for connection in connections:

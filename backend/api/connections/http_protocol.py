@@ -76,7 +76,7 @@ class DeadlineProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
-        self._settle()
+        self._stop_waiting()
         super().connection_lost(exc)
         self.when_lost()
 
@@ -101,7 +101,7 @@ class DeadlineProtocol(H11Protocol):
         waits_in = (phase, self.cycle, self._lingers)
         if waits_in == self._waits_in:
             return
-        self._settle()
+        self._stop_waiting()
         self._waits_in = waits_in
         if phase is Phase.HEAD:
             # The client reads its refusal before the connection is reset.
@@ -113,7 +113,7 @@ class DeadlineProtocol(H11Protocol):
             self._body_bytes, self._body_s = 0, 0.0
             self._deadline = self.loop.call_later(PACE_S, self._look_at_pace)
 
-    def _settle(self) -> None:
+    def _stop_waiting(self) -> None:
         self._waits_in = None
         if self._deadline is not None:
             self._deadline.cancel()

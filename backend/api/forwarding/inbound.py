@@ -31,7 +31,7 @@ from kshunt.backend.api.forwarding.signatures import (
     PASSED_ON,
     SIGNED_HEADERS,
     STATEMENT,
-    Answer,
+    AnswerStatement,
     Nonces,
     Reach,
     Site,
@@ -44,6 +44,10 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import target_of
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.error_codes import (
+    REASSIGNMENT_IN_PROGRESS,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 
 SENDER: Final = "kshunt.sender"
@@ -156,8 +160,10 @@ def _signing(send: Any, nonce: str, keys: ClusterKeys) -> Any:
         body = b"".join(parts)
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
         shown = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        kept = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
-        proof = Answer(nonce, start["status"], kept, digest_of(body)).signature(keys)
+        signed_headers = {name: shown[name] for name in SIGNED_HEADERS if name in shown}
+        proof = AnswerStatement(nonce, start["status"], signed_headers, digest_of(body)).signature(
+            keys
+        )
         headers.append((ANSWER_SIGNED.encode(), proof.encode()))
         await send({**start, "headers": headers})
         await send({"type": "http.response.body", "body": body})
@@ -179,7 +185,7 @@ def returned(sender: str, me: str, acts: str) -> Response:
         f"Backend {sender} passed this change on to {me}, which was not meant or does not act any "
         f"more.{acts} Nothing was changed.",
         advice="Try again: the backends of this cluster are changing places.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
         retriable=True,
     )
 
@@ -191,7 +197,7 @@ def _forged(why: str) -> Response:
         f"The request says that another backend passed it on, and {why}. Nothing was done.",
         advice="Give all backends of the cluster the same --cluster-keys and the same version of "
         "kshunt. A client sends no such headers.",
-        kafka_code=29,
+        kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )
 
 
@@ -202,7 +208,7 @@ def _again(found: Statement) -> Response:
         f"What backend {found.sender} says of this request is too old, or was used already. "
         "Nothing was done by it.",
         advice="Look at the operations, then try again.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
         retriable=True,
     )
 
@@ -213,5 +219,5 @@ def _outside(found: Statement, why: str) -> Response:
         "Not allowed",
         f"The backend that acts {why}. Nothing was changed.",
         advice=_DIRECTLY,
-        kafka_code=29,
+        kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )

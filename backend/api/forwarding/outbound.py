@@ -26,7 +26,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -48,7 +47,7 @@ from kshunt.backend.api.forwarding.signatures import (
     ANSWER_SIGNED,
     SIGNED_HEADERS,
     STATEMENT,
-    Answer,
+    AnswerStatement,
     Reach,
     Statement,
     digest_of,
@@ -58,6 +57,8 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import rebuilt_query
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import Declaration, Declared
+from kshunt.backend.domain.cluster.error_codes import REASSIGNMENT_IN_PROGRESS, REQUEST_TIMED_OUT
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import KshuntError, NotActive
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.lease.lease import LeaseState
@@ -127,7 +128,7 @@ def _is_for_actor(found: Declaration, document: Any) -> bool:
     return found.template == _ACTORS or is_change(found, document)
 
 
-class _Request:
+class _PassedRequest:
     """One request that goes on."""
 
     def __init__(self, scope: Any, found: Declaration, body: bytes) -> None:
@@ -209,7 +210,7 @@ class Forward:
         if not _is_for_actor(found, _document(body)):
             await self._app(scope, replayed(body, receive), send)
             return
-        request = _Request(scope, found, body)
+        request = _PassedRequest(scope, found, body)
         if len(request.target) > TARGET_MAX:
             await _too_long()(scope, receive, send)
             return
@@ -229,7 +230,7 @@ class Forward:
         else:
             await answer(scope, receive, send)
 
-    async def _answered(self, other: Heartbeat, request: _Request) -> Response | None:
+    async def _answered(self, other: Heartbeat, request: _PassedRequest) -> Response | None:
         """The answer of the active backend; None if no other backend is active any more.
 
         One that cannot be reached may have ended a moment ago: then another takes its place.
@@ -247,7 +248,7 @@ class Forward:
             await asyncio.sleep(GLANCE_S)
         return None
 
-    async def _asked(self, other: Heartbeat, request: _Request) -> tuple[Response, bool]:
+    async def _asked(self, other: Heartbeat, request: _PassedRequest) -> tuple[Response, bool]:
         """The answer of one backend, and whether it stands: false where it was not reached."""
         me = self._leadership.me
         reason = unreachable(me, other, self._peers) or self._stranger(other)
@@ -276,7 +277,7 @@ class Forward:
         return answer, True
 
     async def _exchanged(
-        self, client: httpx.AsyncClient, url: str, request: _Request, statement: Statement
+        self, client: httpx.AsyncClient, url: str, request: _PassedRequest, statement: Statement
     ) -> Response | None:
         """The answer to a request, to be given on; None where it is not signed as it should."""
         headers = {**request.headers, STATEMENT: signed(statement, self._keys)}
@@ -293,13 +294,17 @@ class Forward:
                 content += part
                 if len(content) > ANSWER_BYTES_MAX:
                     return None
-        kept = {name: answer.headers[name] for name in SIGNED_HEADERS if name in answer.headers}
-        said = Answer(statement.nonce, answer.status_code, kept, digest_of(bytes(content)))
+        signed_headers = {
+            name: answer.headers[name] for name in SIGNED_HEADERS if name in answer.headers
+        }
+        said = AnswerStatement(
+            statement.nonce, answer.status_code, signed_headers, digest_of(bytes(content))
+        )
         if not said.is_signed_by(answer.headers.get(ANSWER_SIGNED, ""), self._keys):
             return None
-        return Response(bytes(content), answer.status_code, headers=kept)
+        return Response(bytes(content), answer.status_code, headers=signed_headers)
 
-    def _statement(self, other: Heartbeat, request: _Request) -> Statement:
+    def _statement(self, other: Heartbeat, request: _PassedRequest) -> Statement:
         caller, me = CURRENT_CALLER.get(), self._leadership.me
         return Statement(
             sender=me.backend,
@@ -328,11 +333,11 @@ class Forward:
             409,
             "Another backend acts",
             f"Backend {other.backend} acts for this cluster, on host {other.host}, at "
-            f"{other.address}, since {_since(other)}. The change was not passed on to it: {reason}."
-            " Nothing was changed.",
+            f"{other.address}, since {moment_text(other.started_ms)}. The change was not passed on "
+            f"to it: {reason}. Nothing was changed.",
             advice=f"Run your tool there, with --backend {other.address}, or stop that backend: "
             f"this one takes over {patience_s} s after it is gone.",
-            kafka_code=60,
+            kafka_code=REASSIGNMENT_IN_PROGRESS,
         )
 
 
@@ -352,7 +357,7 @@ def _laxer(me: BackendIdentity, other: Heartbeat) -> Response | None:
         f"It {' and '.join(lacks)}, and this one demands that. Nothing was changed.",
         advice="Start that backend with the same --tokens, --oidc-… and --two-person as this one, "
         "or stop it: then this one takes over.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
 
 
@@ -367,7 +372,7 @@ def _nameless(me: BackendIdentity, other: Heartbeat) -> Response | None:
         f"It takes changes only from callers with a credential, and {me.backend} asked you for "
         "none. Nothing was changed.",
         advice=f"Run your tool with --backend {other.address} and --token-file.",
-        kafka_code=60,
+        kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
 
 
@@ -389,16 +394,8 @@ def _doubtful(other: Heartbeat, reason: str) -> Response:
         f"{other.address}, and no answer came back ({reason}).",
         advice="It may have been carried out: look at the operations before asking again. All "
         "backends of the cluster need the same --cluster-keys.",
-        kafka_code=7,
+        kafka_code=REQUEST_TIMED_OUT,
     )
-
-
-def _since(other: Heartbeat) -> str:
-    try:
-        started = datetime.fromtimestamp(other.started_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{other.started_ms} ms"
-    return started.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _document(body: bytes) -> Any:

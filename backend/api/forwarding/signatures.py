@@ -146,7 +146,7 @@ _NO_TEXT: Final = frozenset({"site", "beat_ms"})
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerStatement:
     """What a signature of an answer is about."""
 
     nonce: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kshunt.backend.api.models.base import Intent
 
 
-class SettleRequestModel(Intent):
+class DecisionRequestModel(Intent):
     """Reject a proposal, which needs a reason, or withdraw it."""
 
 

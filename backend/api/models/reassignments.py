@@ -20,7 +20,7 @@ from kshunt.backend.api.models.base import (
 from kshunt.backend.settings import LIMITS
 
 
-class PlanRequest(Strict):
+class PlanModelRequest(Strict):
     """A plan to look at."""
 
     plan: PlanModel
@@ -34,7 +34,7 @@ class CapsModel(Strict):
     smallest_first: bool = False
 
 
-class ReassignRequestModel(PlanRequest, ChangeModel):
+class ReassignRequestModel(PlanModelRequest, ChangeModel):
     """KIP-179, reassignPartitions."""
 
     throttle_bytes_per_s: RateOrNone = None
@@ -57,7 +57,7 @@ class CancelRequestModel(ChangeModel):
     timeout_ms: TimeoutMs = 10_000
 
 
-class VerifyRequestModel(PlanRequest):
+class VerifyRequestModel(PlanModelRequest):
     """A plan to verify; what it throttled is cleared when it is done."""
 
     preserve_throttles: bool = False

@@ -27,7 +27,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         """What somebody else did to the throttles of running operations."""
         return DriftedThrottles(tuple(map(shown_drift, await throttle_repair.drift())))
 
-    async def settled(body: MendRequestModel, *, ours: bool) -> Any:
+    async def reapply_or_accept(body: MendRequestModel, *, ours: bool) -> Any:
         change = await require_active(backend, body)
         shown = still_there(await throttle_repair.drift(), body.ids)
         operations = (id for one in shown.values() for id in one.operations)
@@ -37,9 +37,9 @@ def install(app: FastAPI, backend: Backend) -> None:
     @changes.post("/v1/drift/reapply", ChangeAnswer)
     async def reapply(body: MendRequestModel) -> Any:
         """Put our throttle back where somebody else changed it."""
-        return await settled(body, ours=True)
+        return await reapply_or_accept(body, ours=True)
 
     @changes.post("/v1/drift/accept", ChangeAnswer)
     async def accept(body: MendRequestModel) -> Any:
         """Keep what somebody else set; it stays when the operation ends."""
-        return await settled(body, ours=False)
+        return await reapply_or_accept(body, ours=False)

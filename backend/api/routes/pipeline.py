@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query
 
@@ -35,6 +35,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
     ResultTable,
 )
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HOUR_MS: Final = 3_600_000
 Hours = Annotated[int, Query(ge=1, le=24 * 31, description="how far back to look")]
 Most = Annotated[int, Query(ge=1, le=10_000, description="so many rows at most")]
 

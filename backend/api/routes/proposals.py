@@ -11,7 +11,7 @@ from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.proposals import ApproveRequestModel, SettleRequestModel
+from kshunt.backend.api.models.proposals import ApproveRequestModel, DecisionRequestModel
 from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
@@ -26,14 +26,14 @@ from kshunt.backend.domain.operations.approval import (
 ProposalId = Annotated[
     str, Path(min_length=1, max_length=64, json_schema_extra={"pattern": ID_PATTERN})
 ]
-SETTLES: Final = Role.ADMIN
+DECIDES: Final = Role.ADMIN
 """Whatever can be proposed takes it."""
 
 
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     _proposals(app, backend)
-    _settling(app, backend)
+    _decisions(app, backend)
 
 
 def _me() -> Person:
@@ -43,7 +43,7 @@ def _me() -> Person:
 def _shown(backend: Backend, proposal: ProposedChange) -> ShownProposal:
     shown = ShownProposal.of(proposal, _me(), backend.clock.now_ms())
     # What a role does not allow is not offered either.
-    return shown if CURRENT_CALLER.get().role.may(SETTLES) else replace(shown, actions=())
+    return shown if CURRENT_CALLER.get().role.may(DECIDES) else replace(shown, actions=())
 
 
 def _proposals(app: FastAPI, backend: Backend) -> None:
@@ -62,8 +62,8 @@ def _proposals(app: FastAPI, backend: Backend) -> None:
         return await approvals.foresee(proposal_id, deed)
 
 
-def _settling(app: FastAPI, backend: Backend) -> None:
-    admins = Routes(app, SETTLES)
+def _decisions(app: FastAPI, backend: Backend) -> None:
+    admins = Routes(app, DECIDES)
     approvals = backend.approvals
 
     @admins.post("/v1/proposals/{proposal_id}/approve", ApprovedProposal)
@@ -77,13 +77,13 @@ def _settling(app: FastAPI, backend: Backend) -> None:
         return ApprovedProposal(_shown(backend, proposal), dict(done.answer))
 
     @admins.post("/v1/proposals/{proposal_id}/reject", ShownProposal)
-    async def reject(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
+    async def reject(proposal_id: ProposalId, body: DecisionRequestModel) -> Any:
         """Say why what another one proposed shall not happen."""
         await require_active(backend, body)
         return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
 
     @admins.post("/v1/proposals/{proposal_id}/withdraw", ShownProposal)
-    async def withdraw(proposal_id: ProposalId, body: SettleRequestModel) -> Any:
+    async def withdraw(proposal_id: ProposalId, body: DecisionRequestModel) -> Any:
         """Take back what one proposed."""
         await require_active(backend, body)
         return _shown(backend, await approvals.withdraw(proposal_id, _me(), body.reason))

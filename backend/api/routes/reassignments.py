@@ -11,7 +11,7 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.models.reassignments import (
     CancelRequestModel,
     GenerateRequestModel,
-    PlanRequest,
+    PlanModelRequest,
     ReassignRequestModel,
     VerifyRequestModel,
 )
@@ -59,7 +59,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         ProgressRows,
         body_bytes=LIMITS.request_body_bytes,
     )
-    async def progress(body: PlanRequest) -> Any:
+    async def progress(body: PlanModelRequest) -> Any:
         """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
         rows = await backend.queries.progress(await plan_of(body.plan))
         found = await offload(len(rows), with_causes, rows, stuck_in(backend.hub.latest))

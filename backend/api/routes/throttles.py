@@ -108,7 +108,7 @@ def _prior(app: FastAPI, backend: Backend) -> None:
         return OwnedThrottles(await backend.throttle_repair.prior(backend.second_copy.lost))
 
     @admins.post("/v1/throttles/prior", ChangeAnswer)
-    async def settle_prior(body: PriorRequestModel) -> Any:
+    async def restore_or_discard_prior(body: PriorRequestModel) -> Any:
         """Bring them back, as far as they are still what kshunt wrote; or discard them."""
         change = await require_active(backend, body)
         copy = backend.second_copy

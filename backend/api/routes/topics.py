@@ -25,6 +25,7 @@ from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.api.service.request_values import once, timeout_s_of
+from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
@@ -89,7 +90,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
                 "No such topic",
                 f"The cluster has no topic '{topic}'.",
                 advice="It may have been deleted since it was shown.",
-                kafka_code=3,
+                kafka_code=UNKNOWN_TOPIC_OR_PARTITION,
             )
         return TopicConfigs(topic, tuple(found))
 
@@ -136,7 +137,11 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
         if not found.current:
             finding = found.findings[0]
             return problems.problem(
-                404, "No such topic", finding.words, advice=finding.advice, kafka_code=3
+                404,
+                "No such topic",
+                finding.words,
+                advice=finding.advice,
+                kafka_code=UNKNOWN_TOPIC_OR_PARTITION,
             )
         return found
 

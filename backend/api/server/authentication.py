@@ -37,12 +37,17 @@ from kshunt.backend.access.refused_tokens import RefusedTokens, peer_of
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 from kshunt.backend.addresses import is_loopback
+from kshunt.backend.api.client.credential import TOKEN_BYTES_MAX
 from kshunt.backend.api.forwarding.inbound import ForwardedRequests, is_passed_on
 from kshunt.backend.api.forwarding.signatures import Reach
 from kshunt.backend.api.http.paths import fault_of
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import OPEN, Declared
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.cluster.error_codes import (
+    SASL_AUTHENTICATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+)
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 from kshunt.backend.settings import LIMITS
@@ -51,7 +56,6 @@ log = logging.getLogger(__name__)
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
-TOKEN_BYTES_MAX: Final = 16_384
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 """Of `Sec-Fetch-Site`: what no page of another site sends. Every port has a site of its own here,
 so `same-site` is another program's page on this machine."""
@@ -293,7 +297,7 @@ def _unknown(given: str) -> Response:
         detail,
         advice="Give a valid one by --token-file, --token-command or KSHUNT_TOKEN; `kshunt tokens` "
         "makes them.",
-        kafka_code=58,
+        kafka_code=SASL_AUTHENTICATION_FAILED,
     )
     answer.headers["www-authenticate"] = "Bearer"
     return answer
@@ -315,7 +319,7 @@ def _forbidden(caller: Caller, role: str) -> Response:
         "Not allowed",
         f"{caller.name} is {caller.role}, and this takes {role}. Nothing was done.",
         advice="Ask somebody who may, or for another role.",
-        kafka_code=29,
+        kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )
 
 

@@ -259,7 +259,7 @@ async def serve(
     config.ssl = None if certificates is None else certificates.context
     served = f"kshunt serves {backend.settings.bootstrap_servers} at {listen.address}"
     notice_s = 0.0 if listen.path is not None else NOTICE_S
-    server = _Server(config, served, backend, notice_s)
+    server = _ApiServer(config, served, backend, notice_s)
     watchers = []
     if linger_s is not None:
         watchers.append(asyncio.create_task(_stop_when_alone(server, activity, backend, linger_s)))
@@ -275,7 +275,7 @@ async def serve(
         server.heap.stop()
 
 
-class _Server(uvicorn.Server):
+class _ApiServer(uvicorn.Server):
     """uvicorn's server, which says when it is ready, and ends in an orderly way on a signal.
 
     Whoever sends requests to several backends learns by `/readyz` that this one stops, and has

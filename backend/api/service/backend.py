@@ -96,9 +96,9 @@ Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
 """Which operation of ours moves a partition."""
 
 
-class Recording(Protocol):
-    """`kshunt.backend.telemetry.recording.recorder.Recorder`, which loads what not every backend
-    needs."""
+class RunningRecorder(Protocol):
+    """`kshunt.backend.telemetry.recording.recorder.SampleRecorder`, which loads what not every
+    backend needs."""
 
     @property
     def status(self) -> RecorderStatus:
@@ -129,7 +129,7 @@ class Backend:
     """Where its API can be reached, for other backends of the cluster."""
     terms: LeaseTimes | None = None
     """The lease's times; None: those that every backend of a cluster has."""
-    record: Callable[[SnapshotHub, Moving], Recording] | None = None
+    record: Callable[[SnapshotHub, Moving], RunningRecorder] | None = None
     """Makes what records samples; None: they are not recorded."""
     results: Results | None = None
     """What the data pipeline delivers; None: nobody said where that is."""
@@ -147,7 +147,7 @@ class Backend:
     """Whether its API lets in nobody without a credential, for other backends of the cluster."""
     peers: frozenset[Origin] = frozenset()
     """The addresses of other backends that `--peers` names."""
-    recording: Recording | None = field(init=False, default=None)
+    recording: RunningRecorder | None = field(init=False, default=None)
     listeners: list[Callable[[Operation], None]] = field(init=False, default_factory=list)
     """Told of each operation that is new or different, as it is shown."""
     hooks: Callable[[], tuple[WebhookStatus, ...]] = field(init=False, default=tuple)
@@ -175,7 +175,7 @@ class Backend:
     steering: Steering = field(init=False)
     throttles: ThrottleChanges = field(init=False)
     throttle_repair: ThrottleRepair = field(init=False)
-    journal_told: JournalAudit = field(init=False)
+    journal_audit: JournalAudit = field(init=False)
     second_copy: SecondCopy = field(init=False)
     cluster_id: str = field(init=False, default="")
     """Empty before the cluster has said it."""
@@ -226,7 +226,7 @@ class Backend:
         self.steering = Steering(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.throttle_repair = ThrottleRepair(context)
-        self.journal_told = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
+        self.journal_audit = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
         self.previews = Previews(context)
         self.alterations = Alterations(context)
         self.deletions = PartitionDeletions(context)
@@ -321,7 +321,7 @@ class Backend:
             await self._recover()
             await self.engine.tick()
             await self.approvals.tidy()
-            await self.journal_told.tell()
+            await self.journal_audit.tell()
         except KshuntError as error:
             log.info("A tick of the engine came to nothing: %s", error)
         except Exception:

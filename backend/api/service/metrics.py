@@ -26,11 +26,11 @@ _HOOK_LABELS: Final = ("hook", "result")
 def exposition(backend: Backend, checks: Mapping[str, bool]) -> bytes:
     """Everything, at this moment."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Found(backend, checks))
+    registry.register(_Gauges(backend, checks))
     return generate_latest(registry)
 
 
-class _Found(Collector):
+class _Gauges(Collector):
     """What is asked of the backend when somebody looks."""
 
     def __init__(self, backend: Backend, checks: Mapping[str, bool]) -> None:

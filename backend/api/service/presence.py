@@ -28,7 +28,7 @@ EVENT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenSession:
     present: ConnectedSession
     at_s: float
     """When it said so last, by the monotonic clock."""
@@ -43,10 +43,10 @@ class PresenceBoard:
         """`publish` is told of all who are here."""
         self._clock = clock
         self._publish = publish
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, str], _SeenSession] = {}
         """By credential and session: nobody speaks for another one."""
         self._news = False
-        self._told_s = float("-inf")
+        self._announced_s = float("-inf")
 
     def listed(self) -> tuple[ConnectedSession, ...]:
         """Who is here; those who came first stand first."""
@@ -66,7 +66,7 @@ class PresenceBoard:
             self._check_room(caller)
         since_ms = self._clock.now_ms() if before is None else before.present.since_ms
         present = ConnectedSession(session, caller.name or who, screen, selected, since_ms)
-        self._seen[key] = _Seen(present, self._clock.monotonic_s())
+        self._seen[key] = _SeenSession(present, self._clock.monotonic_s())
         self._news = self._news or before is None or before.present != present
         self.tell()
 
@@ -81,8 +81,8 @@ class PresenceBoard:
         """Publish what is new, unless that was done a moment ago; to be called every second."""
         self._forget()
         now_s = self._clock.monotonic_s()
-        if self._news and now_s >= self._told_s + EVENT_S:
-            self._news, self._told_s = False, now_s
+        if self._news and now_s >= self._announced_s + EVENT_S:
+            self._news, self._announced_s = False, now_s
             self._publish(self.listed())
 
     def _forget(self) -> None:

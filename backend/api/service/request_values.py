@@ -17,7 +17,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 
 TIMEOUT_S_MIN: Final = 1.0
 INLINE_MAX: Final = 500
@@ -56,10 +56,10 @@ def caps_of(model: CapsModel | None) -> Caps | None:
     return None if model is None else Caps(model.per_broker, model.in_cluster)
 
 
-def order_of(model: CapsModel | None) -> Order:
+def order_of(model: CapsModel | None) -> MoveOrder:
     """Which moves come first."""
     small = model is not None and model.smallest_first
-    return Order.SMALLEST_FIRST if small else Order.LARGEST_FIRST
+    return MoveOrder.SMALLEST_FIRST if small else MoveOrder.LARGEST_FIRST
 
 
 def partitions_of(entries: Iterable[PartitionModel]) -> list[TopicPartition]:

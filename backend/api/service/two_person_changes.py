@@ -63,7 +63,7 @@ Answer = ChangeAnswer | ShrinkAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class _About:
+class _RequestSubject:
     """What a request is about, in words and for the audit."""
 
     summary: str
@@ -73,13 +73,13 @@ class _About:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ChangeKind:
     """One kind of change."""
 
     guarded: TwoPersonKind
     model: type[Any]
     """Of its request."""
-    about: Callable[[Backend, str, Any], _About]
+    about: Callable[[Backend, str, Any], _RequestSubject]
     run: Callable[[Backend, str, Any, Change], Awaitable[Answer]]
     """Carries out a request on a subject, or checks it; as its route answers."""
     whole: bool = False
@@ -101,10 +101,10 @@ async def _unclean(backend: Backend, _: str, body: UncleanRequestModel, change: 
     )
 
 
-def _about_unclean(_: Backend, __: str, body: UncleanRequestModel) -> _About:
+def _about_unclean(_: Backend, __: str, body: UncleanRequestModel) -> _RequestSubject:
     partitions = sorted(set(partitions_of(body.partitions)))
     words = f"UNCLEAN election of {many(len(partitions), 'partition')}: {listed(partitions, 3)}"
-    return _About(words, Touched.of(partitions=partitions))
+    return _RequestSubject(words, Touched.of(partitions=partitions))
 
 
 def _every_name(body: UncleanRequestModel) -> None:
@@ -115,10 +115,10 @@ async def _shrink(backend: Backend, topic: str, body: ShrinkRequestModel, change
     return await backend.shrinks.start(body.request(topic), change)
 
 
-def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _About:
+def _about_shrink(_: Backend, topic: str, body: ShrinkRequestModel) -> _RequestSubject:
     name = f" as {body.target}" if body.target else ""
     words = f"shrink {topic} to {many(body.total_count, 'partition')}{name}"
-    return _About(words, Touched.of(topics=(topic,)))
+    return _RequestSubject(words, Touched.of(topics=(topic,)))
 
 
 async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, change: Change) -> Answer:
@@ -126,9 +126,9 @@ async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, change
     return await backend.shrinks.confirm(id, body.typed, change)
 
 
-def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _About:
+def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _RequestSubject:
     words = f"cut over {body.typed}: operation {id} goes on with what cannot be taken back"
-    return _About(words, Touched.of(topics=(body.typed,)), id)
+    return _RequestSubject(words, Touched.of(topics=(body.typed,)), id)
 
 
 async def _delete(
@@ -140,10 +140,10 @@ async def _delete(
     return await backend.deletions.delete(wanted, change, timeout_s=timeout_s)
 
 
-def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _About:
+def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _RequestSubject:
     topics = [one.topic for one in body.topics]
     fewer = [f"{one.topic} to {many(one.total_count, 'partition')}" for one in body.topics]
-    return _About(
+    return _RequestSubject(
         f"shrink {listed(fewer, 3)}: the last ones go, with what they hold",
         Touched.of(topics=topics),
     )
@@ -155,15 +155,15 @@ def _only_keeps(answer: ShrinkAnswer) -> bool:
     return modes == {(0, PartitionMode.READ_WRITE)}
 
 
-_KINDS: Final[Mapping[str, _Kind]] = {
-    UNCLEAN: _Kind(
+_KINDS: Final[Mapping[str, _ChangeKind]] = {
+    UNCLEAN: _ChangeKind(
         *(TwoPersonKind.UNCLEAN, UncleanRequestModel, _about_unclean, _unclean),
         whole=True,
         confirmed=_every_name,
     ),
-    SHRINK: _Kind(TwoPersonKind.SHRINK, ShrinkRequestModel, _about_shrink, _shrink),
-    CUT_OVER: _Kind(TwoPersonKind.SHRINK, ConfirmRequestModel, _about_cut_over, _cut_over),
-    DELETE: _Kind(
+    SHRINK: _ChangeKind(TwoPersonKind.SHRINK, ShrinkRequestModel, _about_shrink, _shrink),
+    CUT_OVER: _ChangeKind(TwoPersonKind.SHRINK, ConfirmRequestModel, _about_cut_over, _cut_over),
+    DELETE: _ChangeKind(
         *(TwoPersonKind.SHRINK, DeletePartitionsRequestModel, _about_delete, _delete),
         only_rescues=_only_keeps,
     ),

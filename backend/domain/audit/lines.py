@@ -280,13 +280,13 @@ def read_line(key: str, body: Body) -> AuditRow:
     place = place_of(key)
     try:
         if place is None:
-            raise _Refused(UnreadableReason.FOREIGN, "Its key is none of an audit entry.")
+            raise _LineRefused(UnreadableReason.FOREIGN, "Its key is none of an audit entry.")
         return _decoded(place, body)
-    except _Refused as refused:
+    except _LineRefused as refused:
         return UnreadableAudit(key, place, refused.why, refused.detail)
 
 
-class _Refused(Exception):
+class _LineRefused(Exception):
     def __init__(self, why: UnreadableReason, detail: str) -> None:
         super().__init__(detail)
         self.why = why
@@ -303,7 +303,7 @@ def _touched_body(touched: Touched) -> dict[str, Any]:
 def _decoded(place: tuple[int, int], body: Body) -> AuditEntry:
     version = body.get("format")
     if type(version) is int and version > FORMAT:
-        raise _Refused(
+        raise _LineRefused(
             UnreadableReason.NEWER,
             f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it.",
         )
@@ -377,5 +377,5 @@ def _check_names(body: Mapping[str, Any], names: Collection[str], where: str) ->
             raise _damaged(f"{where}{clipped(name, 50)}", "is a field that this kshunt lacks")
 
 
-def _damaged(where: str, problem: str) -> _Refused:
-    return _Refused(UnreadableReason.DAMAGED, f"Its field {where} {problem}.")
+def _damaged(where: str, problem: str) -> _LineRefused:
+    return _LineRefused(UnreadableReason.DAMAGED, f"Its field {where} {problem}.")

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import duration_text, listed, many
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def mode_words(mode: PartitionMode, deletes_ms: int = UNKNOWN_MS, now_ms: int = 
     if deletes_ms == UNKNOWN_MS:
         return "read-only"
     left_ms = deletes_ms - now_ms
-    return f"leaving in {time_words(left_ms)}" if left_ms > 0 else "leaving now"
+    return f"leaving in {duration_text(left_ms / 1000)}" if left_ms > 0 else "leaving now"
 
 
 def leaving_words(mode: PartitionMode) -> str:

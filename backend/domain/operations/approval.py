@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from kshunt.backend.domain.reassignment.answers import Result
-from kshunt.backend.domain.text.formatting import time_words
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.domain.untrusted.json_codec import TimeMs
 from kshunt.backend.errors import Conflict
 
@@ -151,7 +151,7 @@ def check_verb(proposal: ProposedChange, verb: str, person: Person, now_ms: int)
     """
     seen = proposal.at(now_ms)
     if seen.state is ProposalState.EXPIRED:
-        late = time_words(now_ms - proposal.expires_ms)
+        late = duration_text((now_ms - proposal.expires_ms) / 1000)
         raise Conflict(
             f"Proposal {proposal.id} died {late} ago: {EXPIRED}. {NOTHING}", advice="Propose anew."
         )

@@ -138,7 +138,7 @@ _BEGINNING: Final = (
         "start",
         (_Q,),
         _S,
-        "this backend holds the journal; the plan passes its checks again; `next_batch` names moves"
+        "this backend holds the journal; the plan passes its checks again; `next_moves` names moves"
         " to start; the prior value of every throttle to be written was read and is in the journal",
         "the throttled replicas of the topics, then the rates of the brokers",
         "both are read back and are what was written; a broker that is down is skipped and named",
@@ -184,7 +184,7 @@ _BEGINNING: Final = (
         "submit",
         (_S,),
         _R,
-        "the throttles were read back; `next_batch` names moves to start; they are in the journal",
+        "the throttles were read back; `next_moves` names moves to start; they are in the journal",
         "AlterPartitionReassignments for the batch",
         "ListPartitionReassignments lists each partition with our target, or it is there already",
         "cancel",

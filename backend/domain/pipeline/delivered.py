@@ -27,7 +27,7 @@ class PipelineState(enum.StrEnum):
 
     ABSENT = "absent"
     """There are no results."""
-    STANDING = "standing"
+    UNATTENDED = "standing"
     """There are results, and nothing that keeps them up."""
     RUNNING = "running"
     """Results keep up with the samples."""

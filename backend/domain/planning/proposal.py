@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from kshunt.backend.domain.text.formatting import many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, many
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +110,10 @@ class Proposal:
         if cost.moved_replicas:
             unknown = f" and {cost.unknown_sizes} of unknown size" if cost.unknown_sizes else ""
             moved = many(cost.moved_replicas, "replica")
-            words.append(f"{moved} move ({size_text(cost.moved_bytes)}{unknown})")
+            words.append(f"{moved} move ({bytes_text(cost.moved_bytes)}{unknown})")
         if cost.log_dir_replicas:
             moved = many(cost.log_dir_replicas, "replica")
-            words.append(f"{moved} change directory ({size_text(cost.log_dir_bytes)})")
+            words.append(f"{moved} change directory ({bytes_text(cost.log_dir_bytes)})")
         if cost.dropped_replicas:
             words.append(f"{many(cost.dropped_replicas, 'replica')} go")
         if cost.reordered:

@@ -62,7 +62,7 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
-class Why(enum.StrEnum):
+class UnknownReason(enum.StrEnum):
     """Why nothing can be told of a copy."""
 
     UNMEASURED = "not measured yet"
@@ -98,7 +98,7 @@ class BrokerUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class WhatIfForecast:
     """All copies under some rates."""
 
     copies: int
@@ -119,12 +119,12 @@ class Forecast:
     """By id: brokers that throttled copies come from or go to."""
     estimated: int = 0
     """Copies that receive nothing now, and for which their share of a rate was taken."""
-    why: Mapping[Why, int] = field(default_factory=dict)
+    why: Mapping[UnknownReason, int] = field(default_factory=dict)
     """Of how many copies nothing can be told, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
+class _ConsideredCopies:
     """One entry a copy."""
 
     source: NDArray[np.int32]
@@ -149,7 +149,7 @@ class _Copies:
         return found
 
 
-def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> Forecast:
+def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> WhatIfForecast:
     """What would be, were these brokers' rates so and all others as they are."""
     copies = _copies(snapshot)
     present = {id: one.rate for id, one in snapshot.throttles.rates.items()}
@@ -167,16 +167,16 @@ def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> Forecast:
     )
 
 
-def _reasons(copies: _Copies, unknown: Flags, unread: Flags) -> dict[Why, int]:
+def _reasons(copies: _ConsideredCopies, unknown: Flags, unread: Flags) -> dict[UnknownReason, int]:
     """How many copies nothing can be told of, each by the first reason that holds."""
     unmeasured = np.isnan(copies.lag) | np.isnan(copies.received) | np.isnan(copies.gained)
     stuck = copies.still & ~np.isin(copies.cause, _CURED)
     found = {}
     for why, holds in (
-        (Why.UNMEASURED, unmeasured),
-        (Why.STUCK, stuck),
-        (Why.UNREAD, unread),
-        (Why.FREE, unknown),
+        (UnknownReason.UNMEASURED, unmeasured),
+        (UnknownReason.STUCK, stuck),
+        (UnknownReason.UNREAD, unread),
+        (UnknownReason.FREE, unknown),
     ):
         count = int((unknown & holds).sum())
         unknown = unknown & ~holds
@@ -184,7 +184,7 @@ def _reasons(copies: _Copies, unknown: Flags, unread: Flags) -> dict[Why, int]:
     return found
 
 
-def _copies(snapshot: Snapshot) -> _Copies:
+def _copies(snapshot: Snapshot) -> _ConsideredCopies:
     rows = snapshot.replicas
     starts = partition_starts(rows)
     leads = (rows.broker == rows.leader) & rows.leader_throttled
@@ -195,7 +195,7 @@ def _copies(snapshot: Snapshot) -> _Copies:
     here = np.flatnonzero(~rows.in_isr & (rows.leader >= 0) & (rows.broker != rows.leader))
     lag = rows.lag_bytes[here].astype(np.float64)
     lag[lag < 0] = math.nan
-    return _Copies(
+    return _ConsideredCopies(
         rows.leader[here],
         rows.broker[here],
         lag,
@@ -208,7 +208,9 @@ def _copies(snapshot: Snapshot) -> _Copies:
 
 
 def _received(
-    copies: _Copies, before: Mapping[int, ThrottledRate], after: Mapping[int, ThrottledRate]
+    copies: _ConsideredCopies,
+    before: Mapping[int, ThrottledRate],
+    after: Mapping[int, ThrottledRate],
 ) -> Floats:
     """What each copy would receive; NaN where that cannot be told."""
     old, new = _room(copies, before), _room(copies, after)
@@ -223,27 +225,27 @@ def _received(
     return received
 
 
-def _share(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
+def _share(copies: _ConsideredCopies, rates: Mapping[int, ThrottledRate]) -> Floats:
     """An even share of the slowest throttle on each copy's way; NaN where that cannot be told."""
     leaders = {id: rate.leader_bytes_per_s for id, rate in rates.items()}
     followers = {id: rate.follower_bytes_per_s for id, rate in rates.items()}
     # As if each copy used the same: what is left over for one is then its share of the rate.
     even = np.ones(len(copies.lag))
     sent = _ratio(copies.source, copies.at_source, even, leaders)
-    taken = _ratio(copies.target, copies.at_target, even, followers)
-    share: Floats = np.minimum(sent, taken)
+    received = _ratio(copies.target, copies.at_target, even, followers)
+    share: Floats = np.minimum(sent, received)
     untold = np.isinf(share) | _unread(copies, rates, rates) | ~np.isin(copies.cause, _CURED)
     share[untold] = math.nan
     return share
 
 
-def _room(copies: _Copies, rates: Mapping[int, ThrottledRate]) -> Floats:
+def _room(copies: _ConsideredCopies, rates: Mapping[int, ThrottledRate]) -> Floats:
     """The rate over what goes through now, of the slowest throttle on each copy's way."""
     leaders = {id: rate.leader_bytes_per_s for id, rate in rates.items()}
     followers = {id: rate.follower_bytes_per_s for id, rate in rates.items()}
     sent = _ratio(copies.source, copies.at_source, copies.received, leaders)
-    taken = _ratio(copies.target, copies.at_target, copies.received, followers)
-    room: Floats = np.minimum(sent, taken)
+    fetched = _ratio(copies.target, copies.at_target, copies.received, followers)
+    room: Floats = np.minimum(sent, fetched)
     return room
 
 
@@ -264,7 +266,9 @@ def _ratio(
 
 
 def _unread(
-    copies: _Copies, before: Mapping[int, ThrottledRate], after: Mapping[int, ThrottledRate]
+    copies: _ConsideredCopies,
+    before: Mapping[int, ThrottledRate],
+    after: Mapping[int, ThrottledRate],
 ) -> Flags:
     """Copies through a throttle of a broker whose rates could not be read."""
     unread = [id for id in _brokers(copies) if id not in before or id not in after]
@@ -274,7 +278,7 @@ def _unread(
     return found
 
 
-def _brokers(copies: _Copies) -> list[int]:
+def _brokers(copies: _ConsideredCopies) -> list[int]:
     """Every broker that a throttled copy comes from or goes to."""
     ends = (copies.source[copies.at_source], copies.target[copies.at_target])
     brokers: list[int] = np.unique(np.concatenate(ends)).tolist()
@@ -282,14 +286,14 @@ def _brokers(copies: _Copies) -> list[int]:
 
 
 def _forecast(
-    copies: _Copies, received: Floats, gained: Floats, rates: Mapping[int, ThrottledRate]
-) -> Forecast:
+    copies: _ConsideredCopies, received: Floats, gained: Floats, rates: Mapping[int, ThrottledRate]
+) -> WhatIfForecast:
     known = ~np.isnan(copies.lag) & ~np.isnan(gained)
     late = known & (copies.lag > 0) & (gained <= 0)
     arrives = known & ~late
     rest, rest_latest = _etas(copies, gained, arrives)
     earliest, latest = _etas(copies, gained, known)
-    return Forecast(
+    return WhatIfForecast(
         copies=len(known),
         eta_s=earliest,
         eta_latest_s=latest,
@@ -301,7 +305,7 @@ def _forecast(
     )
 
 
-def _etas(copies: _Copies, gained: Floats, chosen: Flags) -> tuple[float, float]:
+def _etas(copies: _ConsideredCopies, gained: Floats, chosen: Flags) -> tuple[float, float]:
     """When the last broker, and when the slowest copy, would be done. 0 where nothing is copied.
 
     Where a broker receives anything, what has not begun there goes through the same throttle
@@ -328,13 +332,15 @@ def _eta(lag_bytes: float, bytes_per_s: float) -> float:
     return lag_bytes / bytes_per_s if bytes_per_s > 0 else math.inf
 
 
-def _use(copies: _Copies, received: Floats, broker: int, rate: ThrottledRate | None) -> BrokerUse:
+def _use(
+    copies: _ConsideredCopies, received: Floats, broker: int, rate: ThrottledRate | None
+) -> BrokerUse:
     sent = received[copies.at_source & (copies.source == broker)]
-    taken = received[copies.at_target & (copies.target == broker)]
+    fetched = received[copies.at_target & (copies.target == broker)]
     return BrokerUse(
         broker,
         float(sent.sum()),
         None if rate is None else rate.leader_bytes_per_s,
-        float(taken.sum()),
+        float(fetched.sum()),
         None if rate is None else rate.follower_bytes_per_s,
     )

@@ -11,11 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import (
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_TYPE,
+    RETENTION_BYTES,
+    TIMESTAMP_BEFORE_MAX_MS,
+    TIMESTAMP_DIFFERENCE_MAX_MS,
+)
 from kshunt.backend.domain.shrink.check import Finding
 from kshunt.backend.domain.shrink.disk_space import RESERVE, CopySpace, copy_bytes, room_for
 from kshunt.backend.domain.shrink.facts import COPY_START_MS, ShrinkFacts
 from kshunt.backend.domain.shrink.topic_findings import note, refusal, warning
-from kshunt.backend.domain.text.formatting import listed, many, size_text, time_words
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    listed,
+    many,
+    rate_text,
+)
 
 SAFETY: Final = 2
 """So many times the assumed time of the copy a record must have left."""
@@ -59,9 +72,9 @@ def of_room(facts: ShrinkFacts, room: CopySpace | None) -> Iterator[Finding]:
         words = "How much the copy needs is not known, because sizes could not be read."
         yield warning("room-unknown", words, "Look at the brokers' disks yourself.")
         return
-    each, reserve = size_text(room.partition_bytes), f"{RESERVE:.0%}"
+    each, reserve = bytes_text(room.partition_bytes), f"{RESERVE:.0%}"
     need = f"{facts.wanted} x {factor} replicas of about {each}"
-    free = listed(f"broker {b}: {size_text(f)}" for b, f in sorted(room.free_bytes.items()))
+    free = listed(f"broker {b}: {bytes_text(f)}" for b, f in sorted(room.free_bytes.items()))
     if not room.fits:
         words = f"The copy needs {need}; free above a reserve of {reserve} is only: {free}."
         advice = "Make room, or ask for more partitions, each of which is smaller."
@@ -79,13 +92,13 @@ def of_room(facts: ShrinkFacts, room: CopySpace | None) -> Iterator[Finding]:
 def of_retention(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     """Whether retention deletes anything before it is copied, or the copy itself."""
     yield from _by_time(facts, copy_ms)
-    limit, total = facts.limit("retention.bytes"), facts.total_bytes
+    limit, total = facts.limit(RETENTION_BYTES), facts.total_bytes
     if limit is None or total is None or "delete" not in facts.policies or facts.wanted < 1:
         return
     each = -(-copy_bytes(total, facts.total_records) // facts.wanted)
     words = (
-        f"retention.bytes is {size_text(limit)} a partition, and with {facts.wanted} of them "
-        f"each holds about {size_text(each)}"
+        f"retention.bytes is {bytes_text(limit)} a partition, and with {facts.wanted} of them "
+        f"each holds about {bytes_text(each)}"
     )
     advice = f"Set retention.bytes to {round(each * SKEW)} or more first."
     if each > limit:
@@ -102,19 +115,17 @@ def _by_time(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
         return
     age = max(0, facts.now_ms - oldest)
     advice = f"Set retention.ms to {age + SAFETY * copy_ms} or more until the cut-over."
-    rate = f"{size_text(facts.copy_rate_bytes_per_s)}/s"
+    lives, lasts = duration_text(retention / 1000), duration_text(copy_ms / 1000)
+    takes = f"the copy takes about {lasts} at {rate_text(facts.copy_rate_bytes_per_s)}"
     if retention <= copy_ms:
-        words = (
-            f"Records live for {time_words(retention)}, and the copy takes about "
-            f"{time_words(copy_ms)} at {rate}: it would never have them all."
-        )
+        words = f"Records live for {lives}, and {takes}: it would never have them all."
         yield refusal("retention-short", words, advice, insistable=True)
     elif age + SAFETY * copy_ms > retention:
         left = max(0, retention - age)
+        when = f"in {duration_text(left / 1000)}" if left else "at any time"
         words = (
-            f"Retention ({time_words(retention)}) deletes the oldest records "
-            f"{f'in {time_words(left)}' if left else 'at any time'}, and the copy takes about "
-            f"{time_words(copy_ms)} at {rate}: source and copy would differ."
+            f"Retention ({lives}) deletes the oldest records {when}, and {takes}: "
+            "source and copy would differ."
         )
         yield warning("retention-running", words, advice)
 
@@ -122,18 +133,18 @@ def _by_time(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
 def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
     """Whether the target would take every record as it is."""
     largest = 0 if facts.sample is None else facts.sample.largest_bytes
-    limit = facts.limit("max.message.bytes")
+    limit = facts.limit(MAX_MESSAGE_BYTES)
     if limit is not None and largest > limit:
         words = (
-            f"A record of {size_text(largest)} was seen, and max.message.bytes is "
-            f"{size_text(limit)}: the copy may be refused."
+            f"A record of {bytes_text(largest)} was seen, and max.message.bytes is "
+            f"{bytes_text(limit)}: the copy may be refused."
         )
         yield warning("record-limit", words, f"Set max.message.bytes to {2 * largest} or more.")
     elif limit is not None:
-        words = f"max.message.bytes is {size_text(limit)}; older records may be larger."
+        words = f"max.message.bytes is {bytes_text(limit)}; older records may be larger."
         advice = "The copy stops at one that is, and says which; the source stays whole."
         yield note("record-limit", words, advice)
-    if facts.configs.get("message.timestamp.type") == "LogAppendTime":
+    if facts.configs.get(MESSAGE_TIMESTAMP_TYPE) == "LogAppendTime":
         words = "message.timestamp.type is LogAppendTime: copies would bear the time of the copy."
         yield warning("log-append-time", words, "The copy needs CreateTime until the cut-over.")
     yield from _old_timestamps(facts)
@@ -145,12 +156,13 @@ def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
 def _old_timestamps(facts: ShrinkFacts) -> Iterator[Finding]:
     times = [p.offsets.oldest_ms for p in facts.there if p.offsets]
     oldest = min((one for one in times if one is not None), default=None)
-    for key in ("message.timestamp.before.max.ms", "message.timestamp.difference.max.ms"):
+    for key in (TIMESTAMP_BEFORE_MAX_MS, TIMESTAMP_DIFFERENCE_MAX_MS):
         limit = facts.limit(key)
         if limit is None or limit >= UNLIMITED_MS or oldest is None:
             continue
         if facts.now_ms - oldest > limit:
-            words = f"{key} is {time_words(limit)}: the cluster refuses copies of older records."
+            most = duration_text(limit / 1000)
+            words = f"{key} is {most}: the cluster refuses copies of older records."
             advice = f"The copy needs {key} of {facts.now_ms - oldest} and more, or none."
             yield warning("old-timestamps", words, advice)
             return
@@ -171,5 +183,6 @@ def of_waiting(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     ]
     holding = sum(count != 0 for count in records)
     if copy_ms and left and len(left) == holding and max(left) <= copy_ms:
-        words = f"Retention empties the partitions that go in {time_words(max(left))} by itself."
+        when = duration_text(max(left) / 1000)
+        words = f"Retention empties the partitions that go in {when} by itself."
         yield note("expires-soon", words, "Without writers, waiting is as quick as copying.")

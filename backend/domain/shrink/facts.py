@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, RETENTION_MS
 from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
@@ -118,7 +119,7 @@ class ShrinkFacts:
     @property
     def policies(self) -> frozenset[str]:
         """The topic's cleanup.policy; `delete` where it is not known, which is Kafka's own."""
-        found = self.configs.get("cleanup.policy", "delete").split(",")
+        found = self.configs.get(CLEANUP_POLICY, "delete").split(",")
         return frozenset(one.strip() for one in found if one.strip())
 
     @property
@@ -138,4 +139,4 @@ class ShrinkFacts:
     @property
     def retention_ms(self) -> int | None:
         """How old a record gets before it is deleted; None: for ever, or not known."""
-        return self.limit("retention.ms") if "delete" in self.policies else None
+        return self.limit(RETENTION_MS) if "delete" in self.policies else None

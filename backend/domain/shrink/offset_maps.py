@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+OFFSET_MAP: Final = "offset-map"
+"""The folder of a job's map, in its own."""
 
 Offsets = Mapping[int, int]
 """An offset of each partition: that of the next record to be read or copied."""

@@ -17,6 +17,5 @@ from __future__ import annotations
 
 from typing import Final
 
-LIMIT: Final = "max.message.bytes"
 SEALED_BYTES: Final = 78
 """A batch with a marker: 61 bytes of batch, and 17 of record with its key (4) and value (6)."""

@@ -22,7 +22,7 @@ from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
-from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import duration_text, listed, many
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.domain.topics.groups import ActiveProducer
 
@@ -185,7 +185,7 @@ def of_producers(facts: ShrinkFacts) -> Iterator[Finding]:
         count = f"; {many(came, 'record')} while it was looked at" if came else ""
         words = (
             f"It is being written: {_named(fresh)} within "
-            f"{time_words(facts.written_within_ms)}{count}.{_who(facts)}"
+            f"{duration_text(facts.written_within_ms / 1000)}{count}.{_who(facts)}"
         )
         advice = "Stop its producers; the shrink waits until nothing was written for its delay."
         yield warning("writing", words, advice)
@@ -211,7 +211,7 @@ def _transactions(facts: ShrinkFacts) -> Iterator[Finding]:
     advice = "Let its producer commit or abort it."
     if hanging:
         longest = facts.now_ms - min(one.last_ms for one in hanging)
-        words += f" Nothing was written in it for {time_words(longest)}: it hangs."
+        words += f" Nothing was written in it for {duration_text(longest / 1000)}: it hangs."
         advice = "Abort it: kafka-transactions --abort --topic T --partition P --start-offset O."
     yield warning("open-transaction", words, advice)
 

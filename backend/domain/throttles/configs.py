@@ -33,6 +33,9 @@ RATE_MIN_BYTES_PER_S: Final = 1_000
 RATE_MAX_BYTES_PER_S: Final = 10**15
 """More than any network: above it a typing error is likelier than a wish."""
 
+RATE_SPARE: Final = 1.1
+"""What is written varies; a rate that would do has so much to spare."""
+
 UNTHROTTLED: Final = 2**63 - 1
 """KIP-179, Kafka's `Long.MAX_VALUE`: no throttle. It is exact; no float holds it."""
 

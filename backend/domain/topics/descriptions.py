@@ -13,6 +13,8 @@ INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
 """What Kafka itself keeps in topics, and calls internal."""
+TOPIC_NAME_MAX: Final = 249
+"""Characters of a topic\'s name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     UNKNOWN,
     Acl,
     AclFilter,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
@@ -38,16 +43,16 @@ def create_acls(image: ClusterImage, wanted: Sequence[NewAcl]) -> Decision[int]:
     INVALID_REQUEST for an ACL that means nothing.
     """
     records: dict[AclCreated, None] = {}
-    results: list[ItemResult[int]] = []
+    results: list[DecidedItem[int]] = []
     for place, new in enumerate(wanted):
         try:
             acl = _checked(new)
-        except Refused as refusal:
-            results.append(ItemResult.refused(place, refusal))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(place, refusal))
             continue
         if acl not in image.acls:
             records[created(acl)] = None
-        results.append(ItemResult(place))
+        results.append(DecidedItem(place))
     return Decision.of(records, results)
 
 
@@ -59,12 +64,12 @@ def delete_acls(
     INVALID_REQUEST for a filter that means nothing.
     """
     found: list[list[Acl]] = []
-    results: list[ItemResult[int]] = []
+    results: list[DecidedItem[int]] = []
     for place, one in enumerate(filters):
         problem = filter_problem(one)
         found.append([] if problem else [acl for acl in image.acls if one.matches(acl)])
         error = KafkaError.INVALID_REQUEST if problem else KafkaError.NONE
-        results.append(ItemResult(place, error, problem))
+        results.append(DecidedItem(place, error, problem))
     gone = dict.fromkeys(acl for matched in found for acl in matched)
     return Decision.of([removed(acl) for acl in gone], results), found
 
@@ -96,19 +101,19 @@ def _checked(new: NewAcl) -> Acl:
     """Raises Refused, in the words of `AclApis` and `AclControlManager`."""
     error = KafkaError.INVALID_REQUEST
     if new.kind == ResourceKind.CLUSTER and new.name != CLUSTER_NAME:
-        raise Refused(error, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+        raise ItemRefused(error, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not new.name:
-        raise Refused(error, "Invalid empty resource name")
+        raise ItemRefused(error, "Invalid empty resource name")
     for what, code, known in (
         ("patternType", new.pattern, PatternType),
         ("resourceType", new.kind, ResourceKind),
-        ("operation", new.operation, Operation),
+        ("operation", new.operation, AclOperationCode),
         ("permissionType", new.permission, Permission),
     ):
         if code not in list(known):
-            raise Refused(error, f"Invalid {what} {code}")
+            raise ItemRefused(error, f"Invalid {what} {code}")
     if ":" not in new.principal:
-        raise Refused(
+        raise ItemRefused(
             error,
             f"Could not parse principal from `{new.principal}` (no colon is present separating "
             "the principal type from the principal name)",
@@ -119,6 +124,6 @@ def _checked(new: NewAcl) -> Acl:
         PatternType(new.pattern),
         new.principal,
         new.host,
-        Operation(new.operation),
+        AclOperationCode(new.operation),
         Permission(new.permission),
     )

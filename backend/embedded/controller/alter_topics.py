@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
     PartitionChangeBuilder,
@@ -33,7 +38,7 @@ UNCHANGED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class AlteredTopic:
+class AlterTopicsEntry:
     """One topic of an AlterTopics request."""
 
     topic: str
@@ -46,7 +51,7 @@ class AlteredTopic:
 
 def alter_topics(
     image: ClusterImage,
-    topics: Sequence[AlteredTopic],
+    topics: Sequence[AlterTopicsEntry],
     random: Random,
     *,
     placement: Placement = striped_placement,
@@ -64,32 +69,32 @@ def alter_topics(
     """
     added: list[Record] = []
     drafts: list[PartitionChangeBuilder] = []
-    results: list[ItemResult[str]] = []
+    results: list[DecidedItem[str]] = []
     dirs = DirChooser(image)
     times = Counter(request.topic for request in topics)
     for request in topics:
         try:
             if times[request.topic] > 1:
-                raise Refused(KafkaError.INVALID_REQUEST, "Duplicate topic name.")
-            change = _Alteration(image, request, random, placement, dirs)
+                raise ItemRefused(KafkaError.INVALID_REQUEST, "Duplicate topic name.")
+            change = _CheckedTopic(image, request, random, placement, dirs)
             new, moves = change.partitions(), change.moves()
-        except Refused as refusal:
-            results.append(ItemResult.refused(request.topic, refusal))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(request.topic, refusal))
             continue
         added += new
         drafts += moves
-        results.append(ItemResult(request.topic))
+        results.append(DecidedItem(request.topic))
     moved = move_records(image, drafts, {}, None, remove_throttle=True)
     return Decision.of([*added, *moved], results, validate_only=validate_only)
 
 
-class _Alteration:
+class _CheckedTopic:
     """One topic's alteration, checked when it is made."""
 
     def __init__(
         self,
         image: ClusterImage,
-        request: AlteredTopic,
+        request: AlterTopicsEntry,
         random: Random,
         placement: Placement,
         dirs: DirChooser,
@@ -97,7 +102,7 @@ class _Alteration:
         topic = image.topic(request.topic)
         if topic is None:
             message = f"There is no topic {request.topic}."
-            raise Refused(KafkaError.INVALID_TOPIC_EXCEPTION, message)
+            raise ItemRefused(KafkaError.INVALID_TOPIC_EXCEPTION, message)
         self._image, self._request, self._topic = image, request, topic
         self._random, self._placement, self._dirs = random, placement, dirs
         present = len(topic.partitions)
@@ -180,7 +185,7 @@ class _Alteration:
         resized = (*replicas, *more)[:wanted]
         if len(resized) < wanted:
             message = f"Only {len(resized)} brokers are there for {wanted} replicas."
-            raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message)
+            raise ItemRefused(KafkaError.INVALID_REPLICATION_FACTOR, message)
         return resized
 
     def _wanted_factor(self) -> int:
@@ -189,11 +194,11 @@ class _Alteration:
     def _check_counts(self, present: int) -> None:
         if self._count < present or self._count < 1:
             message = f"Topic {self._topic.name} has {present} partitions; they cannot become "
-            raise Refused(KafkaError.INVALID_PARTITIONS, f"{message}{self._count} here.")
+            raise ItemRefused(KafkaError.INVALID_PARTITIONS, f"{message}{self._count} here.")
         check_batch(self._count - present)
         factor = self._request.replicas
         if factor != UNCHANGED and not 1 <= factor <= len(self._image.brokers):
-            raise Refused(
+            raise ItemRefused(
                 KafkaError.INVALID_REPLICATION_FACTOR,
                 f"{len(self._image.brokers)} brokers cannot hold {factor} replicas.",
             )
@@ -207,11 +212,11 @@ class _Alteration:
         )
         if unknown:
             message = f"Broker {unknown[0]} is not known."
-            raise Refused(KafkaError.UNKNOWN_MEMBER_ID, message)
+            raise ItemRefused(KafkaError.UNKNOWN_MEMBER_ID, message)
         resizes = self._wanted_factor() != self._factor
         needed = set(range(self._count)) - (set() if resizes else set(present))
         if not needed <= set(given) <= set(range(self._count)):
-            raise Refused(
+            raise ItemRefused(
                 KafkaError.INVALID_REPLICA_ASSIGNMENT,
                 f"The assignment must name the partitions {sorted(needed)}, and none beyond "
                 f"{self._count - 1}.",

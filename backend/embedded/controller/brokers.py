@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     PartitionChangeBuilder,
     draft,
@@ -18,7 +23,7 @@ from kshunt.backend.embedded.controller.partition_change_builder import (
 )
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.metadata.image_values import BrokerState
+from kshunt.backend.embedded.metadata.image_values import RegisteredBroker
 from kshunt.backend.embedded.metadata.records import (
     NO_DIR,
     NO_LEADER,
@@ -71,7 +76,7 @@ def register_broker(image: ClusterImage, request: Registration) -> Decision[int]
     )
     was_active = known is not None and not known.fenced
     moves = _without(image, broker, lambda _: True) if was_active else ()
-    return Decision.of(with_removal(image, [record, *moves]), [ItemResult(broker)])
+    return Decision.of(with_removal(image, [record, *moves]), [DecidedItem(broker)])
 
 
 def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
@@ -80,7 +85,7 @@ def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
     if state is None:
         return _unregistered(broker)
     if not state.fenced:
-        return Decision.of([], [ItemResult(broker)])
+        return Decision.of([], [DecidedItem(broker)])
     dirs = state.offline_dirs
 
     def online(candidate: int, log_dir: str) -> bool:
@@ -94,7 +99,7 @@ def unfence_broker(image: ClusterImage, broker: int) -> Decision[int]:
     )
     changes = records_of(_completed(waiting))
     records = with_removal(image, [BrokerUnfenced(broker), *changes])
-    return Decision.of(records, [ItemResult(broker)])
+    return Decision.of(records, [DecidedItem(broker)])
 
 
 def fence_broker(image: ClusterImage, broker: int) -> Decision[int]:
@@ -103,9 +108,9 @@ def fence_broker(image: ClusterImage, broker: int) -> Decision[int]:
     if state is None:
         return _unregistered(broker)
     if state.fenced:
-        return Decision.of([], [ItemResult(broker)])
+        return Decision.of([], [DecidedItem(broker)])
     records = [BrokerFenced(broker), *_without(image, broker, lambda _: True)]
-    return Decision.of(with_removal(image, records), [ItemResult(broker)])
+    return Decision.of(with_removal(image, records), [DecidedItem(broker)])
 
 
 def fail_log_dirs(image: ClusterImage, broker: int, log_dirs: Sequence[str]) -> Decision[int]:
@@ -122,13 +127,13 @@ def fail_log_dirs(image: ClusterImage, broker: int, log_dirs: Sequence[str]) -> 
         return _failed(broker, KafkaError.LOG_DIR_NOT_FOUND, message)
     failed = set(log_dirs) - set(state.offline_dirs)
     if not failed:
-        return Decision.of([], [ItemResult(broker)])
+        return Decision.of([], [DecidedItem(broker)])
     record = LogDirsFailed(broker, tuple(sorted(failed)))
     if set(state.online_dirs) <= failed and not state.fenced:
         stop: list[Record] = [BrokerFenced(broker), *_without(image, broker, lambda _: True)]
-        return Decision.of(with_removal(image, [record, *stop]), [ItemResult(broker)])
+        return Decision.of(with_removal(image, [record, *stop]), [DecidedItem(broker)])
     changes = _without(image, broker, lambda log_dir: log_dir in failed)
-    return Decision.of(with_removal(image, [record, *changes]), [ItemResult(broker)])
+    return Decision.of(with_removal(image, [record, *changes]), [DecidedItem(broker)])
 
 
 def assign_log_dirs(
@@ -139,13 +144,13 @@ def assign_log_dirs(
     if state is None:
         return Decision(error=KafkaError.BROKER_ID_NOT_REGISTERED, message=_no_broker(broker))
     records: list[Record] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     for item, log_dir in wanted.items():
         try:
             records += _assigned(image, state, item, log_dir)
-            results.append(ItemResult(item))
-        except Refused as refusal:
-            results.append(ItemResult.refused(item, refusal))
+            results.append(DecidedItem(item))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(item, refusal))
     return Decision.of(with_removal(image, records), results)
 
 
@@ -154,20 +159,20 @@ def allocate_producer_ids(image: ClusterImage, broker: int) -> Decision[int]:
     if broker not in image.brokers:
         return _unregistered(broker)
     record = ProducerIdsAllocated(broker, image.next_producer_id + PRODUCER_ID_BLOCK)
-    return Decision.of([record], [ItemResult(broker)])
+    return Decision.of([record], [DecidedItem(broker)])
 
 
 def _assigned(
-    image: ClusterImage, broker: BrokerState, item: TopicPartition, log_dir: str
+    image: ClusterImage, broker: RegisteredBroker, item: TopicPartition, log_dir: str
 ) -> Iterator[PartitionChanged]:
     topic = image.topic(item.topic)
     partition = image.partition(*item)
     if topic is None or partition is None or broker.id not in partition.replicas:
         message = f"Broker {broker.id} does not have a replica of {item}."
-        raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
+        raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
     if log_dir not in broker.log_dirs:
         message = f"Broker {broker.id} has no log directory {log_dir}."
-        raise Refused(KafkaError.LOG_DIR_NOT_FOUND, message)
+        raise ItemRefused(KafkaError.LOG_DIR_NOT_FOUND, message)
     change = draft(image, topic, item.partition)
     change.log_dirs[broker.id] = log_dir
     if not is_being_deleted(partition):
@@ -211,4 +216,4 @@ def _unregistered(broker: int) -> Decision[int]:
 
 
 def _failed(broker: int, error: KafkaError, message: str) -> Decision[int]:
-    return Decision((), (ItemResult(broker, error, message),))
+    return Decision((), (DecidedItem(broker, error, message),))

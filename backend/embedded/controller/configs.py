@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigType, split
 from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
 from kshunt.backend.embedded.metadata.records import ConfigChanged, ResourceType
@@ -88,12 +93,12 @@ def known_key(kind: ResourceType, key: str) -> ConfigKey:
     """A key by name.
 
     Raises:
-        Refused: INVALID_CONFIG if this kind of resource has no such key.
+        ItemRefused: INVALID_CONFIG if this kind of resource has no such key.
     """
     found = KEYS[kind].get(key)
     if found is None:
         word = kind.name.lower()
-        raise Refused(KafkaError.INVALID_CONFIG, f"Unknown {word} config name: {key}")
+        raise ItemRefused(KafkaError.INVALID_CONFIG, f"Unknown {word} config name: {key}")
     return found
 
 
@@ -101,12 +106,12 @@ def checked(kind: ResourceType, key: str, value: str) -> str:
     """The value itself, if it can stand.
 
     Raises:
-        Refused: INVALID_CONFIG.
+        ItemRefused: INVALID_CONFIG.
     """
     problem = known_key(kind, key).problem(value)
     if problem is not None:
         message = f"Invalid value {value} for configuration {key}: {problem}"
-        raise Refused(KafkaError.INVALID_CONFIG, message)
+        raise ItemRefused(KafkaError.INVALID_CONFIG, message)
     return value
 
 
@@ -118,14 +123,14 @@ def _each(
     validate_only: bool,
 ) -> Decision[ConfigResource]:
     records: list[ConfigChanged] = []
-    results: list[ItemResult[ConfigResource]] = []
+    results: list[DecidedItem[ConfigResource]] = []
     for resource in resources:
         try:
             _check_exists(image, resource)
             records += one(resource)
-            results.append(ItemResult(resource))
-        except Refused as refusal:
-            results.append(ItemResult.refused(resource, refusal))
+            results.append(DecidedItem(resource))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(resource, refusal))
     return Decision.of(records, results, validate_only=validate_only)
 
 
@@ -133,16 +138,16 @@ def _check_exists(image: ClusterImage, resource: ConfigResource) -> None:
     if resource.type is ResourceType.TOPIC:
         if image.topic(resource.name) is None:
             message = f"The topic '{resource.name}' does not exist."
-            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
         return
     if resource.name == CLUSTER_DEFAULT:
         return
     if not (resource.name.isascii() and resource.name.isdigit()):
         message = f"Unable to parse broker name as a base 10 number: {resource.name}"
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     if int(resource.name) not in image.brokers:
         message = f"No broker with id {resource.name} found."
-        raise Refused(KafkaError.BROKER_ID_NOT_REGISTERED, message)
+        raise ItemRefused(KafkaError.BROKER_ID_NOT_REGISTERED, message)
 
 
 def _incremental(
@@ -150,7 +155,7 @@ def _incremental(
 ) -> Iterator[ConfigChanged]:
     keys = [change.key for change in changes]
     if len(set(keys)) < len(keys):
-        raise Refused(KafkaError.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise ItemRefused(KafkaError.INVALID_REQUEST, "Error due to duplicate config keys")
     present = image.dynamic_configs(*resource)
     for change in changes:
         value = _new_value(image, resource, change)
@@ -164,13 +169,13 @@ def _new_value(image: ClusterImage, resource: ConfigResource, change: ConfigChan
         return None
     if change.value is None:
         message = f"Null value not supported for : {change.key}"
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     if change.op is ConfigOp.SET:
         return checked(resource.type, change.key, change.value)
     key = known_key(resource.type, change.key)
     if key.type is not ConfigType.LIST:
         message = f"Can't {change.op.name} to key {change.key} because its type is not LIST."
-        raise Refused(KafkaError.INVALID_CONFIG, message)
+        raise ItemRefused(KafkaError.INVALID_CONFIG, message)
     entries = split(image.config(resource.type, resource.name, change.key).value or "")
     given = split(change.value)
     if change.op is ConfigOp.APPEND:

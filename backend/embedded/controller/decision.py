@@ -51,7 +51,7 @@ MESSAGE_MAX = 1_000
 """Characters of a message: a name in it may be as long as a request."""
 
 
-class Refused(Exception):
+class ItemRefused(Exception):
     """One item of a request cannot be done; caught by the command, never seen outside."""
 
     def __init__(self, error: KafkaError, message: str) -> None:
@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ItemResult(Generic[Item]):
+class DecidedItem(Generic[Item]):
     """What became of one item."""
 
     item: Item
@@ -77,7 +77,7 @@ class ItemResult(Generic[Item]):
         return self.error is KafkaError.NONE
 
     @classmethod
-    def refused(cls, item: Item, refusal: Refused) -> ItemResult[Item]:
+    def refused(cls, item: Item, refusal: ItemRefused) -> DecidedItem[Item]:
         """The result of an item that cannot be done."""
         return cls(item, refusal.error, refusal.message)
 
@@ -87,7 +87,7 @@ class Decision(Generic[Item]):
     """Records to commit together, in this order, and what to answer."""
 
     records: tuple[Record, ...] = ()
-    results: tuple[ItemResult[Item], ...] = ()
+    results: tuple[DecidedItem[Item], ...] = ()
     error: KafkaError = KafkaError.NONE
     """Of the request as a whole; with one there are no records."""
     message: str | None = None
@@ -96,7 +96,7 @@ class Decision(Generic[Item]):
     def of(
         cls,
         records: Iterable[Record],
-        results: Iterable[ItemResult[Item]] = (),
+        results: Iterable[DecidedItem[Item]] = (),
         *,
         validate_only: bool = False,
     ) -> Decision[Item]:
@@ -104,11 +104,11 @@ class Decision(Generic[Item]):
         return cls(() if validate_only else tuple(records), tuple(results))
 
     @classmethod
-    def refused(cls, refusal: Refused) -> Decision[Item]:
+    def refused(cls, refusal: ItemRefused) -> Decision[Item]:
         """A request that failed as a whole."""
         return cls(error=refusal.error, message=refusal.message)
 
-    def result(self, item: Item) -> ItemResult[Item]:
+    def result(self, item: Item) -> DecidedItem[Item]:
         """The result of one item.
 
         Raises:

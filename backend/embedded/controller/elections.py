@@ -7,7 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     Election,
     PartitionChangeBuilder,
@@ -38,15 +43,15 @@ def elect_leaders(
     for); PREFERRED_LEADER_NOT_AVAILABLE; ELIGIBLE_LEADERS_NOT_AVAILABLE.
     """
     drafts: list[PartitionChangeBuilder] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     for item in _asked(image, partitions):
         try:
             drafts.append(_elected(image, item, election))
-            results.append(ItemResult(item))
-        except Refused as refusal:
+            results.append(DecidedItem(item))
+        except ItemRefused as refusal:
             if partitions is None and refusal.error is KafkaError.ELECTION_NOT_NEEDED:
                 continue
-            results.append(ItemResult.refused(item, refusal))
+            results.append(DecidedItem.refused(item, refusal))
     return Decision.of(with_removal(image, records_of(drafts)), results)
 
 
@@ -98,10 +103,10 @@ def _elect_preferred(change: PartitionChangeBuilder) -> None:
     preferred = change.old.replicas[0]
     if change.old.leader == preferred:
         message = "Leader election not needed for topic partition."
-        raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
+        raise ItemRefused(KafkaError.ELECTION_NOT_NEEDED, message)
     change.complete(Election.PREFERRED)
     if change.leader != preferred:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
             "The preferred leader was not available: it is offline or not in the ISR.",
         )
@@ -110,10 +115,10 @@ def _elect_preferred(change: PartitionChangeBuilder) -> None:
 def _elect_unclean(change: PartitionChangeBuilder) -> None:
     if change.old.leader != NO_LEADER:
         message = "Leader election not needed for topic partition."
-        raise Refused(KafkaError.ELECTION_NOT_NEEDED, message)
+        raise ItemRefused(KafkaError.ELECTION_NOT_NEEDED, message)
     change.complete(Election.UNCLEAN)
     if change.leader == NO_LEADER:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.ELIGIBLE_LEADERS_NOT_AVAILABLE,
             "Eligible topic partition leaders are not available.",
         )

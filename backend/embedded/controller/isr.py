@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     PartitionChangeBuilder,
     records_of,
@@ -47,14 +52,14 @@ def alter_partition(
         message = f"Expected broker epoch {broker_epoch}, but got broker epoch {known}"
         return Decision(error=KafkaError.STALE_BROKER_EPOCH, message=message)
     changes: list[PartitionChanged] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     for item, report in reports.items():
         try:
             change = _reported(image, broker, item, report)
             changes += records_of([change])
             results.append(_result(item, change, broker))
-        except Refused as refusal:
-            results.append(ItemResult.refused(item, refusal))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(item, refusal))
     return Decision.of(with_removal(image, changes), results)
 
 
@@ -66,11 +71,11 @@ def _reported(
     isr = report.isr
     if not set(isr) <= set(change.old.replicas) or len(set(isr)) < len(isr) or broker not in isr:
         message = f"{list(isr)} is no ISR of {item} under its leader {broker}."
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     offline = [one for one in isr if one not in change.old.isr and not change.usable(one)]
     if offline:
         message = f"Replica {offline[0]} of {item} is offline."
-        raise Refused(KafkaError.INELIGIBLE_REPLICA, message)
+        raise ItemRefused(KafkaError.INELIGIBLE_REPLICA, message)
     change.isr = isr
     change.complete()
     return change
@@ -79,20 +84,20 @@ def _reported(
 def _check_epochs(change: PartitionChangeBuilder, broker: int, report: IsrReport) -> None:
     old = change.old
     if report.leader_epoch < old.leader_epoch:
-        raise Refused(KafkaError.FENCED_LEADER_EPOCH, f"The epoch is {old.leader_epoch}.")
+        raise ItemRefused(KafkaError.FENCED_LEADER_EPOCH, f"The epoch is {old.leader_epoch}.")
     if report.leader_epoch > old.leader_epoch or report.partition_epoch > old.partition_epoch:
-        raise Refused(KafkaError.NOT_CONTROLLER, "The report knows more than this controller.")
+        raise ItemRefused(KafkaError.NOT_CONTROLLER, "The report knows more than this controller.")
     if broker != old.leader:
-        raise Refused(KafkaError.INVALID_REQUEST, f"The leader is {old.leader}.")
+        raise ItemRefused(KafkaError.INVALID_REQUEST, f"The leader is {old.leader}.")
     if report.partition_epoch < old.partition_epoch:
         message = f"The partition epoch is {old.partition_epoch}."
-        raise Refused(KafkaError.INVALID_UPDATE_VERSION, message)
+        raise ItemRefused(KafkaError.INVALID_UPDATE_VERSION, message)
 
 
 def _result(
     item: TopicPartition, change: PartitionChangeBuilder, broker: int
-) -> ItemResult[TopicPartition]:
+) -> DecidedItem[TopicPartition]:
     if change.leader == broker:
-        return ItemResult(item)
+        return DecidedItem(item)
     message = f"The move is complete, and {change.leader} leads."
-    return ItemResult(item, KafkaError.NEW_LEADER_ELECTED, message)
+    return DecidedItem(item, KafkaError.NEW_LEADER_ELECTED, message)

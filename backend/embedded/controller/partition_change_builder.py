@@ -17,14 +17,18 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from kshunt.backend.embedded.metadata.config_keys import UNCLEAN
+from kshunt.backend.domain.cluster.config_names import UNCLEAN_ELECTION
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
+from kshunt.backend.embedded.metadata.image_values import (
+    PartitionImage,
+    RegisteredBroker,
+    TopicImage,
+)
 from kshunt.backend.embedded.metadata.records import (
     NO_DIR,
     NO_LEADER,
     PartitionChanged,
-    PartitionMode,
+    PartitionModeCode,
 )
 from kshunt.backend.embedded.metadata.records import ResourceType as Resource
 
@@ -144,7 +148,7 @@ def draft(
         KeyError: the topic has no such partition.
     """
     old = topic.partitions[number]
-    unclean = image.config(Resource.TOPIC, topic.name, UNCLEAN).value == "true"
+    unclean = image.config(Resource.TOPIC, topic.name, UNCLEAN_ELECTION).value == "true"
     return PartitionChangeBuilder(topic, number, old, online or image.is_online, unclean)
 
 
@@ -155,7 +159,7 @@ def records_of(drafts: Iterable[PartitionChangeBuilder]) -> Iterator[PartitionCh
 
 def is_being_deleted(partition: PartitionImage) -> bool:
     """True for a partition whose data is being deleted (KIP-694's mode None): it has no leader."""
-    return partition.mode is PartitionMode.NONE
+    return partition.mode is PartitionModeCode.NONE
 
 
 class DirChooser:
@@ -171,7 +175,7 @@ class DirChooser:
 
     def choose(self, broker: int) -> str:
         """A working directory of a broker, or `NO_DIR` if it has none."""
-        state: BrokerState | None = self._brokers.get(broker)
+        state: RegisteredBroker | None = self._brokers.get(broker)
         if state is None or not state.online_dirs:
             return NO_DIR
         self._count[broker] += 1

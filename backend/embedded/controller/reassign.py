@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
     PartitionChangeBuilder,
@@ -40,7 +45,7 @@ def alter_partition_reassignments(
     INVALID_REPLICATION_FACTOR if it changes and may not (KIP-860).
     """
     drafts: list[PartitionChangeBuilder] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     dirs = DirChooser(image)
     for item, target in targets.items():
         try:
@@ -52,9 +57,9 @@ def alter_partition_reassignments(
                 _check_factor(change, wanted, allowed=allow_replication_factor_change)
                 retarget(change, wanted, dirs)
             drafts.append(change)
-            results.append(ItemResult(item))
-        except Refused as refusal:
-            results.append(ItemResult.refused(item, refusal))
+            results.append(DecidedItem(item))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(item, refusal))
     return Decision.of(with_removal(image, records_of(drafts)), results)
 
 
@@ -73,14 +78,14 @@ def partition_draft(image: ClusterImage, item: TopicPartition) -> PartitionChang
     """A partition to change.
 
     Raises:
-        Refused: UNKNOWN_TOPIC_OR_PARTITION, also for one whose data is being deleted.
+        ItemRefused: UNKNOWN_TOPIC_OR_PARTITION, also for one whose data is being deleted.
     """
     topic: TopicImage | None = image.topic(item.topic)
     if topic is None or item.partition not in topic.partitions:
-        raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {item}.")
+        raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {item}.")
     if is_being_deleted(topic.partitions[item.partition]):
         message = f"The partition {item} is being deleted."
-        raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
+        raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
     return draft(image, topic, item.partition)
 
 
@@ -90,7 +95,7 @@ def check_target(
     """A target that can stand: brokers that are registered, or that host the partition already.
 
     Raises:
-        Refused: INVALID_REPLICA_ASSIGNMENT.
+        ItemRefused: INVALID_REPLICA_ASSIGNMENT.
     """
     strangers = [broker for broker in target if broker not in change.old.replicas]
     if strangers and len(set(target)) == len(target):
@@ -105,7 +110,7 @@ def retarget(change: PartitionChangeBuilder, target: tuple[int, ...], dirs: DirC
     """Make a partition move to `target`, and end the move at once if nothing must be copied.
 
     Raises:
-        Refused: INVALID_REPLICA_ASSIGNMENT if only replicas that would go are in sync.
+        ItemRefused: INVALID_REPLICA_ASSIGNMENT if only replicas that would go are in sync.
     """
     present = change.old.replicas
     adding = tuple(sorted(broker for broker in target if broker not in present))
@@ -122,7 +127,7 @@ def _cancel(change: PartitionChangeBuilder, item: TopicPartition) -> None:
     """Back to the original replicas (Kafka's PartitionReassignmentRevert)."""
     if not change.old.reassigning:
         message = f"The partition {item} is not being reassigned."
-        raise Refused(KafkaError.NO_REASSIGNMENT_IN_PROGRESS, message)
+        raise ItemRefused(KafkaError.NO_REASSIGNMENT_IN_PROGRESS, message)
     _keep_replicas(change, change.old.original)
     change.adding = change.removing = ()
     change.complete()
@@ -145,7 +150,7 @@ def _keep_replicas(change: PartitionChangeBuilder, replicas: tuple[int, ...]) ->
 def _unclean_or_refuse(change: PartitionChangeBuilder) -> None:
     online = [broker for broker in change.replicas if change.usable(broker)]
     if not change.unclean or not online:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {change.topic.name}:{change.number} "
             "because it would require an unclean leader election.",
@@ -158,7 +163,7 @@ def _check_factor(
 ) -> None:
     present = len(change.old.target)
     if not allowed and len(target) != present:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_REPLICATION_FACTOR,
             f"The replication factor is changed from {present} to {len(target)}",
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from kshunt.backend.domain.cluster.broker_loads import BrokerLoad, BrokerLoads
-from kshunt.backend.embedded.controller.decision import KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import ItemRefused, KafkaError
 from kshunt.backend.embedded.controller.partition_change_builder import DirChooser
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import PartitionCreated
@@ -93,7 +93,7 @@ def place(
     each broker holds. With `running_only` it does not see fenced brokers.
 
     Raises:
-        Refused: INVALID_REPLICATION_FACTOR where there are not enough brokers;
+        ItemRefused: INVALID_REPLICATION_FACTOR where there are not enough brokers;
             REPLICA_PLACEMENT_FAILED with the placer's own words where it cannot place the
             partitions, or answers what cannot stand.
     """
@@ -107,9 +107,9 @@ def place(
         return list(placement(request, random))
     except InvalidReplicationFactor as error:
         message = f"Unable to replicate the partition {replication_factor} time(s): {error}"
-        raise Refused(KafkaError.INVALID_REPLICATION_FACTOR, message) from error
+        raise ItemRefused(KafkaError.INVALID_REPLICATION_FACTOR, message) from error
     except ReplicaPlacementFailed as error:
-        raise Refused(KafkaError.REPLICA_PLACEMENT_FAILED, str(error)) from error
+        raise ItemRefused(KafkaError.REPLICA_PLACEMENT_FAILED, str(error)) from error
 
 
 def _usable(image: ClusterImage, running_only: bool) -> list[UsableBroker]:
@@ -141,25 +141,25 @@ def check_replicas(
     """A manual replica list that can stand (Kafka's `validateManualPartitionAssignment`).
 
     Raises:
-        Refused: INVALID_REPLICA_ASSIGNMENT.
+        ItemRefused: INVALID_REPLICA_ASSIGNMENT.
     """
     error = KafkaError.INVALID_REPLICA_ASSIGNMENT
     if not replicas:
-        raise Refused(error, "The manual partition assignment includes an empty replica list.")
+        raise ItemRefused(error, "The manual partition assignment includes an empty replica list.")
     for broker in replicas:
         if broker not in image.brokers:
-            raise Refused(
+            raise ItemRefused(
                 error,
                 f"The manual partition assignment includes broker {broker}, but no such broker "
                 "is registered.",
             )
         if list(replicas).count(broker) > 1:
-            raise Refused(
+            raise ItemRefused(
                 error,
                 f"The manual partition assignment includes the broker {broker} more than once.",
             )
     if replication_factor is not None and len(replicas) != replication_factor:
-        raise Refused(
+        raise ItemRefused(
             error,
             "The manual partition assignment includes a partition with "
             f"{len(replicas)} replica(s), but this is not consistent with previous partitions, "
@@ -177,13 +177,13 @@ def new_partitions(
     """The records of new partitions: in sync, and led, by their online replicas.
 
     Raises:
-        Refused: INVALID_REPLICA_ASSIGNMENT if no replica of a partition is online.
+        ItemRefused: INVALID_REPLICA_ASSIGNMENT if no replica of a partition is online.
     """
     created = []
     for number, replicas in replica_lists.items():
         isr = tuple(broker for broker in replicas if image.is_online(broker))
         if not isr:
-            raise Refused(
+            raise ItemRefused(
                 KafkaError.INVALID_REPLICA_ASSIGNMENT,
                 "All brokers specified in the manual partition assignment for partition "
                 f"{number} are fenced or in controlled shutdown.",

@@ -4,7 +4,7 @@ Goals
     The last partitions of a topic go, after a time in which consumers can still read them.
 
 Constraints
-    - A partition is ReadWrite, ReadOnly or None (`PartitionMode`); whoever writes must be told
+    - A partition is ReadWrite, ReadOnly or None (`PartitionModeCode`); whoever writes must be told
       before the data goes, whoever reads may go on until then.
     - A broker that cannot delete its replica is asked again.
     - Clients take a topic's partitions to be numbered without a gap. So partitions go from the
@@ -33,13 +33,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
-from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import (
-    PartitionDeletion,
+    DeletingPartition,
     PartitionImage,
     ReplicaDeletion,
     TopicImage,
@@ -48,8 +54,8 @@ from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
     PartitionChanged,
-    PartitionMode,
     PartitionModeChanged,
+    PartitionModeCode,
     PartitionRemoved,
     PartitionsDeletionCancelled,
     PartitionsDeletionScheduled,
@@ -83,18 +89,18 @@ def delete_partitions(
     if delay_ms < 0:
         return Decision(error=KafkaError.INVALID_REQUEST, message="The delay is negative.")
     records: list[Record] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     for name, total_count in total_counts.items():
         try:
             topic, goes, stays = _chosen(image, name, total_count)
-        except Refused as refusal:
-            results.append(ItemResult.refused(TopicPartition(name, -1), refusal))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(TopicPartition(name, -1), refusal))
             continue
         records += _cancelled(topic, stays)
         records += _scheduled(image, topic, goes, delay_ms, now_ms)
-        mode = PartitionMode.READ_ONLY if delay_ms else PartitionMode.NONE
+        mode = PartitionModeCode.READ_ONLY if delay_ms else PartitionModeCode.NONE
         results += _answers(name, goes, mode)
-        results += _answers(name, stays, PartitionMode.READ_WRITE)
+        results += _answers(name, stays, PartitionModeCode.READ_WRITE)
     return Decision.of(records, results, validate_only=validate_only)
 
 
@@ -112,14 +118,14 @@ def finish_replica_deletion(
     if topic is None or deletion is None or started is None:
         message = f"Broker {broker} is not deleting a replica of {item}."
         unknown = KafkaError.UNKNOWN_TOPIC_OR_PARTITION
-        return Decision(results=(ItemResult(item, unknown, message),))
+        return Decision(results=(DecidedItem(item, unknown, message),))
     state = ReplicaState.DELETION_SUCCESSFUL if deleted else ReplicaState.DELETION_INELIGIBLE
     change = ReplicaStateChanged(topic.topic_id, item.partition, broker, state, now_ms)
     records: list[Record] = [] if started.state is state else [change]
     others = (one for one in deletion.replicas if one.broker != broker)
     if deleted and all(one.state is ReplicaState.DELETION_SUCCESSFUL for one in others):
         records += _leaving(topic, item.partition)
-    return Decision.of(with_removal(image, records), [ItemResult(item)])
+    return Decision.of(with_removal(image, records), [DecidedItem(item)])
 
 
 def due_deletions(image: ClusterImage, now_ms: int) -> Iterator[Record]:
@@ -138,11 +144,11 @@ def _due(image: ClusterImage, topic: TopicImage, interval_ms: int, now_ms: int) 
         deletion = partition.deletion
         if deletion is None:
             return
-        if partition.mode is PartitionMode.NONE:
+        if partition.mode is PartitionModeCode.NONE:
             yield from _again(image, topic, number, deletion, now_ms - interval_ms, now_ms)
             continue
-        if partition.mode is PartitionMode.READ_WRITE:
-            yield PartitionModeChanged(topic.topic_id, number, PartitionMode.READ_ONLY)
+        if partition.mode is PartitionModeCode.READ_WRITE:
+            yield PartitionModeChanged(topic.topic_id, number, PartitionModeCode.READ_ONLY)
             goes = False
         else:
             goes = not partition.reassigning and now_ms >= looked_at_ms(deletion, interval_ms)
@@ -165,7 +171,7 @@ def _is_deleted(partition: PartitionImage) -> bool:
     return done >= set(partition.replicas)
 
 
-def looked_at_ms(deletion: PartitionDeletion, interval_ms: int) -> int:
+def looked_at_ms(deletion: DeletingPartition, interval_ms: int) -> int:
     """When the task, which looks once an interval, finds the delay to be over."""
     rounds = -(-deletion.delay_ms // interval_ms)
     return deletion.created_ms + rounds * interval_ms
@@ -177,13 +183,13 @@ def _chosen(
     """The topic, its partitions that go, and those whose deletion is cancelled."""
     topic = image.topic(name)
     if topic is None:
-        raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
+        raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")
     if total_count < 1:
-        raise Refused(KafkaError.INVALID_PARTITIONS, "A topic keeps at least one partition.")
+        raise ItemRefused(KafkaError.INVALID_PARTITIONS, "A topic keeps at least one partition.")
     open_to_change = {
         number: partition
         for number, partition in sorted(topic.partitions.items())
-        if partition.mode is not PartitionMode.NONE
+        if partition.mode is not PartitionModeCode.NONE
     }
     goes = [number for number in open_to_change if number >= total_count]
     stays = [n for n, p in open_to_change.items() if n < total_count and p.deletion]
@@ -192,11 +198,11 @@ def _chosen(
             f"The topic {name} currently has {len(open_to_change)} partition(s); {total_count} "
             "would not be a decrease."
         )
-        raise Refused(KafkaError.INVALID_PARTITIONS, message)
+        raise ItemRefused(KafkaError.INVALID_PARTITIONS, message)
     moving = [number for number in goes if open_to_change[number].reassigning]
     if moving:
         message = f"The partition {name}-{moving[0]} is being reassigned."
-        raise Refused(KafkaError.REASSIGNMENT_IN_PROGRESS, message)
+        raise ItemRefused(KafkaError.REASSIGNMENT_IN_PROGRESS, message)
     return topic, goes, stays
 
 
@@ -213,8 +219,8 @@ def _scheduled(
         yield PartitionsDeletionScheduled(topic.topic_id, numbers, delay_ms, now_ms)
     for number in reversed(goes):
         partition = topic.partitions[number]
-        if partition.mode is not PartitionMode.READ_ONLY:
-            yield PartitionModeChanged(topic.topic_id, number, PartitionMode.READ_ONLY)
+        if partition.mode is not PartitionModeCode.READ_ONLY:
+            yield PartitionModeChanged(topic.topic_id, number, PartitionModeCode.READ_ONLY)
     if delay_ms == 0:
         for number in reversed(goes):
             yield from _offline(image, topic, number, topic.partitions[number], now_ms)
@@ -225,7 +231,7 @@ def _offline(
 ) -> Iterator[Record]:
     """Mode None; OfflinePartition, NonExistentPartition; each replica's deletion begins."""
     topic_id = topic.topic_id
-    yield PartitionModeChanged(topic_id, number, PartitionMode.NONE)
+    yield PartitionModeChanged(topic_id, number, PartitionModeCode.NONE)
     yield PartitionChanged(topic_id, number, leader=NO_LEADER)
     yield PartitionStateChanged(topic_id, number, DeletionState.OFFLINE)
     for broker in partition.replicas:
@@ -239,7 +245,7 @@ def _again(
     image: ClusterImage,
     topic: TopicImage,
     number: int,
-    deletion: PartitionDeletion,
+    deletion: DeletingPartition,
     before_ms: int,
     now_ms: int,
 ) -> Iterator[Record]:
@@ -267,12 +273,12 @@ def _started(
     return ReplicaStateChanged(topic_id, number, broker, state, now_ms)
 
 
-def replica_deletion(deletion: PartitionDeletion | None, broker: int) -> ReplicaDeletion | None:
+def replica_deletion(deletion: DeletingPartition | None, broker: int) -> ReplicaDeletion | None:
     replicas = deletion.replicas if deletion else ()
     return next((one for one in replicas if one.broker == broker), None)
 
 
 def _answers(
-    name: str, numbers: list[int], mode: PartitionMode
-) -> Iterator[ItemResult[TopicPartition]]:
-    return (ItemResult(TopicPartition(name, n), status_code=int(mode)) for n in numbers)
+    name: str, numbers: list[int], mode: PartitionModeCode
+) -> Iterator[DecidedItem[TopicPartition]]:
+    return (DecidedItem(TopicPartition(name, n), status_code=int(mode)) for n in numbers)

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kshunt.backend.embedded.controller.decision import Decision
-from kshunt.backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
 )
+from kshunt.backend.embedded.controller.decision import Decision
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionKey
 from kshunt.backend.embedded.metadata.records import (

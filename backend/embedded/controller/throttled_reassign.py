@@ -31,7 +31,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.domain.throttles.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import (
     DirChooser,
     PartitionChangeBuilder,
@@ -40,13 +51,7 @@ from kshunt.backend.embedded.controller.partition_change_builder import (
 from kshunt.backend.embedded.controller.reassign import check_target, partition_draft, retarget
 from kshunt.backend.embedded.controller.throttle_removal import with_removal
 from kshunt.backend.embedded.controller.throttles import Pairs, check_rate, listed, set_keys
-from kshunt.backend.embedded.metadata.config_keys import (
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    LONG_MAX,
-)
+from kshunt.backend.embedded.metadata.config_keys import LONG_MAX
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import (
     Record,
@@ -76,17 +81,17 @@ def reassign_partitions(
     try:
         if throttled:
             check_rate(throttle_bytes_per_s)
-    except Refused as refusal:
+    except ItemRefused as refusal:
         return Decision.refused(refusal)
     drafts: list[PartitionChangeBuilder] = []
-    results: list[ItemResult[TopicPartition]] = []
+    results: list[DecidedItem[TopicPartition]] = []
     dirs = DirChooser(image)
     for item, target in targets.items():
         try:
             drafts.append(move_draft(image, item, target, dirs))
-            results.append(ItemResult(item))
-        except Refused as refusal:
-            results.append(ItemResult.refused(item, refusal))
+            results.append(DecidedItem(item))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(item, refusal))
     rate = throttle_bytes_per_s if throttled else None
     asked = {item: tuple(targets[item]) for item in (r.item for r in results if r.ok)}
     records = move_records(image, drafts, asked, rate, remove_throttle=remove_throttle)
@@ -99,12 +104,12 @@ def move_draft(
     """A partition on its way to `target`.
 
     Raises:
-        Refused: as `reassign_partitions` answers.
+        ItemRefused: as `reassign_partitions` answers.
     """
     change = partition_draft(image, item)
     if change.old.reassigning:
         message = f"The partition {item} is being reassigned already."
-        raise Refused(KafkaError.REASSIGNMENT_IN_PROGRESS, message)
+        raise ItemRefused(KafkaError.REASSIGNMENT_IN_PROGRESS, message)
     retarget(change, check_target(image, change, target), dirs)
     return change
 

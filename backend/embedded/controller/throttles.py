@@ -30,14 +30,20 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from kshunt.backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
-from kshunt.backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    RATE_MIN_BYTES_PER_S,
 )
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
+from kshunt.backend.embedded.controller.throttle_removal import RATE_KEYS, REPLICA_KEYS, unset
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import (
     ConfigChanged,
@@ -46,9 +52,6 @@ from kshunt.backend.embedded.metadata.records import (
     ThrottledRatesRemoval,
     ThrottledReplicasRemoval,
 )
-
-RATE_MIN_BYTES_PER_S = 1_000
-"""KIP-179: a throttle "should be at least 1 KB/s"."""
 
 Pairs = set[tuple[int, int]]
 """(partition, broker) pairs of a throttled replica list."""
@@ -181,41 +184,41 @@ def check_rate(rate_bytes_per_s: int) -> None:
     """Refuse a rate under which a move would never end.
 
     Raises:
-        Refused: INVALID_REQUEST.
+        ItemRefused: INVALID_REQUEST.
     """
     if rate_bytes_per_s < RATE_MIN_BYTES_PER_S:
         message = f"A throttle of {rate_bytes_per_s} B/s is under {RATE_MIN_BYTES_PER_S} B/s."
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
 
 
-def _checked_rate(image: ClusterImage, broker: int, rate: RateRequest) -> ItemResult[int]:
+def _checked_rate(image: ClusterImage, broker: int, rate: RateRequest) -> DecidedItem[int]:
     try:
         _check_brokers(image, (broker,))
         check_rate(rate.leader_bytes_per_s)
         check_rate(rate.follower_bytes_per_s)
-    except Refused as refusal:
-        return ItemResult.refused(broker, refusal)
-    return ItemResult(broker)
+    except ItemRefused as refusal:
+        return DecidedItem.refused(broker, refusal)
+    return DecidedItem(broker)
 
 
 def _checked_replicas(
     image: ClusterImage, item: TopicPartition, request: ReplicasRequest
-) -> ItemResult[TopicPartition]:
+) -> DecidedItem[TopicPartition]:
     try:
         if image.partition(*item) is None:
             message = f"There is no partition {item}."
-            raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
         _check_brokers(image, (*(request.leaders or ()), *(request.followers or ())))
-    except Refused as refusal:
-        return ItemResult.refused(item, refusal)
-    return ItemResult(item)
+    except ItemRefused as refusal:
+        return DecidedItem.refused(item, refusal)
+    return DecidedItem(item)
 
 
 def _check_brokers(image: ClusterImage, brokers: tuple[int, ...]) -> None:
     unknown = [broker for broker in brokers if broker not in image.brokers]
     if unknown:
         message = f"Broker {unknown[0]} is not registered."
-        raise Refused(KafkaError.BROKER_NOT_AVAILABLE, message)
+        raise ItemRefused(KafkaError.BROKER_NOT_AVAILABLE, message)
 
 
 def _pairs(image: ClusterImage, number: int, brokers: tuple[int, ...] | None) -> Pairs:

@@ -10,7 +10,12 @@ from random import Random
 from uuid import UUID
 
 from kshunt.backend.embedded.controller.configs import checked
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
+)
 from kshunt.backend.embedded.controller.partition_change_builder import DirChooser
 from kshunt.backend.embedded.controller.replica_placement import (
     Placement,
@@ -33,7 +38,8 @@ from kshunt.backend.embedded.metadata.records import (
 )
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_NAME_MAX = 249
+NAME_MAX = 249
+"""Characters of a topic's name."""
 DEFAULT = -1
 """A count of which the cluster's default is wanted."""
 PARTITIONS_MAX = 10_000
@@ -53,7 +59,7 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedTopic(ItemResult[str]):
+class CreatedTopic(DecidedItem[str]):
     """What became of a new topic, with what CreateTopicsResponse tells of it."""
 
     topic_id: str = ""
@@ -85,20 +91,20 @@ def create_topics(
     REPLICA_PLACEMENT_FAILED (KIP-660).
     """
     records: list[Record] = []
-    results: list[ItemResult[str]] = []
+    results: list[DecidedItem[str]] = []
     times = Counter(topic.name for topic in topics)
     dirs = DirChooser(image)
     names = {_collapsed(name): name for name in image.topics}
     for topic in topics:
         try:
             if times[topic.name] > 1:
-                raise Refused(KafkaError.INVALID_REQUEST, "Duplicate topic name.")
+                raise ItemRefused(KafkaError.INVALID_REQUEST, "Duplicate topic name.")
             _check_name(names, topic.name)
             created, result = _create(image, topic, random, placement, dirs)
             records += created
             results.append(result)
             names[_collapsed(topic.name)] = topic.name
-        except Refused as refusal:
+        except ItemRefused as refusal:
             results.append(CreatedTopic(topic.name, refusal.error, refusal.message))
     return Decision.of(records, results, validate_only=validate_only)
 
@@ -115,15 +121,15 @@ def delete_topics(
         disabled = KafkaError.TOPIC_DELETION_DISABLED
         return Decision(error=disabled, message="Topic deletion is disabled.")
     found: dict[str, TopicImage] = {}
-    results: list[ItemResult[str]] = []
+    results: list[DecidedItem[str]] = []
     asked = [(name, image.topic(name), KafkaError.UNKNOWN_TOPIC_OR_PARTITION) for name in names]
     asked += [(id_, image.topic_by_id(id_), KafkaError.UNKNOWN_TOPIC_ID) for id_ in ids]
     for item, topic, unknown in asked:
         if topic is None:
-            results.append(ItemResult(item, unknown, f"There is no topic {item}."))
+            results.append(DecidedItem(item, unknown, f"There is no topic {item}."))
             continue
         found[topic.topic_id] = topic
-        results.append(ItemResult(item))
+        results.append(DecidedItem(item))
     deleted = {topic.name for topic in found.values()}
     records: list[Record] = [TopicDeleted(topic_id) for topic_id in found]
     if deleted & set(image.replicas_removal):
@@ -147,14 +153,14 @@ def create_partitions(
     INVALID_REPLICATION_FACTOR.
     """
     records: list[Record] = []
-    results: list[ItemResult[str]] = []
+    results: list[DecidedItem[str]] = []
     dirs = DirChooser(image)
     for name, request in topics.items():
         try:
             records += added_partitions(image, name, request, random, placement, dirs)
-            results.append(ItemResult(name))
-        except Refused as refusal:
-            results.append(ItemResult.refused(name, refusal))
+            results.append(DecidedItem(name))
+        except ItemRefused as refusal:
+            results.append(DecidedItem.refused(name, refusal))
     return Decision.of(records, results, validate_only=validate_only)
 
 
@@ -170,12 +176,12 @@ def added_partitions(
     """The records that add partitions to one topic, by default with its replication factor.
 
     Raises:
-        Refused: as `create_partitions` answers.
+        ItemRefused: as `create_partitions` answers.
     """
     topic = image.topic(name)
     if topic is None:
         message = f"There is no topic {name}."
-        raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
+        raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, message)
     count = len(topic.partitions)
     _check_increase(topic, count, request.total_count)
     wanted = request.total_count - count
@@ -185,7 +191,7 @@ def added_partitions(
     if lists is None:
         lists = place(image, wanted, replication_factor, placement, random, count, topic=name)
     elif len(lists) != wanted:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {wanted} additional partition(s), but {len(lists)} "
             "assignment(s) were specified.",
@@ -200,11 +206,11 @@ def added_partitions(
 def _check_increase(topic: TopicImage, count: int, total_count: int) -> None:
     error = KafkaError.INVALID_PARTITIONS
     if any(partition.deletion for partition in topic.partitions.values()):
-        raise Refused(error, f"Partitions of {topic.name} are being deleted (KIP-694).")
+        raise ItemRefused(error, f"Partitions of {topic.name} are being deleted (KIP-694).")
     if total_count == count:
-        raise Refused(error, f"Topic already has {count} partition(s).")
+        raise ItemRefused(error, f"Topic already has {count} partition(s).")
     if total_count < count:
-        raise Refused(
+        raise ItemRefused(
             error,
             f"The topic {topic.name} currently has {count} partition(s); {total_count} would "
             "not be an increase.",
@@ -216,10 +222,10 @@ def check_batch(partitions: int) -> None:
     """Refuse to create more partitions than one request may.
 
     Raises:
-        Refused: with INVALID_PARTITIONS.
+        ItemRefused: with INVALID_PARTITIONS.
     """
     if partitions > PARTITIONS_MAX:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_PARTITIONS,
             f"{partitions} partitions are more than the {PARTITIONS_MAX} of one request.",
         )
@@ -235,13 +241,13 @@ def _check_name(names: Mapping[str, str], name: str) -> None:
     other = names.get(_collapsed(name))
     if other == name:
         message = f"Topic '{name}' already exists."
-        raise Refused(KafkaError.TOPIC_ALREADY_EXISTS, message)
+        raise ItemRefused(KafkaError.TOPIC_ALREADY_EXISTS, message)
     if other is not None:
-        raise Refused(error, f"Topic '{name}' collides with existing topic: {other}")
-    if name in ("", ".", "..") or len(name) > _NAME_MAX or not _NAME.fullmatch(name):
-        raise Refused(
+        raise ItemRefused(error, f"Topic '{name}' collides with existing topic: {other}")
+    if name in ("", ".", "..") or len(name) > NAME_MAX or not _NAME.fullmatch(name):
+        raise ItemRefused(
             error,
-            f"Topic name is invalid: '{name}' must have 1 to {_NAME_MAX} ASCII alphanumerics, "
+            f"Topic name is invalid: '{name}' must have 1 to {NAME_MAX} ASCII alphanumerics, "
             "'.', '_' and '-', and may not be '.' or '..'.",
         )
 
@@ -277,12 +283,12 @@ def _manual(image: ClusterImage, topic: NewTopic) -> dict[int, tuple[int, ...]]:
         ("replicationFactor", topic.replication_factor),
     ):
         if count != DEFAULT:
-            raise Refused(
+            raise ItemRefused(
                 KafkaError.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
     if sorted(topic.assignments) != list(range(len(topic.assignments))):
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
@@ -299,12 +305,12 @@ def _placed(
 ) -> dict[int, tuple[int, ...]]:
     factor, partitions = topic.replication_factor, topic.num_partitions
     if factor == 0 or factor < DEFAULT:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if partitions == 0 or partitions < DEFAULT:
-        raise Refused(
+        raise ItemRefused(
             KafkaError.INVALID_PARTITIONS,
             "Number of partitions was set to an invalid non-positive value.",
         )

@@ -19,17 +19,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.members import (
     NEW_MEMBER_JOIN_TIMEOUT_S,
     Committer,
-    DescribedGroup,
-    DescribedMember,
+    GroupDescription,
     GroupState,
     JoinAnswer,
     JoinedMember,
     JoinRequest,
     Member,
+    MemberDescription,
     SyncAnswer,
     SyncRequest,
     Ticket,
@@ -73,7 +73,7 @@ class Group:
         self._static: dict[str, str] = {}
         self._expected: dict[str, float] = {}
         self._unsynced: set[str] = set()
-        self._settled_s = 0.0
+        self._not_before_s = 0.0
         self._join_deadline_s = 0.0
         self._sync_deadline_s = 0.0
 
@@ -99,7 +99,7 @@ class Group:
             others = common_protocols(self.members.values())
             fits = fits and request.protocol_type == self.protocol_type and bool(names & others)
         if not fits:
-            raise CoordinatorError(Code.INCONSISTENT_GROUP_PROTOCOL)
+            raise CoordinatorError(CoordinatorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _join_first(self, request: JoinRequest, ticket: Ticket[JoinAnswer], now_s: float) -> None:
         member_id = f"{request.instance_id or request.client_id}-{self._new_id()}"
@@ -107,7 +107,7 @@ class Group:
             self._replace(member_id, request, ticket, now_s)
         elif request.instance_id is None and request.needs_known_id:
             self._expected[member_id] = now_s + request.session_timeout_s
-            ticket.give(JoinAnswer(Code.MEMBER_ID_REQUIRED, member_id))
+            ticket.give(JoinAnswer(CoordinatorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(member_id, request, ticket, now_s)
 
@@ -125,7 +125,7 @@ class Group:
             return
         member.request = request
         if member.joining is not None:
-            member.joining.give(JoinAnswer(Code.REBALANCE_IN_PROGRESS, member.member_id))
+            member.joining.give(JoinAnswer(CoordinatorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.joining = ticket
         self._rebalance(now_s)
 
@@ -139,9 +139,9 @@ class Group:
         self.members[member_id] = Member(member_id, request, deadline_s, joining=ticket)
         if request.instance_id is not None:
             self._static[request.instance_id] = member_id
-        if self.state is GroupState.PREPARING_REBALANCE and now_s < self._settled_s:
+        if self.state is GroupState.PREPARING_REBALANCE and now_s < self._not_before_s:
             wanted_s = now_s + self.settings.initial_rebalance_delay_s
-            self._settled_s = min(wanted_s, self._join_deadline_s)
+            self._not_before_s = min(wanted_s, self._join_deadline_s)
         self._rebalance(now_s)
 
     def _replace(
@@ -150,7 +150,7 @@ class Group:
         """A static member came back under a new id; the old one is fenced."""
         former_leader = self.leader
         old = self.members.pop(self._static[request.instance_id or ""])
-        self._dismiss(old, Code.FENCED_INSTANCE_ID)
+        self._dismiss(old, CoordinatorCode.FENCED_INSTANCE_ID)
         member = Member(member_id, request, 0.0, is_new=False, assignment=old.assignment)
         member.renew(now_s)
         self.members[member_id] = member
@@ -164,9 +164,9 @@ class Group:
             return
         if old.member_id in self._unsynced:
             self._unsynced.symmetric_difference_update((old.member_id, member_id))
-        ticket.give(self._kept_answer(member, former_leader))
+        ticket.give(self._unchanged_answer(member, former_leader))
 
-    def _kept_answer(self, member: Member, former_leader: str | None) -> JoinAnswer:
+    def _unchanged_answer(self, member: Member, former_leader: str | None) -> JoinAnswer:
         """What a static member that came back is told when nothing else changed (KIP-814).
 
         A leader whose client cannot skip the assignment is not told that it leads.
@@ -174,7 +174,7 @@ class Group:
         leads = member.member_id == self.leader and member.request.can_skip_assignment
         leader = self.leader if member.request.can_skip_assignment else former_leader
         return JoinAnswer(
-            Code.NONE,
+            CoordinatorCode.NONE,
             member.member_id,
             self.generation,
             self.protocol_type,
@@ -194,7 +194,7 @@ class Group:
             self.state = GroupState.PREPARING_REBALANCE
             self._join_deadline_s = now_s + self._rebalance_timeout_s()
             delay_s = self.settings.initial_rebalance_delay_s if initial else 0.0
-            self._settled_s = now_s + min(delay_s, self._rebalance_timeout_s())
+            self._not_before_s = now_s + min(delay_s, self._rebalance_timeout_s())
         self._begin_if_complete(now_s)
 
     def _end_syncs(self) -> None:
@@ -203,7 +203,7 @@ class Group:
             if self.state is GroupState.COMPLETING_REBALANCE:
                 member.assignment = b""
             if member.syncing is not None:
-                member.syncing.give(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
+                member.syncing.give(SyncAnswer(CoordinatorCode.REBALANCE_IN_PROGRESS))
                 member.syncing = None
 
     def _rebalance_timeout_s(self) -> float:
@@ -211,7 +211,7 @@ class Group:
 
     def _begin_if_complete(self, now_s: float) -> None:
         missing = self._expected or any(m.joining is None for m in self.members.values())
-        if now_s >= self._settled_s and not missing:
+        if now_s >= self._not_before_s and not missing:
             self._begin(now_s)
 
     def _begin(self, now_s: float) -> None:
@@ -247,7 +247,7 @@ class Group:
     def _join_answer(self, member: Member) -> JoinAnswer:
         leads = member.member_id == self.leader
         return JoinAnswer(
-            Code.NONE,
+            CoordinatorCode.NONE,
             member.member_id,
             self.generation,
             self.protocol_type,
@@ -268,14 +268,14 @@ class Group:
             member = self._in_generation(request.member_id, request.instance_id, request.generation)
             self._check_protocol(request)
             if self.state not in _IN_GENERATION:
-                raise CoordinatorError(Code.REBALANCE_IN_PROGRESS)
+                raise CoordinatorError(CoordinatorCode.REBALANCE_IN_PROGRESS)
         except CoordinatorError as refused:
             ticket.give(SyncAnswer(refused.code))
             return ticket
         self._unsynced.discard(member.member_id)
         member.renew(now_s)
         if member.syncing is not None:
-            member.syncing.give(SyncAnswer(Code.REBALANCE_IN_PROGRESS))
+            member.syncing.give(SyncAnswer(CoordinatorCode.REBALANCE_IN_PROGRESS))
         member.syncing = ticket
         if self.state is GroupState.COMPLETING_REBALANCE and member.member_id == self.leader:
             self._assign(dict(request.assignments))
@@ -286,7 +286,7 @@ class Group:
     def _check_protocol(self, request: SyncRequest) -> None:
         said = ((request.protocol_type, self.protocol_type), (request.protocol, self.protocol))
         if any(mine is not None and mine != ours for mine, ours in said):
-            raise CoordinatorError(Code.INCONSISTENT_GROUP_PROTOCOL)
+            raise CoordinatorError(CoordinatorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _assign(self, assignments: dict[str, bytes]) -> None:
         self.state = GroupState.STABLE
@@ -299,11 +299,13 @@ class Group:
             if ticket is not None:
                 member.renew(now_s)
                 assigned = member.assignment
-                ticket.give(SyncAnswer(Code.NONE, assigned, self.protocol_type, self.protocol))
+                ticket.give(
+                    SyncAnswer(CoordinatorCode.NONE, assigned, self.protocol_type, self.protocol)
+                )
 
     def heartbeat(
         self, member_id: str, generation: int, instance_id: str | None, now_s: float
-    ) -> Code:
+    ) -> CoordinatorCode:
         """A member is alive; the code tells it when it has to join again."""
         try:
             member = self._in_generation(member_id, instance_id, generation)
@@ -311,7 +313,7 @@ class Group:
             return refused.code
         member.renew(now_s)
         preparing = self.state is GroupState.PREPARING_REBALANCE
-        return Code.REBALANCE_IN_PROGRESS if preparing else Code.NONE
+        return CoordinatorCode.REBALANCE_IN_PROGRESS if preparing else CoordinatorCode.NONE
 
     def check_commit(self, who: Committer, now_s: float, *, transactional: bool = False) -> None:
         """Whether somebody may commit offsets; a member's commit is a heartbeat too.
@@ -322,23 +324,23 @@ class Group:
         named = who.generation >= 0 or who.member_id != "" or who.instance_id is not None
         if not named:
             if self.members and not transactional:
-                raise CoordinatorError(Code.UNKNOWN_MEMBER_ID)
+                raise CoordinatorError(CoordinatorCode.UNKNOWN_MEMBER_ID)
             return
         if who.generation < 0 and not self.members:
             return
         member = self._in_generation(who.member_id, who.instance_id, who.generation)
         if self.state is GroupState.COMPLETING_REBALANCE and not transactional:
-            raise CoordinatorError(Code.REBALANCE_IN_PROGRESS)
+            raise CoordinatorError(CoordinatorCode.REBALANCE_IN_PROGRESS)
         member.renew(now_s)
 
     # --- leaving
 
-    def leave(self, member_id: str, instance_id: str | None, now_s: float) -> Code:
+    def leave(self, member_id: str, instance_id: str | None, now_s: float) -> CoordinatorCode:
         """A member goes; a static one may be named by its instance alone."""
         if instance_id is None and self._expected.pop(member_id, None) is not None:
             if self.state is GroupState.PREPARING_REBALANCE:
                 self._begin_if_complete(now_s)
-            return Code.NONE
+            return CoordinatorCode.NONE
         if instance_id is not None and not member_id:
             member_id = self._static.get(instance_id, "")
         try:
@@ -346,7 +348,7 @@ class Group:
         except CoordinatorError as refused:
             return refused.code
         self._remove(member, now_s)
-        return Code.NONE
+        return CoordinatorCode.NONE
 
     def _remove(self, member: Member, now_s: float) -> None:
         self._drop(member)
@@ -359,9 +361,9 @@ class Group:
             del self._static[member.instance_id or ""]
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
-        self._dismiss(member, Code.UNKNOWN_MEMBER_ID)
+        self._dismiss(member, CoordinatorCode.UNKNOWN_MEMBER_ID)
 
-    def _dismiss(self, member: Member, code: Code) -> None:
+    def _dismiss(self, member: Member, code: CoordinatorCode) -> None:
         if member.joining is not None:
             member.joining.give(JoinAnswer(code, member.member_id))
         if member.syncing is not None:
@@ -389,11 +391,11 @@ class Group:
 
     # --- looking
 
-    def described(self) -> DescribedGroup:
+    def described(self) -> GroupDescription:
         """The group as it is; metadata and protocol are told of a stable one only."""
         stable = self.state is GroupState.STABLE
         members = tuple(
-            DescribedMember(
+            MemberDescription(
                 member.member_id,
                 member.instance_id,
                 member.request.client_id,
@@ -404,7 +406,7 @@ class Group:
             for member in self.members.values()
         )
         protocol = (self.protocol or "") if stable else ""
-        return DescribedGroup(
+        return GroupDescription(
             self.group_id, self.state, self.protocol_type or "", protocol, members
         )
 
@@ -416,15 +418,15 @@ class Group:
         """
         if instance_id is not None:
             if instance_id not in self._static:
-                raise CoordinatorError(Code.UNKNOWN_MEMBER_ID)
+                raise CoordinatorError(CoordinatorCode.UNKNOWN_MEMBER_ID)
             if self._static[instance_id] != member_id:
-                raise CoordinatorError(Code.FENCED_INSTANCE_ID)
+                raise CoordinatorError(CoordinatorCode.FENCED_INSTANCE_ID)
         if member_id not in self.members:
-            raise CoordinatorError(Code.UNKNOWN_MEMBER_ID)
+            raise CoordinatorError(CoordinatorCode.UNKNOWN_MEMBER_ID)
         return self.members[member_id]
 
     def _in_generation(self, member_id: str, instance_id: str | None, generation: int) -> Member:
         member = self._member(member_id, instance_id)
         if generation != self.generation:
-            raise CoordinatorError(Code.ILLEGAL_GENERATION)
+            raise CoordinatorError(CoordinatorCode.ILLEGAL_GENERATION)
         return member

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 
-class Code(enum.IntEnum):
+class CoordinatorCode(enum.IntEnum):
     """Kafka's error codes by their protocol names."""
 
     NONE = 0
@@ -38,7 +38,7 @@ class Code(enum.IntEnum):
 class CoordinatorError(Exception):
     """A coordinator refuses a request; nothing was changed."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: CoordinatorCode) -> None:
         super().__init__(code.name)
         self.code = code
         """What to answer."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.coordinator.classic_group import Group, GroupSettings
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.members import (
     Committer,
-    DescribedGroup,
+    GroupDescription,
     GroupState,
     JoinAnswer,
     JoinRequest,
@@ -22,7 +22,7 @@ from kshunt.backend.embedded.coordinator.members import (
     SyncRequest,
     Ticket,
 )
-from kshunt.backend.embedded.coordinator.offsets import Offset, Offsets
+from kshunt.backend.embedded.coordinator.offsets import CommittedOffsets, Offset
 from kshunt.backend.embedded.metadata.records import Record
 
 Persist = Callable[[Sequence[Record]], None]
@@ -40,7 +40,7 @@ class GroupCoordinator:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self.settings = settings or GroupSettings()
-        self.offsets = Offsets()
+        self.offsets = CommittedOffsets()
         """To be read."""
         self._persist = persist
         self._new_id = new_id
@@ -51,21 +51,21 @@ class GroupCoordinator:
     def join(self, group_id: str, request: JoinRequest, now_s: float) -> Ticket[JoinAnswer]:
         """See `Group.join`; a client without a member id makes the group."""
         refused = self._refused(group_id, request)
-        if refused is not Code.NONE:
+        if refused is not CoordinatorCode.NONE:
             return Ticket(JoinAnswer(refused, request.member_id))
         if group_id not in self._groups:
             self._groups[group_id] = Group(group_id, self.settings, self._new_id)
         return self._groups[group_id].join(request, now_s)
 
-    def _refused(self, group_id: str, request: JoinRequest) -> Code:
+    def _refused(self, group_id: str, request: JoinRequest) -> CoordinatorCode:
         shortest, longest = self.settings.session_timeout_min_s, self.settings.session_timeout_max_s
         if not group_id:
-            return Code.INVALID_GROUP_ID
+            return CoordinatorCode.INVALID_GROUP_ID
         if not shortest <= request.session_timeout_s <= longest:
-            return Code.INVALID_SESSION_TIMEOUT
+            return CoordinatorCode.INVALID_SESSION_TIMEOUT
         if group_id not in self._groups and request.member_id:
-            return Code.UNKNOWN_MEMBER_ID
-        return Code.NONE
+            return CoordinatorCode.UNKNOWN_MEMBER_ID
+        return CoordinatorCode.NONE
 
     def sync(self, group_id: str, request: SyncRequest, now_s: float) -> Ticket[SyncAnswer]:
         """See `Group.sync`."""
@@ -74,14 +74,14 @@ class GroupCoordinator:
             return Ticket(SyncAnswer(self._unknown(group_id)))
         return group.sync(request, now_s)
 
-    def heartbeat(self, group_id: str, who: Committer, now_s: float) -> Code:
+    def heartbeat(self, group_id: str, who: Committer, now_s: float) -> CoordinatorCode:
         """See `Group.heartbeat`."""
         group = self._groups.get(group_id)
         if group is None:
             return self._unknown(group_id)
         return group.heartbeat(who.member_id, who.generation, who.instance_id, now_s)
 
-    def leave(self, group_id: str, who: Committer, now_s: float) -> Code:
+    def leave(self, group_id: str, who: Committer, now_s: float) -> CoordinatorCode:
         """See `Group.leave`; the generation does not matter."""
         group = self._groups.get(group_id)
         if group is None:
@@ -89,8 +89,8 @@ class GroupCoordinator:
         return group.leave(who.member_id, who.instance_id, now_s)
 
     @staticmethod
-    def _unknown(group_id: str) -> Code:
-        return Code.UNKNOWN_MEMBER_ID if group_id else Code.INVALID_GROUP_ID
+    def _unknown(group_id: str) -> CoordinatorCode:
+        return CoordinatorCode.UNKNOWN_MEMBER_ID if group_id else CoordinatorCode.INVALID_GROUP_ID
 
     def tick(self, now_s: float) -> bool:
         """Do what is due; True if somebody who waits may have got an answer."""
@@ -107,7 +107,7 @@ class GroupCoordinator:
         now_s: float,
         *,
         producer_id: int | None = None,
-    ) -> dict[TopicPartition, Code]:
+    ) -> dict[TopicPartition, CoordinatorCode]:
         """Commit offsets, with `producer_id` when that producer's transaction does.
 
         Returns:
@@ -120,13 +120,13 @@ class GroupCoordinator:
         if group is not None:
             group.check_commit(who, now_s, transactional=producer_id is not None)
         elif who.generation >= 0:
-            raise CoordinatorError(Code.ILLEGAL_GENERATION)
+            raise CoordinatorError(CoordinatorCode.ILLEGAL_GENERATION)
         limit = self.settings.metadata_bytes_max
         large = {item for item, one in offsets.items() if len(one.metadata.encode()) > limit}
-        taken = {item: one for item, one in offsets.items() if item not in large}
-        self._emit(self.offsets.commit(group_id, taken, producer_id))
-        refused = Code.OFFSET_METADATA_TOO_LARGE
-        return {item: refused if item in large else Code.NONE for item in offsets}
+        accepted = {item: one for item, one in offsets.items() if item not in large}
+        self._emit(self.offsets.commit(group_id, accepted, producer_id))
+        refused = CoordinatorCode.OFFSET_METADATA_TOO_LARGE
+        return {item: refused if item in large else CoordinatorCode.NONE for item in offsets}
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         """Let the offsets of a producer's transaction hold, or forget them."""
@@ -146,26 +146,26 @@ class GroupCoordinator:
         """All groups that there are, sorted."""
         return sorted(self._groups.keys() | self.offsets.groups())
 
-    def described(self, group_id: str) -> DescribedGroup | None:
+    def described(self, group_id: str) -> GroupDescription | None:
         """A group, if there is one; those that only commit offsets are empty."""
         if group_id in self._groups:
             return self._groups[group_id].described()
         if group_id in self.offsets.groups():
-            return DescribedGroup(group_id, GroupState.EMPTY)
+            return GroupDescription(group_id, GroupState.EMPTY)
         return None
 
-    def delete(self, group_id: str) -> Code:
+    def delete(self, group_id: str) -> CoordinatorCode:
         """Delete a group without members, with its offsets."""
         if not group_id:
-            return Code.INVALID_GROUP_ID
+            return CoordinatorCode.INVALID_GROUP_ID
         group = self.described(group_id)
         if group is None:
-            return Code.GROUP_ID_NOT_FOUND
+            return CoordinatorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
-            return Code.NON_EMPTY_GROUP
+            return CoordinatorCode.NON_EMPTY_GROUP
         self._emit(self.offsets.forget_group(group_id))
         self._groups.pop(group_id, None)
-        return Code.NONE
+        return CoordinatorCode.NONE
 
     # --- durability
 

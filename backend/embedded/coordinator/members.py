@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 
 Answer = TypeVar("Answer")
 
@@ -54,7 +54,7 @@ class JoinedMember:
 class JoinAnswer:
     """What a JoinGroup is answered."""
 
-    code: Code
+    code: CoordinatorCode
     member_id: str
     generation: int = -1
     protocol_type: str | None = None
@@ -70,7 +70,7 @@ class JoinAnswer:
 class SyncAnswer:
     """What a SyncGroup is answered."""
 
-    code: Code
+    code: CoordinatorCode
     assignment: bytes = b""
     protocol_type: str | None = None
     protocol: str | None = None
@@ -180,7 +180,7 @@ def elected_protocol(members: Collection[Member]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedMember:
+class MemberDescription:
     """A member as DescribeGroups shows it."""
 
     member_id: str
@@ -192,11 +192,11 @@ class DescribedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribedGroup:
+class GroupDescription:
     """A group as DescribeGroups and ListGroups show it."""
 
     group_id: str
     state: GroupState
     protocol_type: str = ""
     protocol: str = ""
-    members: tuple[DescribedMember, ...] = field(default=())
+    members: tuple[MemberDescription, ...] = field(default=())

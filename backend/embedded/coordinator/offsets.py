@@ -38,7 +38,7 @@ NOTHING: Final = Offset(-1)
 _Offsets = dict[TopicPartition, Offset]
 
 
-class Offsets:
+class CommittedOffsets:
     """See the module."""
 
     def __init__(self) -> None:

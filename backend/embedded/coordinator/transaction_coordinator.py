@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.coordinator import transaction_steps
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.records import TransactionChanged, TransactionState
 from kshunt.backend.embedded.coordinator.transaction_steps import PREPARED, TIMEOUT_MAX_MS, Producer
 from kshunt.backend.embedded.metadata.records import Record
@@ -83,7 +83,7 @@ class TransactionCoordinator:
                 is not over yet (CONCURRENT_TRANSACTIONS; the client asks again).
         """
         if not 0 < timeout_ms <= self.timeout_max_ms:
-            raise CoordinatorError(Code.INVALID_TRANSACTION_TIMEOUT)
+            raise CoordinatorError(CoordinatorCode.INVALID_TRANSACTION_TIMEOUT)
         now = self._known.get(transactional_id)
         if now is None:
             self._emit(transaction_steps.created(transactional_id, timeout_ms, new_id))
@@ -93,7 +93,7 @@ class TransactionCoordinator:
             now = self._end(transaction_steps.fenced(now))
             expected = None
             if now.state in PREPARED:
-                raise CoordinatorError(Code.CONCURRENT_TRANSACTIONS)
+                raise CoordinatorError(CoordinatorCode.CONCURRENT_TRANSACTIONS)
         following = transaction_steps.bumped(now, timeout_ms, expected, new_id)
         self._emit(following)
         return transaction_steps.producer_of(following)
@@ -147,24 +147,26 @@ class TransactionCoordinator:
     def may_write(self, producer_id: int, epoch: int, topic: str, partition: int) -> bool:
         """Whether a producer's transaction is open and holds the partition."""
         who = Producer(producer_id, epoch)
-        return self.refuses_write(who, TopicPartition(topic, partition)) is Code.NONE
+        return self.refuses_write(who, TopicPartition(topic, partition)) is CoordinatorCode.NONE
 
-    def refuses_write(self, who: Producer, partition: TopicPartition) -> Code:
+    def refuses_write(self, who: Producer, partition: TopicPartition) -> CoordinatorCode:
         """Why a producer may not write to a partition in its transaction; NONE if it may."""
         return self._refuses(who, lambda now: partition in now.members)
 
-    def refuses_offsets(self, who: Producer, group: str) -> Code:
+    def refuses_offsets(self, who: Producer, group: str) -> CoordinatorCode:
         """Why a producer may not commit a group's offsets in its transaction; NONE if it may."""
         return self._refuses(who, lambda now: group in now.groups)
 
-    def _refuses(self, who: Producer, holds: Callable[[TransactionChanged], bool]) -> Code:
+    def _refuses(
+        self, who: Producer, holds: Callable[[TransactionChanged], bool]
+    ) -> CoordinatorCode:
         now = self._known.get(self._by_producer.get(who.producer_id, ""))
         if now is None or now.producer_id != who.producer_id:
-            return Code.INVALID_PRODUCER_ID_MAPPING
+            return CoordinatorCode.INVALID_PRODUCER_ID_MAPPING
         if now.epoch != who.epoch:
-            return Code.INVALID_PRODUCER_EPOCH
+            return CoordinatorCode.INVALID_PRODUCER_EPOCH
         is_open = now.state == TransactionState.ONGOING and holds(now)
-        return Code.NONE if is_open else Code.INVALID_TXN_STATE
+        return CoordinatorCode.NONE if is_open else CoordinatorCode.INVALID_TXN_STATE
 
     def known(self, transactional_id: str) -> TransactionChanged | None:
         """All that is known of a transactional id."""

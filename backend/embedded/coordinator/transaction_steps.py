@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.records import TransactionChanged, TransactionState
 
 TIMEOUT_MAX_MS: Final = 900_000
@@ -58,9 +58,9 @@ def check_init(now: TransactionChanged, expected: Producer | None) -> None:
     if expected is not None and expected.producer_id != now.producer_id:
         retried = expected.producer_id == now.last_producer_id and _exhausted(expected.epoch)
         if not retried:
-            raise CoordinatorError(Code.PRODUCER_FENCED)
+            raise CoordinatorError(CoordinatorCode.PRODUCER_FENCED)
     if now.state in PREPARED:
-        raise CoordinatorError(Code.CONCURRENT_TRANSACTIONS)
+        raise CoordinatorError(CoordinatorCode.CONCURRENT_TRANSACTIONS)
     if now.state == TransactionState.ONGOING and expected is not None:
         _check_epoch(now, expected.epoch)
 
@@ -79,7 +79,7 @@ def bumped(
     state = TransactionState.EMPTY
     if expected is not None and expected.epoch != now.epoch:
         if expected.epoch != now.last_epoch:
-            raise CoordinatorError(Code.PRODUCER_FENCED)
+            raise CoordinatorError(CoordinatorCode.PRODUCER_FENCED)
         return replace(now, timeout_ms=timeout_ms, state=state)
     if _exhausted(now.epoch):
         following = replace(now, producer_id=new_id(), epoch=0, last_producer_id=now.producer_id)
@@ -98,7 +98,7 @@ def added(
     current = _of(now, who.producer_id)
     _check_epoch(current, who.epoch)
     if current.state in PREPARED:
-        raise CoordinatorError(Code.CONCURRENT_TRANSACTIONS)
+        raise CoordinatorError(CoordinatorCode.CONCURRENT_TRANSACTIONS)
     items = sorted(current.members.union(partitions))
     return replace(
         current,
@@ -131,7 +131,7 @@ def ending(
             _check_ended(current, commit=commit)
             return current
         if commit or current.state in PREPARED:
-            raise CoordinatorError(Code.INVALID_TXN_STATE)
+            raise CoordinatorError(CoordinatorCode.INVALID_TXN_STATE)
     state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     prepared = replace(current, state=state)
     if not bumps:
@@ -155,13 +155,13 @@ def completed(now: TransactionChanged) -> TransactionChanged:
 
 def _of(now: TransactionChanged | None, producer_id: int) -> TransactionChanged:
     if now is None or now.producer_id != producer_id:
-        raise CoordinatorError(Code.INVALID_PRODUCER_ID_MAPPING)
+        raise CoordinatorError(CoordinatorCode.INVALID_PRODUCER_ID_MAPPING)
     return now
 
 
 def _check_epoch(now: TransactionChanged, epoch: int) -> None:
     if epoch != now.epoch:
-        raise CoordinatorError(Code.PRODUCER_FENCED)
+        raise CoordinatorError(CoordinatorCode.PRODUCER_FENCED)
 
 
 def _check_ended(now: TransactionChanged, *, commit: bool) -> None:
@@ -169,9 +169,9 @@ def _check_ended(now: TransactionChanged, *, commit: bool) -> None:
     prepared = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if now.state == prepared:
-        raise CoordinatorError(Code.CONCURRENT_TRANSACTIONS)
+        raise CoordinatorError(CoordinatorCode.CONCURRENT_TRANSACTIONS)
     if now.state != done:
-        raise CoordinatorError(Code.INVALID_TXN_STATE)
+        raise CoordinatorError(CoordinatorCode.INVALID_TXN_STATE)
 
 
 def _repeats(now: TransactionChanged, who: Producer) -> bool:

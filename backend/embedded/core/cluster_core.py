@@ -22,6 +22,7 @@ from itertools import count
 from random import Random
 from typing import Final, Protocol, TypeVar
 
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.brokers import (
     Registration,
@@ -80,7 +81,7 @@ class ControllerLost(KshuntError):
     title = "The controller was lost"
 
 
-class Store(Protocol):
+class RecordStore(Protocol):
     """Where records go to survive the process."""
 
     def commit(self, records: Sequence[Record]) -> int:
@@ -107,7 +108,7 @@ class Core:
         random: Random,
         *,
         timing: Timing | None = None,
-        store: Store | None = None,
+        store: RecordStore | None = None,
     ) -> None:
         self.image = image
         """To be read; `commit` changes it."""
@@ -141,8 +142,8 @@ class Core:
         if not records:
             return decision
         if self._lose_after is not None:
-            kept, self._lose_after = records[: self._lose_after], None
-            self._write(kept)
+            written, self._lose_after = records[: self._lose_after], None
+            self._write(written)
             self.fail_over()
             raise ControllerLost("The controller crashed; another one has taken over.")
         self._write(records)
@@ -284,7 +285,7 @@ class Core:
         """Apply every topic's retention.ms and retention.bytes."""
         limits: dict[PartitionKey, tuple[int, int]] = {}
         for name, topic in self.image.topics.items():
-            if "delete" in self._topic_config(name, "cleanup.policy"):
+            if "delete" in self._topic_config(name, CLEANUP_POLICY):
                 ms, size = (
                     int(self._topic_config(name, f"retention.{u}")) for u in ("ms", "bytes")
                 )

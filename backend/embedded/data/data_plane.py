@@ -22,19 +22,19 @@ from typing import Final
 
 import numpy as np
 
-from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition
-from kshunt.backend.embedded.data.hosts import Hardware, Hosts
-from kshunt.backend.embedded.data.reconcile import HostedPartitions, Reconciler
-from kshunt.backend.embedded.logs.partition_log import Appended, PartitionLog
-from kshunt.backend.embedded.metadata import records as r
-from kshunt.backend.embedded.metadata.config_keys import (
+from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
     LOG_DIR_RATE,
-    LONG_MAX,
 )
+from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition
+from kshunt.backend.embedded.data.hosts import Hardware, Hosts
+from kshunt.backend.embedded.data.reconcile import HostedPartitions, Reconciler
+from kshunt.backend.embedded.logs.partition_log import Appended, PartitionLog
+from kshunt.backend.embedded.metadata import records as r
+from kshunt.backend.embedded.metadata.config_keys import LONG_MAX
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionKey
 from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
@@ -395,9 +395,9 @@ class DataPlane:
 
     def answer_isr(self, rows: Iterable[tuple[HostedPartition, int, int]]) -> None:
         """Leaders' proposals were decided: `(partition, broker, replica row)` each."""
-        kept = [row for held, broker, row in rows if held.replicas.get(broker) == row]
-        if kept:
-            self.replication.set_isr(kept, self.replication.replicas.in_isr[kept])
+        current = [row for held, broker, row in rows if held.replicas.get(broker) == row]
+        if current:
+            self.replication.set_isr(current, self.replication.replicas.in_isr[current])
 
     # --- records
 

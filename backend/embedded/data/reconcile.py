@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition, ThrottledList
 from kshunt.backend.embedded.data.hosts import Hosts
-from kshunt.backend.embedded.metadata.config_keys import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage, PartitionKey
 from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType

@@ -6,14 +6,14 @@ import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.error_codes import REQUEST_TIMED_OUT
 from kshunt.backend.embedded.controller.decision import Decision, KafkaError
+from kshunt.backend.embedded.controller.topics import NAME_MAX
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 
 Item = TypeVar("Item")
 
-UNKNOWN_SERVER_ERROR: Final = -1
-REQUEST_TIMED_OUT: Final = 7
 NOT_LISTED: Final = -(2**31)
 """The authorized operations of a client that did not ask for them."""
 TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -21,8 +21,6 @@ TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8,
 CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 """The same for the cluster, as kafka-python has it."""
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
-NAME_MAX: Final = 249
-"""Characters of a topic's name."""
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

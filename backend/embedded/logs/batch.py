@@ -38,7 +38,7 @@ _SYNTHETIC_BATCH_BYTES: Final = 16_384
 _SYNTHETIC_BATCH_RECORDS: Final = 64
 
 
-class Header(NamedTuple):
+class BatchHeader(NamedTuple):
     """The fixed fields of a batch, in the order of the wire."""
 
     base_offset: int
@@ -77,7 +77,7 @@ class Header(NamedTuple):
         return bool(self.attributes & CONTROL)
 
 
-class Record(NamedTuple):
+class BatchRecord(NamedTuple):
     """One record of a batch that is built here."""
 
     timestamp_ms: int
@@ -86,7 +86,7 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def read_header(data: bytes) -> Header:
+def read_header(data: bytes) -> BatchHeader:
     """The header at the start of `data`.
 
     Raises:
@@ -94,15 +94,15 @@ def read_header(data: bytes) -> Header:
     """
     if len(data) < HEADER_BYTES:
         raise CorruptBatch(f"A record batch has {len(data)} bytes, fewer than its header.")
-    return Header(*HEADER.unpack_from(data))
+    return BatchHeader(*HEADER.unpack_from(data))
 
 
-def size_of(header: Header) -> int:
+def size_of(header: BatchHeader) -> int:
     """Bytes of the whole batch, as its header says."""
     return header.length + _LENGTH_FROM
 
 
-def check_stored(data: bytes) -> Header:
+def check_stored(data: bytes) -> BatchHeader:
     """The header of one whole batch whose length, magic and CRC are right.
 
     Raises:
@@ -123,7 +123,7 @@ def check_stored(data: bytes) -> Header:
     return header
 
 
-def check_produced(data: bytes, max_bytes: int) -> Header:
+def check_produced(data: bytes, max_bytes: int) -> BatchHeader:
     """The header of one batch that a client may append.
 
     Raises:
@@ -186,7 +186,7 @@ def _sized(data: bytes | None) -> bytes:
     return b"\x01" if data is None else _varint(len(data)) + data
 
 
-def _encode_record(record: Record, delta_ms: int, offset_delta: int) -> bytes:
+def _encode_record(record: BatchRecord, delta_ms: int, offset_delta: int) -> bytes:
     body = b"".join(
         (
             b"\x00",
@@ -202,7 +202,7 @@ def _encode_record(record: Record, delta_ms: int, offset_delta: int) -> bytes:
 
 
 def build_batch(
-    records: Sequence[Record],
+    records: Sequence[BatchRecord],
     *,
     base_offset: int = 0,
     leader_epoch: int = 0,
@@ -217,7 +217,7 @@ def build_batch(
         _encode_record(record, record.timestamp_ms - base_ms, delta)
         for delta, record in enumerate(records)
     )
-    header = Header(
+    header = BatchHeader(
         base_offset=base_offset,
         length=HEADER_BYTES - _LENGTH_FROM + len(body),
         leader_epoch=leader_epoch,
@@ -240,7 +240,7 @@ def build_marker(
     producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, now_ms: int
 ) -> bytes:
     """The control batch that ends a producer's transaction in a partition (KIP-98)."""
-    record = Record(
+    record = BatchRecord(
         now_ms, _MARKER_KEY.pack(0, int(commit)), _MARKER_VALUE.pack(0, coordinator_epoch)
     )
     return build_batch(
@@ -262,7 +262,7 @@ def synthetic_records_per_batch(record_bytes: int) -> int:
     return max(1, min(_SYNTHETIC_BATCH_RECORDS, _SYNTHETIC_BATCH_BYTES // max(record_bytes, 1)))
 
 
-def synthetic_record(seed: int, offset: int, record_bytes: int, timestamp_ms: int) -> Record:
+def synthetic_record(seed: int, offset: int, record_bytes: int, timestamp_ms: int) -> BatchRecord:
     """The record that a scenario is said to have written at an offset.
 
     Its key has eight bytes, its value is printable, and both follow from the seed and the offset.
@@ -270,7 +270,7 @@ def synthetic_record(seed: int, offset: int, record_bytes: int, timestamp_ms: in
     digest = hashlib.blake2b(b"%d:%d" % (seed, offset), digest_size=32).hexdigest().encode()
     size = max(record_bytes - _RECORD_OVERHEAD, 0)
     value = (digest * (size // len(digest) + 1))[:size]
-    return Record(timestamp_ms, digest[:8], value)
+    return BatchRecord(timestamp_ms, digest[:8], value)
 
 
 def record_times(data: bytes) -> Iterator[tuple[int, int]]:
@@ -293,7 +293,7 @@ def record_times(data: bytes) -> Iterator[tuple[int, int]]:
     yield from times or [(header.base_offset, header.max_ms)]
 
 
-def _walk(body: bytes, header: Header) -> Iterator[tuple[int, int]]:
+def _walk(body: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
     at = 0
     for _ in range(header.record_count):
         length, at = _take_varint(body, at)

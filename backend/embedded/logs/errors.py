@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from kshunt.backend.domain.cluster.error_codes import (
+    CORRUPT_MESSAGE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_RECORD,
+    INVALID_TXN_STATE,
+    MESSAGE_TOO_LARGE,
+    OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+)
 from kshunt.backend.errors import KshuntError
 
 
@@ -14,41 +23,41 @@ class LogError(KshuntError):
 class CorruptBatch(LogError):
     """A batch's length or its CRC-32C is wrong."""
 
-    kafka_code = 2
+    kafka_code = CORRUPT_MESSAGE
     retriable = True
 
 
 class OffsetOutOfRange(LogError):
     """An offset lies before the log's start or after its end."""
 
-    kafka_code = 1
+    kafka_code = OFFSET_OUT_OF_RANGE
 
 
 class BatchTooLarge(LogError):
     """A batch exceeds max.message.bytes."""
 
-    kafka_code = 10
+    kafka_code = MESSAGE_TOO_LARGE
 
 
 class InvalidRecord(LogError):
     """A batch is whole, and says something a client may not say."""
 
-    kafka_code = 87
+    kafka_code = INVALID_RECORD
 
 
 class OutOfOrderSequence(LogError):
     """An idempotent producer's batch does not follow its last one."""
 
-    kafka_code = 45
+    kafka_code = OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class InvalidProducerEpoch(LogError):
     """A newer instance of the producer has written already."""
 
-    kafka_code = 47
+    kafka_code = INVALID_PRODUCER_EPOCH
 
 
 class InvalidTxnState(LogError):
     """A producer mixes records inside and outside of its open transaction."""
 
-    kafka_code = 48
+    kafka_code = INVALID_TXN_STATE

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kshunt.backend.embedded.logs import batch as log_batch
-from kshunt.backend.embedded.logs.batch import Header
+from kshunt.backend.embedded.logs.batch import BatchHeader
 from kshunt.backend.embedded.logs.epochs import LeaderEpochs
 from kshunt.backend.embedded.logs.errors import InvalidRecord, OffsetOutOfRange
 from kshunt.backend.embedded.logs.producers import AbortedTransaction, Producers
@@ -254,14 +254,14 @@ class PartitionLog:
             self._producers = Producers()
         return self._producers
 
-    def _place(self, data: bytes, header: Header, leader_epoch: int) -> Appended:
+    def _place(self, data: bytes, header: BatchHeader, leader_epoch: int) -> Appended:
         self._epochs.assign(leader_epoch, self._end)
         placed = log_batch.placed(data, self._end, leader_epoch)
         return self._store(
             placed, header._replace(base_offset=self._end, leader_epoch=leader_epoch)
         )
 
-    def _store(self, data: bytes, header: Header) -> Appended:
+    def _store(self, data: bytes, header: BatchHeader) -> Appended:
         end = header.last_offset + 1
         self._entries.append(StoredBatch(header.base_offset, end, data, header.max_ms))
         self._end = end
@@ -269,7 +269,7 @@ class PartitionLog:
         self._remember(data, header)
         return Appended(header.base_offset, end)
 
-    def _remember(self, data: bytes, header: Header) -> None:
+    def _remember(self, data: bytes, header: BatchHeader) -> None:
         if header.producer_id < 0:
             return
         if header.is_control:

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kshunt.backend.embedded.logs.batch import Header
+from kshunt.backend.embedded.logs.batch import BatchHeader
 from kshunt.backend.embedded.logs.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
@@ -61,7 +61,7 @@ class Producers:
         self.ended: list[tuple[int, int]] = []
         """First offset and marker of transactions whose markers may not be replicated yet."""
 
-    def check(self, header: Header) -> int | None:
+    def check(self, header: BatchHeader) -> int | None:
         """The base offset that a repeated batch got, or None for one that may be appended.
 
         Raises:
@@ -93,7 +93,7 @@ class Producers:
         if state is not None:
             _check_epoch(producer_id, producer_epoch, state)
 
-    def add(self, header: Header) -> None:
+    def add(self, header: BatchHeader) -> None:
         """A batch with a producer id was appended; its base offset is its place in the log."""
         state = self._state(header.producer_id, header.producer_epoch)
         state.written.append(
@@ -102,7 +102,7 @@ class Producers:
         if header.is_transactional and state.transaction_from is None:
             state.transaction_from = header.base_offset
 
-    def end(self, header: Header, *, commit: bool) -> None:
+    def end(self, header: BatchHeader, *, commit: bool) -> None:
         """A marker was appended. One that ends nothing leaves no trace beside its epoch."""
         state = self._state(header.producer_id, header.producer_epoch)
         first, state.transaction_from = state.transaction_from, None
@@ -146,7 +146,7 @@ def _check_epoch(producer_id: int, epoch: int, state: ProducerState) -> None:
         )
 
 
-def _check_sequence(header: Header, state: ProducerState) -> None:
+def _check_sequence(header: BatchHeader, state: ProducerState) -> None:
     if header.producer_epoch != state.epoch or not state.written:
         follows = header.base_sequence == 0
     else:

@@ -34,7 +34,7 @@ class PatternType(enum.IntEnum):
     PREFIXED = 4
 
 
-class Operation(enum.IntEnum):
+class AclOperationCode(enum.IntEnum):
     """Kafka's `AclOperation`."""
 
     ALL = 2
@@ -60,10 +60,15 @@ class Permission(enum.IntEnum):
 
 
 IMPLIED_BY: Final = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    AclOperationCode.DESCRIBE: frozenset(
+        {
+            AclOperationCode.READ,
+            AclOperationCode.WRITE,
+            AclOperationCode.DELETE,
+            AclOperationCode.ALTER,
+        }
     ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+    AclOperationCode.DESCRIBE_CONFIGS: frozenset({AclOperationCode.ALTER_CONFIGS}),
 }
 """An ACL that allows one of these allows the operation too. One that denies it does not."""
 
@@ -88,7 +93,7 @@ class Acl:
     """`User:alice`, or `User:*`."""
     host: str
     """An IP address, or `*`."""
-    operation: Operation
+    operation: AclOperationCode
     permission: Permission
 
 

@@ -12,19 +12,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import (
+    CLEANUP_POLICY,
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_TYPE,
+    MIN_ISR,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    SHRINK_ENABLE,
+    UNCLEAN_ELECTION,
+)
+from kshunt.backend.domain.throttles.configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    LOG_DIR_RATE,
+)
 from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.placement.placer import PLACER_CLASS
 from kshunt.backend.placement.placer_names import KAFKA_STRIPED, SHIPPED
 
-LEADER_RATE: Final = "leader.replication.throttled.rate"
-FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
-LOG_DIR_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
-LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
-FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
-MIN_ISR: Final = "min.insync.replicas"
-UNCLEAN: Final = "unclean.leader.election.enable"
-SHRINK_ENABLE: Final = "delete.topic.partition.enable"
 SHRINK_INTERVAL_MS: Final = "delete.topic.partition.interval.delay.ms"
-PLACER_CLASS: Final = "replica.placer.class.name"
 AUTHORIZER_CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
 ALLOW_IF_NO_ACL: Final = "allow.everyone.if.no.acl.found"
@@ -67,7 +76,7 @@ class ConfigType(enum.IntEnum):
     CLASS = 8
 
 
-class ConfigSource(enum.IntEnum):
+class ConfigSourceNumber(enum.IntEnum):
     """Where a value comes from, as DescribeConfigs numbers it."""
 
     DYNAMIC_TOPIC_CONFIG = 1
@@ -141,7 +150,7 @@ def _replica_list_problem(value: str) -> str | None:
 _B, _S, _I, _L, _D, _LIST, _C = ConfigType
 
 _TOPIC: Final = (
-    ConfigKey("cleanup.policy", _LIST, "delete", choices=("compact", "delete")),
+    ConfigKey(CLEANUP_POLICY, _LIST, "delete", choices=("compact", "delete")),
     ConfigKey(
         "compression.type",
         _S,
@@ -157,19 +166,19 @@ _TOPIC: Final = (
     ConfigKey("index.interval.bytes", _I, "4096", 0),
     ConfigKey(LEADER_REPLICAS, _LIST, "", replica_list=True),
     ConfigKey("max.compaction.lag.ms", _L, str(LONG_MAX), 1),
-    ConfigKey("max.message.bytes", _I, "1048588", 0, broker_synonym="message.max.bytes"),
-    ConfigKey("message.timestamp.type", _S, "CreateTime", choices=("CreateTime", "LogAppendTime")),
+    ConfigKey(MAX_MESSAGE_BYTES, _I, "1048588", 0, broker_synonym="message.max.bytes"),
+    ConfigKey(MESSAGE_TIMESTAMP_TYPE, _S, "CreateTime", choices=("CreateTime", "LogAppendTime")),
     ConfigKey("min.cleanable.dirty.ratio", _D, "0.5", 0, 1),
     ConfigKey("min.compaction.lag.ms", _L, "0", 0),
     ConfigKey(MIN_ISR, _I, "1", 1, broker_synonym=MIN_ISR),
     ConfigKey("preallocate", _B, "false"),
-    ConfigKey("retention.bytes", _L, "-1", broker_synonym="log.retention.bytes"),
-    ConfigKey("retention.ms", _L, "604800000", -1, broker_synonym="log.retention.ms"),
+    ConfigKey(RETENTION_BYTES, _L, "-1", broker_synonym="log.retention.bytes"),
+    ConfigKey(RETENTION_MS, _L, "604800000", -1, broker_synonym="log.retention.ms"),
     ConfigKey("segment.bytes", _I, "1073741824", 14, broker_synonym="log.segment.bytes"),
     ConfigKey("segment.index.bytes", _I, "10485760", 4),
     ConfigKey("segment.jitter.ms", _L, "0", 0),
     ConfigKey("segment.ms", _L, "604800000", 1, broker_synonym="log.roll.ms"),
-    ConfigKey(UNCLEAN, _B, "false", broker_synonym=UNCLEAN),
+    ConfigKey(UNCLEAN_ELECTION, _B, "false", broker_synonym=UNCLEAN_ELECTION),
 )
 
 _BROKER: Final = (
@@ -204,7 +213,7 @@ _BROKER: Final = (
     ConfigKey("replica.lag.time.max.ms", _L, "30000", 1),
     ConfigKey(PLACER_CLASS, _C, KAFKA_STRIPED, choices=(*SHIPPED, KAFKA_STRIPED)),
     ConfigKey(SUPER_USERS, _S, ""),
-    ConfigKey(UNCLEAN, _B, "false"),
+    ConfigKey(UNCLEAN_ELECTION, _B, "false"),
 )
 
 KEYS: Final[Mapping[ResourceType, Mapping[str, ConfigKey]]] = {

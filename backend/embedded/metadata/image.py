@@ -12,25 +12,25 @@ from typing import Final
 from kshunt.backend.embedded.metadata import records as r
 from kshunt.backend.embedded.metadata.acls import (
     Acl,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
 )
-from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigSource
+from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigKey, ConfigSourceNumber
 from kshunt.backend.embedded.metadata.image_values import (
-    BrokerState,
-    ConfigValue,
-    PartitionDeletion,
+    DeletingPartition,
+    DescribedConfig,
     PartitionImage,
     PartitionKey,
     Reassignment,
+    RegisteredBroker,
     ReplicaDeletion,
     TopicImage,
 )
 from kshunt.backend.embedded.metadata.records import (
     DeletionState,
-    PartitionMode,
+    PartitionModeCode,
     ReplicaState,
     ResourceType,
 )
@@ -60,7 +60,7 @@ class ClusterImage:
     """Brokers whose throttled rates go when the move is over (KIP-179)."""
     acl_changes: int = field(default=0, compare=False)
     """Rises with each ACL that comes or goes."""
-    _brokers: dict[int, BrokerState] = field(default_factory=dict)
+    _brokers: dict[int, RegisteredBroker] = field(default_factory=dict)
     _topics: dict[str, TopicImage] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
     _configs: dict[tuple[ResourceType, str], dict[str, str]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class ClusterImage:
     # Queries
 
     @property
-    def brokers(self) -> Mapping[int, BrokerState]:
+    def brokers(self) -> Mapping[int, RegisteredBroker]:
         """Every registered broker, fenced ones too."""
         return MappingProxyType(self._brokers)
 
@@ -157,7 +157,7 @@ class ClusterImage:
         """What was set on a resource itself."""
         return MappingProxyType(self._configs.get((kind, resource), {}))
 
-    def config(self, kind: ResourceType, resource: str, key: str) -> ConfigValue:
+    def config(self, kind: ResourceType, resource: str, key: str) -> DescribedConfig:
         """The value that holds for a key, and where it comes from.
 
         A topic falls back to the cluster's default for the broker's synonym; a broker to the
@@ -168,9 +168,9 @@ class ClusterImage:
         """
         known = KEYS[kind][key]
         chain = [*self._dynamic_chain(kind, resource, known), _default(known)]
-        return ConfigValue(known, chain[0][1], chain[0][2], tuple(chain))
+        return DescribedConfig(known, chain[0][1], chain[0][2], tuple(chain))
 
-    def configs(self, kind: ResourceType, resource: str) -> tuple[ConfigValue, ...]:
+    def configs(self, kind: ResourceType, resource: str) -> tuple[DescribedConfig, ...]:
         """Every key of a resource, sorted (DescribeConfigs)."""
         return tuple(self.config(kind, resource, key) for key in sorted(KEYS[kind]))
 
@@ -184,12 +184,14 @@ class ClusterImage:
 
     def _dynamic_chain(
         self, kind: ResourceType, resource: str, key: ConfigKey
-    ) -> Iterator[tuple[str, str | None, ConfigSource]]:
+    ) -> Iterator[tuple[str, str | None, ConfigSourceNumber]]:
         own = self._configs.get((kind, resource), {})
         if key.name in own and (kind, resource) != (ResourceType.BROKER, CLUSTER_DEFAULT):
             topic = kind is ResourceType.TOPIC
             source = (
-                ConfigSource.DYNAMIC_TOPIC_CONFIG if topic else ConfigSource.DYNAMIC_BROKER_CONFIG
+                ConfigSourceNumber.DYNAMIC_TOPIC_CONFIG
+                if topic
+                else ConfigSourceNumber.DYNAMIC_BROKER_CONFIG
             )
             yield key.name, own[key.name], source
         fallback = key.broker_synonym if kind is ResourceType.TOPIC else key.name
@@ -197,9 +199,9 @@ class ClusterImage:
         if fallback is None:
             return
         if fallback in default:
-            yield fallback, default[fallback], ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+            yield fallback, default[fallback], ConfigSourceNumber.DYNAMIC_DEFAULT_BROKER_CONFIG
         if fallback in self.static:
-            yield fallback, self.static[fallback], ConfigSource.STATIC_BROKER_CONFIG
+            yield fallback, self.static[fallback], ConfigSourceNumber.STATIC_BROKER_CONFIG
 
     def _named(
         self, keys: Mapping[PartitionKey, None]
@@ -220,7 +222,7 @@ class ClusterImage:
 
     @_replay.register
     def _(self, record: r.BrokerRegistered) -> None:
-        self._brokers[record.broker] = BrokerState(
+        self._brokers[record.broker] = RegisteredBroker(
             record.broker,
             record.epoch,
             record.incarnation,
@@ -277,7 +279,7 @@ class ClusterImage:
             record.partition_epoch,
             record.adding,
             record.removing,
-            PartitionMode(record.mode),
+            PartitionModeCode(record.mode),
         )
         self._put(topic, record.partition, partition)
 
@@ -299,7 +301,7 @@ class ClusterImage:
     def _(self, record: r.PartitionsDeletionScheduled) -> None:
         for number in record.partitions:
             topic, old = self._find(record.topic_id, number)
-            deletion = PartitionDeletion(record.delay_ms, record.created_ms)
+            deletion = DeletingPartition(record.delay_ms, record.created_ms)
             self._put(topic, number, replace(old, deletion=deletion))
 
     @_replay.register
@@ -309,7 +311,7 @@ class ClusterImage:
             new = replace(
                 old,
                 deletion=None,
-                mode=PartitionMode.READ_WRITE,
+                mode=PartitionModeCode.READ_WRITE,
                 partition_epoch=old.partition_epoch + 1,
             )
             self._put(topic, number, new)
@@ -317,7 +319,7 @@ class ClusterImage:
     @_replay.register
     def _(self, record: r.PartitionModeChanged) -> None:
         topic, old = self._find(record.topic_id, record.partition)
-        mode = PartitionMode(record.mode)
+        mode = PartitionModeCode(record.mode)
         new = replace(old, mode=mode, partition_epoch=old.partition_epoch + 1)
         self._put(topic, record.partition, new)
 
@@ -384,7 +386,7 @@ class ClusterImage:
 
     def _find_deletion(
         self, topic_id: str, number: int
-    ) -> tuple[TopicImage, PartitionImage, PartitionDeletion]:
+    ) -> tuple[TopicImage, PartitionImage, DeletingPartition]:
         topic, partition = self._find(topic_id, number)
         if partition.deletion is None:
             raise KeyError((topic.name, number))
@@ -425,10 +427,10 @@ def _acl(record: r.AclCreated | r.AclRemoved) -> Acl:
         PatternType(record.pattern_type),
         record.principal,
         record.host,
-        Operation(record.operation),
+        AclOperationCode(record.operation),
         Permission(record.permission),
     )
 
 
-def _default(key: ConfigKey) -> tuple[str, str | None, ConfigSource]:
-    return key.name, key.default, ConfigSource.DEFAULT_CONFIG
+def _default(key: ConfigKey) -> tuple[str, str | None, ConfigSourceNumber]:
+    return key.name, key.default, ConfigSourceNumber.DEFAULT_CONFIG

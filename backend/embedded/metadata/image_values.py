@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kshunt.backend.embedded.metadata import records as r
-from kshunt.backend.embedded.metadata.config_keys import ConfigKey, ConfigSource
-from kshunt.backend.embedded.metadata.records import DeletionState, PartitionMode, ReplicaState
+from kshunt.backend.embedded.metadata.config_keys import ConfigKey, ConfigSourceNumber
+from kshunt.backend.embedded.metadata.records import DeletionState, PartitionModeCode, ReplicaState
 
 PartitionKey = tuple[str, int]
 """A partition by its topic's id and its number."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerState:
+class RegisteredBroker:
     """A registered broker."""
 
     id: int
@@ -43,7 +43,7 @@ class ReplicaDeletion:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionDeletion:
+class DeletingPartition:
     """A partition's deletion (KIP-694)."""
 
     delay_ms: int
@@ -72,8 +72,8 @@ class PartitionImage:
     partition_epoch: int = 0
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    mode: PartitionMode = PartitionMode.READ_WRITE
-    deletion: PartitionDeletion | None = None
+    mode: PartitionModeCode = PartitionModeCode.READ_WRITE
+    deletion: DeletingPartition | None = None
 
     @property
     def reassigning(self) -> bool:
@@ -117,11 +117,11 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigValue:
+class DescribedConfig:
     """One key of a resource, as DescribeConfigs shows it."""
 
     key: ConfigKey
     value: str | None
-    source: ConfigSource
-    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+    source: ConfigSourceNumber
+    synonyms: tuple[tuple[str, str | None, ConfigSourceNumber], ...]
     """Name, value and source of everything that could give the value, the winner first."""

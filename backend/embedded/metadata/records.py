@@ -34,7 +34,7 @@ class ResourceType(enum.IntEnum):
     BROKER = 4
 
 
-class PartitionMode(enum.IntEnum):
+class PartitionModeCode(enum.IntEnum):
     """What clients may do with a partition (KIP-694, Metadata Changes, PartitionRecord).
 
     The seed's Proposed Changes number them otherwise (online 0, offline 1, readOnly -1); that is
@@ -167,7 +167,7 @@ class PartitionCreated(Record):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     mode: int = 0
-    """A `PartitionMode`. This and what stands above it are for snapshots."""
+    """A `PartitionModeCode`. This and what stands above it are for snapshots."""
 
 
 @dataclass(frozen=True, slots=True)

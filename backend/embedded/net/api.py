@@ -16,16 +16,12 @@ from typing import Any, Final
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from kshunt.backend.embedded.net.errors import error_answer
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
 from kshunt.backend.wire import seeds
+from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 from kshunt.backend.wire.reader import Reader, WireError
-
-SASL_HANDSHAKE_KEY: Final = 17
-API_VERSIONS_KEY: Final = 18
-SASL_AUTHENTICATE_KEY: Final = 36
-UNSUPPORTED_VERSION: Final = 35
-INVALID_REQUEST: Final = 42
 
 _API_VERSIONS_FLEXIBLE_FROM: Final = 3
 _CORRELATION_ID: Final = struct.Struct(">i")
@@ -40,7 +36,7 @@ class WireReply(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """See `kshunt.backend.wire.error_codes`."""
+        """See `kshunt.backend.domain.cluster.error_codes`."""
         self.message = message
         """For APIs whose answer has a place for it."""
 
@@ -143,7 +139,7 @@ SEED_APIS: Final = {key: _seeds_api(key, *pair) for key, pair in seeds.MESSAGES.
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHeader:
+class WireRequestHeader:
     """The header of a request, version 1 or 2."""
 
     api_key: int
@@ -153,10 +149,10 @@ class RequestHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WireRequest:
     """A request that was understood."""
 
-    header: RequestHeader
+    header: WireRequestHeader
     api: Api
     message: Any
     """None for an ApiVersions request of a version that we do not know."""
@@ -204,7 +200,7 @@ class ApiTable:
         self.apis: Final = {key: known[key] for key in sorted(wanted - hidden)}
         """By API key, ascending."""
 
-    def decode(self, frame: bytes) -> Request:
+    def decode(self, frame: bytes) -> WireRequest:
         """The request in a frame, which is given without its length.
 
         Raises:
@@ -219,7 +215,7 @@ class ApiTable:
         version = header.api_version
         if not api.min_version <= version <= api.max_version:
             if api.key == API_VERSIONS_KEY:
-                return Request(header, api, None)
+                return WireRequest(header, api, None)
             raise BadFrame(f"{api.name} has no version {version}")
         body = frame[reader.at :]
         check_message(api.request, version, body)
@@ -227,20 +223,20 @@ class ApiTable:
             message = api.request.decode(body, version=version)
         except UnicodeDecodeError:
             raise BadFrame(f"{api.name} v{version}: a string is not UTF-8") from None
-        return Request(header, api, message)
+        return WireRequest(header, api, message)
 
-    def _header(self, reader: Reader) -> tuple[RequestHeader, Api]:
+    def _header(self, reader: Reader) -> tuple[WireRequestHeader, Api]:
         key, version, correlation_id = reader.int16(), reader.int16(), reader.int32()
         api = self.apis.get(key)
         if api is None:
             raise BadFrame(f"there is no API with the key {key}")
         # The client id keeps its two-byte length even in the flexible header.
-        header = RequestHeader(key, version, correlation_id, reader.nullable_string())
+        header = WireRequestHeader(key, version, correlation_id, reader.nullable_string())
         reader.flexible = api.flexible(version)
         reader.tags()
         return header, api
 
-    def api_versions(self, request: Request) -> bytes:
+    def api_versions(self, request: WireRequest) -> bytes:
         """The whole answer to an ApiVersions request.
 
         To a version that it does not know a broker answers UNSUPPORTED_VERSION at version 0, with

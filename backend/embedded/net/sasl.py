@@ -11,24 +11,21 @@ import enum
 import struct
 from typing import Final
 
-from kshunt.backend.embedded.net.api import (
-    SASL_AUTHENTICATE_KEY,
-    SASL_HANDSHAKE_KEY,
-    Request,
-    WireClose,
+from kshunt.backend.domain.cluster.error_codes import (
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
 )
+from kshunt.backend.embedded.net.api import WireClose, WireRequest
 from kshunt.backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
+from kshunt.backend.wire.api_keys import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 
 FRAME_BYTES_MAX: Final = 524_288
 """Kafka's default of `sasl.server.max.receive.size`."""
-UNSUPPORTED_SASL_MECHANISM: Final = 33
-ILLEGAL_SASL_STATE: Final = 34
-SASL_AUTHENTICATION_FAILED: Final = 58
 
 _LENGTH: Final = struct.Struct(">i")
 
 
-class _State(enum.Enum):
+class _SaslState(enum.Enum):
     HANDSHAKE = enum.auto()
     BARE_TOKEN = enum.auto()
     TOKEN = enum.auto()
@@ -40,7 +37,7 @@ class SaslSession:
 
     def __init__(self, users: PlainUsers) -> None:
         self._users = users
-        self._state = _State.HANDSHAKE
+        self._state = _SaslState.HANDSHAKE
         self.principal: str | None = None
         """Who the client is, once that is certain."""
         self.failed = False
@@ -49,7 +46,7 @@ class SaslSession:
     @property
     def expects_bare_token(self) -> bool:
         """Whether the next frame is a token and no request."""
-        return self._state is _State.BARE_TOKEN
+        return self._state is _SaslState.BARE_TOKEN
 
     def bare_token(self, frame: bytes) -> bytes:
         """The whole answer to a token that came without a header: nothing.
@@ -63,29 +60,29 @@ class SaslSession:
             raise WireClose(failed.message) from None
         return _LENGTH.pack(0)
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: WireRequest) -> bytes:
         """The whole answer to a request of a client that has not authenticated.
 
         Raises:
             WireClose: the request needs an authenticated client.
         """
         key = request.api.key
-        if key == SASL_HANDSHAKE_KEY and self._state is _State.HANDSHAKE:
+        if key == SASL_HANDSHAKE_KEY and self._state is _SaslState.HANDSHAKE:
             return self._handshake(request)
-        if key == SASL_AUTHENTICATE_KEY and self._state is _State.TOKEN:
+        if key == SASL_AUTHENTICATE_KEY and self._state is _SaslState.TOKEN:
             return self._token(request)
         raise WireClose(f"{request.api.name} from a client that has not authenticated")
 
-    def _handshake(self, request: Request) -> bytes:
+    def _handshake(self, request: WireRequest) -> bytes:
         made, version = request.api.response, request.header.api_version
         code = 0
         if request.message.mechanism == MECHANISM:
-            self._state = _State.TOKEN if version else _State.BARE_TOKEN
+            self._state = _SaslState.TOKEN if version else _SaslState.BARE_TOKEN
         else:
             code, self.failed = UNSUPPORTED_SASL_MECHANISM, True
         return request.answer(made(version=version, error_code=code, mechanisms=[MECHANISM]))
 
-    def _token(self, request: Request) -> bytes:
+    def _token(self, request: WireRequest) -> bytes:
         made, version = request.api.response, request.header.api_version
         answer = made(version=version, error_code=0, error_message=None, auth_bytes=b"")
         try:
@@ -97,4 +94,4 @@ class SaslSession:
 
     def _authenticate(self, token: bytes) -> None:
         self.principal = self._users.authenticated(token)
-        self._state = _State.DONE
+        self._state = _SaslState.DONE

@@ -25,19 +25,18 @@ from typing import Any, Final, Protocol
 
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.embedded.net.api import (
-    API_VERSIONS_KEY,
-    SASL_AUTHENTICATE_KEY,
     ApiTable,
-    Request,
-    RequestHeader,
     WireClose,
     WireReply,
+    WireRequest,
+    WireRequestHeader,
 )
 from kshunt.backend.embedded.net.faults import Faults
 from kshunt.backend.embedded.net.frame_check import BadFrame
 from kshunt.backend.embedded.net.sasl import FRAME_BYTES_MAX, SaslSession
 from kshunt.backend.embedded.security.principals import ANONYMOUS
 from kshunt.backend.embedded.security.sasl_plain import PlainUsers
+from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -74,7 +73,7 @@ class RequestContext:
 
     broker_id: int
     """Who was asked."""
-    header: RequestHeader
+    header: WireRequestHeader
     connection: int
     """Counts the connections of the listener; one number is one client."""
     peer: tuple[str, int]
@@ -136,7 +135,7 @@ class BrokerServer:
         """Known once it was started, and kept for the next start."""
         self._listener: asyncio.Server | None = None
         self._accepting = False
-        self._connections: dict[asyncio.Task[None], _Connection] = {}
+        self._connections: dict[asyncio.Task[None], _KafkaConnection] = {}
         self._accepted = 0
 
     @property
@@ -194,7 +193,7 @@ class BrokerServer:
             _reset(writer)
             return
         self._accepted += 1
-        connection = _Connection(self, reader, writer, self._accepted)
+        connection = _KafkaConnection(self, reader, writer, self._accepted)
         task = asyncio.create_task(connection.run())
         self._connections[task] = connection
         task.add_done_callback(self._forget)
@@ -203,7 +202,7 @@ class BrokerServer:
         del self._connections[task]
 
 
-class _Connection:
+class _KafkaConnection:
     """One client's connection."""
 
     def __init__(
@@ -315,7 +314,7 @@ class _Connection:
             _log.exception("%s: it is closed, as its request could not be handled", self)
             raise _Close("a handler failed") from None
 
-    async def _handled(self, request: Request) -> bytes | None:
+    async def _handled(self, request: WireRequest) -> bytes | None:
         if request.api.key == API_VERSIONS_KEY:
             return self._server.table.api_versions(request)
         if self._sasl is not None:

@@ -72,7 +72,7 @@ class LogDirMoveDone:
 Event = IsrShrink | IsrExpand | CaughtUp | LogDirMoveDone
 
 
-class Table:
+class GrowingTable:
     """Columns that grow together. Each has shape (capacity,), of which some rows are in use."""
 
     DEFAULTS: ClassVar[dict[str, tuple[Any, Any]]]
@@ -112,7 +112,7 @@ class Table:
             setattr(self, name, grown)
 
 
-class ReplicaTable(Table):
+class ReplicaTable(GrowingTable):
     """One row a replica."""
 
     partition: NDArray[np.int32]
@@ -159,7 +159,7 @@ class ReplicaTable(Table):
     }
 
 
-class PartitionTable(Table):
+class PartitionRows(GrowingTable):
     """One row a partition."""
 
     leader: NDArray[np.int64]

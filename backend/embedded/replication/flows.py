@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from kshunt.backend.embedded.replication.columns import (
     NOWHERE,
     BrokerState,
-    PartitionTable,
+    PartitionRows,
     ReplicaTable,
     Rows,
 )
@@ -72,7 +72,7 @@ class Flows:
     """Followers in the ISR that are not at their leader's end, and may have to leave."""
     outside: Rows
     """Followers that work and are not in the ISR, and may join."""
-    settled: bool
+    steady: bool
     """False where a tail has just become too slow: a grain later it is one of those behind."""
 
 
@@ -88,7 +88,7 @@ class _Roles:
     """Bytes behind its leader; 0 where there is none."""
 
 
-def _roles(replicas: ReplicaTable, partitions: PartitionTable, limits: ResourceTable) -> _Roles:
+def _roles(replicas: ReplicaTable, partitions: PartitionRows, limits: ResourceTable) -> _Roles:
     used = replicas.partition != NOWHERE
     leaders = np.where(used, partitions.leader[replicas.partition], NOWHERE)
     dirs_online = np.append(limits.dir_online, True)  # NOWHERE, the last one, never fails
@@ -101,7 +101,7 @@ def _roles(replicas: ReplicaTable, partitions: PartitionTable, limits: ResourceT
 
 def work_out(
     replicas: ReplicaTable,
-    partitions: PartitionTable,
+    partitions: PartitionRows,
     limits: ResourceTable,
     now_ms: int,
     grain_s: float,
@@ -148,7 +148,7 @@ def work_out(
         move_rates=moved,
         watched=np.flatnonzero(replicas.in_isr & follows & ~attached & roles.live[roles.leaders]),
         outside=np.flatnonzero(roles.fetching & ~replicas.in_isr),
-        settled=not slow.any(),
+        steady=not slow.any(),
     )
 
 
@@ -161,7 +161,7 @@ class _Solver:
     def __init__(
         self,
         replicas: ReplicaTable,
-        partitions: PartitionTable,
+        partitions: PartitionRows,
         limits: ResourceTable,
         roles: _Roles,
         grain_s: float,

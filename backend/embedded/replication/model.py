@@ -39,7 +39,7 @@ from kshunt.backend.embedded.replication.columns import (
     IsrExpand,
     IsrShrink,
     LogDirMoveDone,
-    PartitionTable,
+    PartitionRows,
     ReplicaTable,
     Rows,
 )
@@ -62,7 +62,7 @@ class Replication:
     ) -> None:
         self.replicas = ReplicaTable()
         """To be read; changed by the calls below, or followed by `invalidate`."""
-        self.partitions = PartitionTable()
+        self.partitions = PartitionRows()
         self.limits = ResourceTable()
         self.now_ms = now_ms
         self.steps = 0
@@ -271,9 +271,9 @@ class Replication:
         rows = table.leader[places]
         led = rows != NOWHERE
         places, rows = places[led], rows[led]
-        kept = np.broadcast_to(np.asarray(size_bytes, np.float64), len(led))[led]
+        retained = np.broadcast_to(np.asarray(size_bytes, np.float64), len(led))[led]
         size = self.replicas.position[rows] - table.start_position[places]
-        share = np.clip(1 - kept / np.maximum(size, 1e-9), 0.0, 1.0)
+        share = np.clip(1 - retained / np.maximum(size, 1e-9), 0.0, 1.0)
         held = self.replicas.leo[rows] - table.start_offset[places]
         self.set_log_start(places, table.start_offset[places] + share * held)
 
@@ -368,7 +368,7 @@ class Replication:
         seconds = min(_soonest(away, closing), _soonest(left, copying), self._joining_s(flows))
         wait_ms = max(math.ceil(seconds * 1000), self._grain_ms) if seconds < 1e12 else None
         times = [self.now_ms + wait_ms] if wait_ms is not None else []
-        if not flows.settled:
+        if not flows.steady:
             times.append(self.now_ms + self._grain_ms)
         if len(flows.watched):
             self._skip_checks()
@@ -409,7 +409,7 @@ class Replication:
         self._sent += self._tail_out * seconds
         self.now_ms = until_ms
         self.steps += 1
-        if not flows.settled:
+        if not flows.steady:
             self._flows = None
         events: list[Event] = [*self._fetch(flows, seconds)]
         events += self._copy(flows, seconds)

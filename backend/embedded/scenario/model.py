@@ -64,14 +64,14 @@ class TopicSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ScenarioEvent:
     """Something that happens at a time of the cluster's clock."""
 
     at_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerEvent(Event):
+class BrokerEvent(ScenarioEvent):
     """Brokers stop, crash, start, stall or resume."""
 
     action: str
@@ -79,7 +79,7 @@ class BrokerEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FailLogDir(Event):
+class FailLogDir(ScenarioEvent):
     """A broker's disk fails."""
 
     broker: int
@@ -87,7 +87,7 @@ class FailLogDir(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SlowLink(Event):
+class SlowLink(ScenarioEvent):
     """What goes from one broker to another gets a limit, or loses it."""
 
     source: int
@@ -96,12 +96,12 @@ class SlowLink(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class FailOver(Event):
+class FailOver(ScenarioEvent):
     """Another broker becomes the controller."""
 
 
 @dataclass(frozen=True, slots=True)
-class Configure(Event):
+class Configure(ScenarioEvent):
     """Keys of topics or brokers are set, or with None deleted; of the default of all brokers if
     neither is named."""
 
@@ -111,7 +111,7 @@ class Configure(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Reassign(Event):
+class Reassign(ScenarioEvent):
     """Partitions move: away from brokers, onto brokers, or each to its own list."""
 
     drain: tuple[int, ...] = ()
@@ -128,14 +128,14 @@ class Reassign(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Elect(Event):
+class PreferredElection(ScenarioEvent):
     """Preferred leaders are elected, of these topics or of all."""
 
     topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class DeletePartitions(Event):
+class PartitionsDeleted(ScenarioEvent):
     """A topic keeps its first partitions; the others go after a delay (KIP-694)."""
 
     topic: str
@@ -144,7 +144,7 @@ class DeletePartitions(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TrafficFactor(Event):
+class TrafficFactor(ScenarioEvent):
     """What is written becomes so many times the ordinary."""
 
     factor: float
@@ -165,7 +165,7 @@ class Scenario:
     """The password of each user; see `ClusterSpec`."""
     acls: tuple[Acl, ...] = ()
     topics: tuple[TopicSpec, ...] = ()
-    events: tuple[Event, ...] = ()
+    events: tuple[ScenarioEvent, ...] = ()
     """In the order of their times."""
 
     @property

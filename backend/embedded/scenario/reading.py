@@ -13,7 +13,7 @@ from kshunt.backend.embedded.metadata.acls import (
     ANY_HOST,
     CLUSTER_NAME,
     Acl,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
@@ -25,19 +25,19 @@ from kshunt.backend.embedded.scenario.model import (
     FOLDER,
     BrokerEvent,
     Configure,
-    DeletePartitions,
-    Elect,
-    Event,
     FailLogDir,
     FailOver,
+    PartitionsDeleted,
+    PreferredElection,
     Reassign,
     Scenario,
+    ScenarioEvent,
     SlowLink,
     TopicSpec,
     TrafficFactor,
     scenario_names,
 )
-from kshunt.backend.embedded.scenario.toml_table import Table
+from kshunt.backend.embedded.scenario.toml_table import TomlTable
 from kshunt.backend.errors import BadInput
 
 DEFAULT_LOG_DIRS: Final = ("/kafka/d1",)
@@ -66,12 +66,12 @@ def read_scenario(path: Path) -> Scenario:
     Raises:
         BadInput: as `load_scenario`.
     """
-    table = Table.read(path)
+    table = TomlTable.read(path)
     title, about = table.text("title"), table.text("about")
     static = _configs(table, "static", ResourceType.BROKER)
     users, acls = table.text_map("users"), tuple(map(_acl, table.tables("acls")))
     brokers = _brokers(table)
-    reader = _Reader({broker.id: broker for broker in brokers})
+    reader = _ScenarioReader({broker.id: broker for broker in brokers})
     topics = tuple(reader.topic(one) for one in table.tables("topics"))
     for topic in topics:
         for name in topic.names:
@@ -84,12 +84,12 @@ def read_scenario(path: Path) -> Scenario:
     return Scenario(path.stem, title, about, brokers, static, users, acls, topics, tuple(events))
 
 
-def _acl(table: Table) -> Acl:
+def _acl(table: TomlTable) -> Acl:
     kinds = {_word(kind.name): kind for kind in ResourceKind}
     kind = kinds[table.choice("resource", list(kinds))]
     name = table.text("name", CLUSTER_NAME if kind is ResourceKind.CLUSTER else None)
     pattern = PatternType[table.choice("pattern", ["literal", "prefixed"], "literal").upper()]
-    operations = {_word(one.name): one for one in Operation}
+    operations = {_word(one.name): one for one in AclOperationCode}
     acl = Acl(
         kind,
         name,
@@ -110,7 +110,7 @@ def _word(name: str) -> str:
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-def _brokers(table: Table) -> tuple[BrokerSpec, ...]:
+def _brokers(table: TomlTable) -> tuple[BrokerSpec, ...]:
     brokers: list[BrokerSpec] = []
     for group in table.tables("brokers"):
         brokers += _group(group, len(brokers) + 1)
@@ -122,7 +122,7 @@ def _brokers(table: Table) -> tuple[BrokerSpec, ...]:
     return tuple(brokers)
 
 
-def _group(group: Table, first: int) -> list[BrokerSpec]:
+def _group(group: TomlTable, first: int) -> list[BrokerSpec]:
     if group.has("ids") and group.has("count"):
         raise group.bad("count", "cannot go with ids")
     ids: Sequence[int] = group.wholes("ids")
@@ -144,7 +144,7 @@ def _group(group: Table, first: int) -> list[BrokerSpec]:
     ]
 
 
-def _configs(table: Table, key: str, kind: ResourceType) -> dict[str, str]:
+def _configs(table: TomlTable, key: str, kind: ResourceType) -> dict[str, str]:
     values = table.text_map(key)
     for name, value in values.items():
         known = KEYS[kind].get(name)
@@ -154,14 +154,14 @@ def _configs(table: Table, key: str, kind: ResourceType) -> dict[str, str]:
     return values
 
 
-class _Reader:
+class _ScenarioReader:
     """Reads what speaks of brokers and topics, which must exist."""
 
     def __init__(self, brokers: Mapping[int, BrokerSpec]) -> None:
         self._brokers = brokers
         self.partitions: dict[str, int] = {}
         """How many each topic has."""
-        self._actions: Mapping[str, Callable[[Table, float], Event]] = {
+        self._actions: Mapping[str, Callable[[TomlTable, float], ScenarioEvent]] = {
             **{action: self._broker_event(action) for action in BROKER_ACTIONS},
             "fail_log_dir": self._fail_log_dir,
             "slow_link": self._slow_link,
@@ -169,12 +169,12 @@ class _Reader:
             "set_config": self._set_config,
             "delete_config": self._delete_config,
             "reassign": self._reassign,
-            "elect": lambda table, at_s: Elect(at_s, self._topics(table)),
+            "elect": lambda table, at_s: PreferredElection(at_s, self._topics(table)),
             "delete_partitions": self._delete_partitions,
             "traffic": self._traffic,
         }
 
-    def topic(self, table: Table) -> TopicSpec:
+    def topic(self, table: TomlTable) -> TopicSpec:
         count = table.whole("count", 1, minimum=1)
         name = table.text("name")
         if ("{}" in name) != (count > 1):
@@ -205,15 +205,15 @@ class _Reader:
         table.done()
         return spec
 
-    def event(self, table: Table) -> Event:
+    def event(self, table: TomlTable) -> ScenarioEvent:
         at_s = table.number("at_s")
         action = table.choice("action", list(self._actions))
         event = self._actions[action](table, at_s)
         table.done()
         return event
 
-    def _broker_event(self, action: str) -> Callable[[Table, float], Event]:
-        def read(table: Table, at_s: float) -> Event:
+    def _broker_event(self, action: str) -> Callable[[TomlTable, float], ScenarioEvent]:
+        def read(table: TomlTable, at_s: float) -> ScenarioEvent:
             brokers = self._ids(table, "brokers")
             if not brokers:
                 raise table.bad("brokers", "names no broker")
@@ -221,16 +221,16 @@ class _Reader:
 
         return read
 
-    def _fail_log_dir(self, table: Table, at_s: float) -> Event:
+    def _fail_log_dir(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         broker = self._id(table, "broker")
         path = table.choice("path", self._brokers[broker].log_dirs)
         return FailLogDir(at_s, broker, path)
 
-    def _slow_link(self, table: Table, at_s: float) -> Event:
+    def _slow_link(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         source, target = self._id(table, "source"), self._id(table, "target")
         return SlowLink(at_s, source, target, table.number("bytes_per_s", math.inf, least=1.0))
 
-    def _set_config(self, table: Table, at_s: float) -> Event:
+    def _set_config(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         topics, brokers, kind = self._resources(table)
         values = _configs(table, "values", kind)
         fixed = sorted(READ_ONLY & values.keys()) if kind is ResourceType.BROKER else []
@@ -240,7 +240,7 @@ class _Reader:
             raise table.bad("values", "is missing")
         return Configure(at_s, values, topics, brokers)
 
-    def _delete_config(self, table: Table, at_s: float) -> Event:
+    def _delete_config(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         topics, brokers, kind = self._resources(table)
         keys = table.texts("keys")
         for place, key in enumerate(keys):
@@ -250,14 +250,14 @@ class _Reader:
             raise table.bad("keys", "is missing")
         return Configure(at_s, dict.fromkeys(keys), topics, brokers)
 
-    def _resources(self, table: Table) -> tuple[tuple[str, ...], tuple[int, ...], ResourceType]:
+    def _resources(self, table: TomlTable) -> tuple[tuple[str, ...], tuple[int, ...], ResourceType]:
         if table.has("topics") and table.has("brokers"):
             raise table.bad("brokers", "cannot go with topics")
         topics = self._topics(table)
         kind = ResourceType.TOPIC if topics else ResourceType.BROKER
         return topics, self._ids(table, "brokers"), kind
 
-    def _reassign(self, table: Table, at_s: float) -> Event:
+    def _reassign(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         goals = [key for key in ("drain", "expand", "moves") if table.has(key)]
         if len(goals) != 1:
             raise table.bad("drain", "or expand or moves must be there, and only one of them")
@@ -279,7 +279,7 @@ class _Reader:
             by_kshunt=by_kshunt,
         )
 
-    def _moves(self, table: Table) -> dict[tuple[str, int], tuple[int, ...]]:
+    def _moves(self, table: TomlTable) -> dict[tuple[str, int], tuple[int, ...]]:
         moves = {}
         for name, replicas in table.whole_lists("moves").items():
             topic, _, number = name.rpartition("-")
@@ -293,36 +293,36 @@ class _Reader:
             moves[topic, int(number)] = replicas
         return moves
 
-    def _delete_partitions(self, table: Table, at_s: float) -> Event:
+    def _delete_partitions(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         (topic,) = self._check_topics(table, "topic", (table.text("topic"),))
         remaining = table.whole("partitions", minimum=1)
         if remaining >= self.partitions[topic]:
             raise table.bad("partitions", f"is not less than {topic} has")
-        return DeletePartitions(at_s, topic, remaining, table.whole("delay_ms", 0))
+        return PartitionsDeleted(at_s, topic, remaining, table.whole("delay_ms", 0))
 
-    def _traffic(self, table: Table, at_s: float) -> Event:
+    def _traffic(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         return TrafficFactor(at_s, table.number("factor"), self._topics(table))
 
-    def _topics(self, table: Table) -> tuple[str, ...]:
+    def _topics(self, table: TomlTable) -> tuple[str, ...]:
         return self._check_topics(table, "topics", table.texts("topics"))
 
-    def _check_topics(self, table: Table, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_topics(self, table: TomlTable, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in self.partitions:
                 raise table.bad(key, f"names '{name}', which is no topic of the scenario")
         return names
 
-    def _id(self, table: Table, key: str) -> int:
+    def _id(self, table: TomlTable, key: str) -> int:
         number = table.whole(key)
         self._check_ids(table, key, (number,))
         return number
 
-    def _ids(self, table: Table, key: str) -> tuple[int, ...]:
+    def _ids(self, table: TomlTable, key: str) -> tuple[int, ...]:
         ids = table.wholes(key)
         self._check_ids(table, key, ids)
         return ids
 
-    def _check_ids(self, table: Table, key: str, ids: Sequence[int]) -> None:
+    def _check_ids(self, table: TomlTable, key: str, ids: Sequence[int]) -> None:
         for number in ids:
             if number not in self._brokers:
                 raise table.bad(key, f"names broker {number}, which does not exist")

@@ -42,13 +42,13 @@ from kshunt.backend.embedded.scenario import reassign_targets
 from kshunt.backend.embedded.scenario.model import (
     BrokerEvent,
     Configure,
-    DeletePartitions,
-    Elect,
-    Event,
     FailLogDir,
     FailOver,
+    PartitionsDeleted,
+    PreferredElection,
     Reassign,
     Scenario,
+    ScenarioEvent,
     SlowLink,
     TopicSpec,
     TrafficFactor,
@@ -93,7 +93,7 @@ class OwnMove:
     throttle_bytes_per_s: int | None
 
 
-class Timeline:
+class ScenarioTimeline:
     """See the module. It belongs to the core's thread."""
 
     def __init__(
@@ -167,14 +167,14 @@ class Timeline:
 
     # --- events
 
-    def _happen(self, event: Event) -> None:
+    def _happen(self, event: ScenarioEvent) -> None:
         try:
             self._act(event)
         except ControllerLost as lost:
             # As for any client: its request was cut off, and what was not written is not done.
             _log.warning("%s: %s", type(event).__name__, lost.message)
 
-    def _act(self, event: Event) -> None:
+    def _act(self, event: ScenarioEvent) -> None:
         core = self._core
         match event:
             case BrokerEvent():
@@ -194,9 +194,9 @@ class Timeline:
                 self._commit(incremental_alter_configs(core.image, _config_changes(event)))
             case Reassign():
                 self._reassign(event)
-            case Elect():
+            case PreferredElection():
                 self._elect(event)
-            case DeletePartitions():
+            case PartitionsDeleted():
                 self._commit(
                     delete_partitions(
                         core.image,
@@ -239,7 +239,7 @@ class Timeline:
         incarnation = f"{self._seed:x}-scenario-{next(self._starts):x}"
         return Registration(broker, incarnation, host, port, spec.rack, spec.log_dirs)
 
-    def _elect(self, event: Elect) -> None:
+    def _elect(self, event: PreferredElection) -> None:
         image = self._core.image
         wanted = None
         if event.topics:

@@ -24,7 +24,7 @@ _WORDS: Final[Mapping[type, str]] = {
 }
 
 
-class Table:
+class TomlTable:
     """One table of a document; what was taken is not there any more."""
 
     def __init__(self, values: Mapping[str, object], file: str, where: str = "") -> None:
@@ -33,7 +33,7 @@ class Table:
         self._where = where
 
     @classmethod
-    def read(cls, path: Path) -> Table:
+    def read(cls, path: Path) -> TomlTable:
         """The document of a file.
 
         Raises:
@@ -115,14 +115,14 @@ class Table:
         inner = self.table(key)
         return {name: inner.wholes(name) for name in list(inner._values)}
 
-    def table(self, key: str) -> Table:
+    def table(self, key: str) -> TomlTable:
         """A table; empty if it is not there."""
-        return Table(self._take(key, dict, {}), self._file, self._name(key))
+        return TomlTable(self._take(key, dict, {}), self._file, self._name(key))
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """An array of tables; empty if it is not there."""
         return [
-            Table(one, self._file, f"{self._name(key)}[{place}]")
+            TomlTable(one, self._file, f"{self._name(key)}[{place}]")
             for place, one in enumerate(self._items(key, dict))
         ]
 

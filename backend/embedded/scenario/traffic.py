@@ -20,7 +20,7 @@ from typing import Final
 
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.metadata.image_values import TopicImage
-from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.metadata.records import PartitionModeCode
 from kshunt.backend.embedded.scenario.model import TopicSpec
 
 INTERVAL_MS: Final = 10_000
@@ -94,7 +94,7 @@ class Traffic:
         for share, (number, partition) in zip(
             stream.shares, sorted(topic.partitions.items()), strict=True
         ):
-            writable = partition.mode is PartitionMode.READ_WRITE
+            writable = partition.mode is PartitionModeCode.READ_WRITE
             # It goes, or will be written to again: look next time, too.
             stream.stale |= not writable
             keys.append((topic.topic_id, number))

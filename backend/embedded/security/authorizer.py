@@ -26,7 +26,7 @@ from kshunt.backend.embedded.metadata.acls import (
     IMPLIED_BY,
     SUPPORTED,
     Acl,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
@@ -90,9 +90,11 @@ class Authorizer:
         self._allow_if_no_acl = allow_if_no_acl
         self._seen = -1
         self._by_kind: dict[ResourceKind, _Index] = {}
-        self._decisions: dict[tuple[Client, Operation, ResourceKind, str], bool] = {}
+        self._decisions: dict[tuple[Client, AclOperationCode, ResourceKind, str], bool] = {}
 
-    def allows(self, client: Client, operation: Operation, kind: ResourceKind, name: str) -> bool:
+    def allows(
+        self, client: Client, operation: AclOperationCode, kind: ResourceKind, name: str
+    ) -> bool:
         """Whether a client may do something with a resource."""
         if client.principal in self._super_users:
             return True
@@ -105,7 +107,7 @@ class Authorizer:
             found = self._decisions[question] = self._decided(*question)
         return found
 
-    def allows_any(self, client: Client, operation: Operation, kind: ResourceKind) -> bool:
+    def allows_any(self, client: Client, operation: AclOperationCode, kind: ResourceKind) -> bool:
         """Whether there is any resource with which a client may do something.
 
         As `Authorizer.authorizeByResourceType`: what is denied by prefix or for all does not count.
@@ -126,10 +128,12 @@ class Authorizer:
 
     def operations(self, client: Client, kind: ResourceKind, name: str) -> frozenset[int]:
         """The operations that a client may do with a resource (KIP-430)."""
-        wanted = map(Operation, SUPPORTED[kind])
+        wanted = map(AclOperationCode, SUPPORTED[kind])
         return frozenset(int(one) for one in wanted if self.allows(client, one, kind, name))
 
-    def _decided(self, client: Client, operation: Operation, kind: ResourceKind, name: str) -> bool:
+    def _decided(
+        self, client: Client, operation: AclOperationCode, kind: ResourceKind, name: str
+    ) -> bool:
         index = self._by_kind.get(kind)
         acls = list(index.of(name)) if index is not None else []
         if not acls:
@@ -147,10 +151,10 @@ class Authorizer:
             self._by_kind.setdefault(acl.kind, _Index()).add(acl)
 
 
-def _fits(acl: Acl, client: Client, operation: Operation) -> bool:
+def _fits(acl: Acl, client: Client, operation: AclOperationCode) -> bool:
     if acl.principal not in (client.principal, WILDCARD) or acl.host not in (client.host, ANY_HOST):
         return False
-    if acl.operation in (operation, Operation.ALL):
+    if acl.operation in (operation, AclOperationCode.ALL):
         return True
     implied = acl.operation in IMPLIED_BY.get(operation, ())
     return implied and acl.permission is Permission.ALLOW

@@ -18,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, MIN_ISR, UNCLEAN_ELECTION
 from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import (
@@ -31,12 +32,12 @@ from kshunt.backend.errors import (
 
 REPLICATION_FACTOR_MAX: Final = 3
 TOPIC_CONFIG: Final[Mapping[str, str]] = {
-    "cleanup.policy": "compact",
+    CLEANUP_POLICY: "compact",
     # Heartbeats are most of it: without an early roll a week of them would have to be read.
     "segment.bytes": str(16 * 1024 * 1024),
     "segment.ms": str(60 * 60 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
-    "unclean.leader.election.enable": "false",
+    UNCLEAN_ELECTION: "false",
 }
 """Settings of a topic that this creates, besides `min.insync.replicas`."""
 TRANSACTION_TIMEOUT_S: Final = 10.0
@@ -93,7 +94,7 @@ def _advice(topic: str, facts: TopicFacts) -> str:
 
 
 def _policy(facts: TopicFacts) -> set[str]:
-    return {one.strip() for one in facts.config.get("cleanup.policy", "").split(",")}
+    return {one.strip() for one in facts.config.get(CLEANUP_POLICY, "").split(",")}
 
 
 def remarks_of(facts: TopicFacts, brokers: int) -> tuple[str, ...]:
@@ -102,9 +103,9 @@ def remarks_of(facts: TopicFacts, brokers: int) -> tuple[str, ...]:
     found = []
     if facts.replication_factor < wanted:
         found.append(f"replication factor {facts.replication_factor}; {wanted} would be possible")
-    if facts.config.get("unclean.leader.election.enable") == "true":
+    if facts.config.get(UNCLEAN_ELECTION) == "true":
         found.append("unclean.leader.election.enable is true: entries may be lost with a broker")
-    needed = int(facts.config.get("min.insync.replicas", "1"))
+    needed = int(facts.config.get(MIN_ISR, "1"))
     if needed > facts.replication_factor:
         found.append(f"min.insync.replicas is {needed}, more than it has replicas")
     elif needed < min_insync_replicas(facts.replication_factor):
@@ -282,7 +283,7 @@ class JournalTopic:
             topic,
             num_partitions=1,
             replication_factor=replication_factor,
-            config={**TOPIC_CONFIG, "min.insync.replicas": needed},
+            config={**TOPIC_CONFIG, MIN_ISR: needed},
         )
         with translated_errors("Creating the journal's topic"):
             asked = self._clients.admin().create_topics([wanted], request_timeout=READ_TIMEOUT_S)

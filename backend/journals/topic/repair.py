@@ -21,12 +21,12 @@ from typing import Final
 
 from kshunt.backend.errors import JournalUnavailable
 from kshunt.backend.journals.topic.clients import Clients
-from kshunt.backend.journals.topic.transactions import Reader, Writer
+from kshunt.backend.journals.topic.transactions import CommittedReader, Writer
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
     Body,
-    Header,
+    EntryHeader,
     JournalState,
     Record,
 )
@@ -42,7 +42,7 @@ class TopicRepair:
 
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._reader: Reader | None = None
+        self._reader: CommittedReader | None = None
         self._touched: dict[str, None] = {}
         """Entries to write once more, in the order in which they were found."""
         self._strange = 0
@@ -83,7 +83,7 @@ class TopicRepair:
                 self._touched[touched] = None
 
         if self._reader is None:
-            self._reader = Reader(self._clients, take, writer.strange_from)
+            self._reader = CommittedReader(self._clients, take, writer.strange_from)
         try:
             self._reader.read_to(writer.reached, until)
         except JournalUnavailable:
@@ -122,7 +122,7 @@ class TopicRepair:
 
 
 def restoring_appends(
-    state: JournalState, fold: JournalReplay, header: Header
+    state: JournalState, fold: JournalReplay, header: EntryHeader
 ) -> Iterator[list[Record]]:
     """What to write, append by append, so that a topic made anew holds a state and nothing else.
 

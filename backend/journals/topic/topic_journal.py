@@ -47,12 +47,12 @@ from kshunt.backend.journals.topic.clients import (
     retrying,
 )
 from kshunt.backend.journals.topic.repair import HEAL_S, TopicRepair, restoring_appends
-from kshunt.backend.journals.topic.transactions import NEWS_S, ReadBehind, Reader, Writer
+from kshunt.backend.journals.topic.transactions import NEWS_S, CommittedReader, ReadBehind, Writer
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     REFUSED,
     Body,
-    Header,
+    EntryHeader,
     JournalState,
     Record,
 )
@@ -115,7 +115,7 @@ class TopicJournal:
         self._keys = keys
         self._unproven = unproven
         self._fold = self._new_fold()
-        self._reader: Reader | None = None
+        self._reader: CommittedReader | None = None
         self._writer: Writer | None = None
         self._in_doubt: Mapping[str, Body | None] | None = None
         self._state = JournalState()
@@ -294,7 +294,7 @@ class TopicJournal:
         return self._fold.is_continued_by(fold)
 
     def _read_once(self, fold: JournalReplay, until: float) -> int:
-        reader = Reader(self._clients, fold.take)
+        reader = CommittedReader(self._clients, fold.take)
         try:
             reader.catch_up_all(until)
             return reader.reached
@@ -321,7 +321,7 @@ class TopicJournal:
             self._memory = None
             raise self._forgotten("was deleted, and another backend began a new one")
         fold.go_on_from(memory)
-        header = Header(self._cluster_id, self._backend, self._clock.now_ms())
+        header = EntryHeader(self._cluster_id, self._backend, self._clock.now_ms())
         for records in restoring_appends(self._state, fold, header):
             writer.write(records)
             for key, value in records:
@@ -374,14 +374,14 @@ class TopicJournal:
             advice=advice,
         )
 
-    def _read(self, action: Callable[[Reader], None]) -> int:
+    def _read(self, action: Callable[[CommittedReader], None]) -> int:
         """Read, and take what was read as the state; returns the offset that was reached.
 
         Where reading cannot go on, it begins anew the next time.
         """
         if self._reader is None:
             self._fold = self._new_fold()
-            self._reader = Reader(self._clients, self._fold.take)
+            self._reader = CommittedReader(self._clients, self._fold.take)
         try:
             action(self._reader)
         except KshuntError:
@@ -431,7 +431,7 @@ class TopicJournal:
         unfinished: bool = False,
         again: bool = False,
     ) -> None:
-        header = Header(self._cluster_id, self._backend, self._clock.now_ms())
+        header = EntryHeader(self._cluster_id, self._backend, self._clock.now_ms())
         records = self._fold.records(entries, header, unfinished=unfinished, again=again)
         if not records:
             return

@@ -138,7 +138,7 @@ class Writer:
         self._open = None
 
 
-class Reader:
+class CommittedReader:
     """Reads the topic's committed records, each once and in order."""
 
     def __init__(

@@ -36,7 +36,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import Conflict, KshuntError
-from kshunt.backend.operations.journal.entries import Body, Kind
+from kshunt.backend.operations.journal.entries import Body, EntryKind
 from kshunt.backend.operations.lease.lease import LeaseState
 from kshunt.backend.operations.lease.membership import Membership
 from kshunt.backend.operations.ownership.cells import ListShare, RateShare
@@ -95,9 +95,9 @@ def named_by(records: Mapping[str, Body]) -> Removal:
         kind, _, name = key.rpartition("/")
         if stays:
             continue
-        if kind == Kind.TOPIC_THROTTLE:
+        if kind == EntryKind.TOPIC_THROTTLE:
             topics.add(name)
-        elif kind == Kind.BROKER_THROTTLE:
+        elif kind == EntryKind.BROKER_THROTTLE:
             brokers.add(int(name))
     return Removal(frozenset(topics), frozenset(brokers))
 

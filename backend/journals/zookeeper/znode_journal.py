@@ -66,7 +66,7 @@ from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     REFUSED,
     Body,
-    Header,
+    EntryHeader,
     JournalState,
     Record,
     kind_of,
@@ -179,8 +179,8 @@ class ZnodeJournal:
             BadInput: also, it is more than a server takes at once.
             Conflict: also, one of the seed's znodes cannot be understood.
         """
-        kept, named = dict(entries), frozenset(replacing)
-        await self._alone(lambda: self._append(kept, named))
+        copied, replaced = dict(entries), frozenset(replacing)
+        await self._alone(lambda: self._append(copied, replaced))
 
     async def resolve(self) -> bool:
         """As `Journal.resolve`."""
@@ -410,7 +410,7 @@ class ZnodeJournal:
         await self._put(entries)
 
     async def _put(self, entries: Mapping[str, Body | None], *, unfinished: bool = False) -> None:
-        header = Header(self._cluster_id, self._backend, self._clock.now_ms())
+        header = EntryHeader(self._cluster_id, self._backend, self._clock.now_ms())
         records = self._fold.records(entries, header, unfinished=unfinished)
         if not records:
             return

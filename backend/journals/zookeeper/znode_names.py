@@ -9,9 +9,9 @@ from urllib.parse import quote
 from kshunt.backend.admin.zookeeper import znode_layout
 from kshunt.backend.admin.zookeeper.session import Znode
 from kshunt.backend.errors import JournalFenced
-from kshunt.backend.operations.journal.entries import Body, JournalState, Kind
+from kshunt.backend.operations.journal.entries import Body, EntryKind, JournalState
 
-THROTTLES: Final = (Kind.TOPIC_THROTTLE, Kind.BROKER_THROTTLE)
+THROTTLES: Final = (EntryKind.TOPIC_THROTTLE, EntryKind.BROKER_THROTTLE)
 
 
 def named_by(commit: Znode) -> list[str] | None:

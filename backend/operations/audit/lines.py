@@ -19,19 +19,19 @@ from kshunt.backend.domain.audit.lines import (
     place_of,
     read_line,
 )
-from kshunt.backend.operations.journal.entries import Body, JournalState, Kind, Unreadable
+from kshunt.backend.operations.journal.entries import Body, EntryKind, JournalState, Unreadable
 
 CLOCK_SET_MS: Final = 60 * 60 * 1000
 """An entry further ahead than this was written by a clock that was wrong, and holds back none."""
 NUMBER_MAX: Final = 9_999
 """Of the entries of one millisecond; keys of four digits sort as their numbers do."""
-_PREFIX: Final = f"{Kind.AUDIT}/"
+_PREFIX: Final = f"{EntryKind.AUDIT}/"
 
 
 def read_audit(state: JournalState) -> tuple[AuditRow, ...]:
     """Every line of the journal, newest last; those whose time is not known come first."""
     rows: list[AuditRow] = [
-        read_line(entry.key, entry.body) for entry in state.of(Kind.AUDIT).values()
+        read_line(entry.key, entry.body) for entry in state.of(EntryKind.AUDIT).values()
     ]
     rows += [_unread(key, state.unreadable[key]) for key in _unreadable_keys(state)]
     rows += [_unread(key, one) for key, one in state.aside.items() if key.startswith(_PREFIX)]

@@ -22,7 +22,7 @@ _EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
     OperationState.LIFTING: AuditEvent.LIFTED,
 }
 """The line of an operation that has come into a state."""
-_TOLD: Final[Mapping[ShrinkPhase, str]] = {
+_PHASE_LINES: Final[Mapping[ShrinkPhase, str]] = {
     ShrinkPhase.DELETE: "verified; the source topic is being deleted: the point of no return",
     ShrinkPhase.COPY_BACK: "the topic was created anew; its records are copied back",
     ShrinkPhase.TRANSLATE: "the smaller topic is complete; consumer groups get their positions",
@@ -59,7 +59,7 @@ def line_of(
         who=after.who,
         reason=after.reason if before is None else "",
         touched=_touched(after, work, owned, throttles),
-        outcome=after.summary if before is None else _told(event, after),
+        outcome=after.summary if before is None else _outcome(event, after),
         backend=backend,
     )
 
@@ -89,8 +89,8 @@ def _agreed(before: ShrinkWork, after: ShrinkWork) -> str | None:
         return f"the difference is accepted by {after.confirmed}"
     if after.confirmed != before.confirmed:
         return f"the topic's name was typed by {after.confirmed}"
-    if after.phase is not before.phase and after.phase in _TOLD:
-        return _TOLD[after.phase]
+    if after.phase is not before.phase and after.phase in _PHASE_LINES:
+        return _PHASE_LINES[after.phase]
     return None
 
 
@@ -111,7 +111,7 @@ def _event(before: Operation | None, after: Operation) -> AuditEvent | None:
     return _EVENTS.get(after.state)
 
 
-def _told(event: AuditEvent, after: Operation) -> str:
+def _outcome(event: AuditEvent, after: Operation) -> str:
     """What became of it; an end begins with the state in which it ended."""
     if event not in (AuditEvent.ENDED, AuditEvent.REFUSED) or not after.state.ended:
         return after.outcome

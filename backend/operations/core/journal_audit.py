@@ -38,7 +38,7 @@ class JournalAudit:
         self._registry = registry
         self._clock = clock
         self._repairs = repairs
-        self._told = Repairs()
+        self._audited = Repairs()
         self._quiet_until_s = 0.0
 
     async def tell(self) -> None:
@@ -47,26 +47,26 @@ class JournalAudit:
         Raises:
             NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
-        found, told = self._repairs(), self._told
-        if adopted := found.adopted - told.adopted:
+        found, audited = self._repairs(), self._audited
+        if adopted := found.adopted - audited.adopted:
             words = f"kshunt trusts and signs {_entries(adopted, 'unsigned ')}"
-            told = replace(told, adopted=found.adopted)
+            audited = replace(audited, adopted=found.adopted)
             words += ", as --adopt-unsigned-journal says"
-            await self._write(AuditEvent.JOURNAL_ADOPTED, words, told)
-        if restored := found.restored - told.restored:
+            await self._write(AuditEvent.JOURNAL_ADOPTED, words, audited)
+        if restored := found.restored - audited.restored:
             words = f"somebody deleted the journal; kshunt wrote {_entries(restored)} from memory"
-            told = replace(told, restored=found.restored)
-            await self._write(AuditEvent.JOURNAL_REPAIRED, words, told)
-        now_s, again = self._clock.monotonic_s(), found.written_again - told.written_again
+            audited = replace(audited, restored=found.restored)
+            await self._write(AuditEvent.JOURNAL_REPAIRED, words, audited)
+        now_s, again = self._clock.monotonic_s(), found.written_again - audited.written_again
         if again and now_s >= self._quiet_until_s:
             words = f"somebody else overwrote entries; kshunt wrote {_entries(again)} again"
-            told = replace(told, written_again=found.written_again)
-            await self._write(AuditEvent.JOURNAL_REPAIRED, words, told)
+            audited = replace(audited, written_again=found.written_again)
+            await self._write(AuditEvent.JOURNAL_REPAIRED, words, audited)
             self._quiet_until_s = now_s + PAUSE_S
 
-    async def _write(self, event: AuditEvent, outcome: str, told: Repairs) -> None:
+    async def _write(self, event: AuditEvent, outcome: str, audited: Repairs) -> None:
         await self._registry.tell(AuditEntry(0, 0, event, kind=KIND, who=WHO, outcome=outcome))
-        self._told = told
+        self._audited = audited
 
 
 def _entries(count: int, kind: str = "") -> str:

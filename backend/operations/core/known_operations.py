@@ -13,7 +13,7 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.operations.journal.entries import JournalState, Kind, Unreadable
+from kshunt.backend.operations.journal.entries import EntryKind, JournalState, Unreadable
 from kshunt.backend.operations.ownership.ownership import Ownership
 from kshunt.backend.operations.state.operation_body import read_operation
 from kshunt.backend.operations.state.ownership_documents import readable
@@ -57,7 +57,7 @@ def known_operations(state: JournalState) -> KnownOperations:
     works: dict[str, ReassignmentWork] = {}
     shrinks: dict[str, ShrinkWork] = {}
     unreadable = dict(state.unreadable)
-    for operation_id, entry in state.of(Kind.OPERATION).items():
+    for operation_id, entry in state.of(EntryKind.OPERATION).items():
         try:
             found = read_operation(operation_id, entry.body)
         except KshuntError as error:
@@ -69,7 +69,7 @@ def known_operations(state: JournalState) -> KnownOperations:
     teams, proposals = _said(state, unreadable)
     throttles = {
         entry.key: entry.body
-        for kind in (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
+        for kind in (EntryKind.BROKER_THROTTLE, EntryKind.TOPIC_THROTTLE)
         for entry in state.of(kind).values()
     }
     ownership, problems = readable(throttles)
@@ -88,13 +88,13 @@ def _said(
 ) -> tuple[dict[str, Team], dict[str, ProposedChange]]:
     """What people said and proposed; what cannot be read of it is added to `unreadable`."""
     teams, found = {}, []
-    for operation_id, entry in state.of(Kind.TEAM).items():
+    for operation_id, entry in state.of(EntryKind.TEAM).items():
         team = read_team(entry)
         if isinstance(team, Team):
             teams[operation_id] = team
         else:
             unreadable[entry.key] = team
-    for entry in state.of(Kind.PROPOSAL).values():
+    for entry in state.of(EntryKind.PROPOSAL).values():
         proposal = read_proposal(entry)
         if isinstance(proposal, ProposedChange):
             found.append(proposal)

@@ -42,8 +42,8 @@ from kshunt.backend.operations.core.known_operations import KnownOperations, kno
 from kshunt.backend.operations.journal.entries import (
     Body,
     Entry,
+    EntryKind,
     JournalState,
-    Kind,
     operation_key,
     proposal_key,
     team_key,
@@ -323,7 +323,7 @@ class Registry:
     @property
     def audit(self) -> tuple[Body, ...]:
         """The bodies of the audit's lines, in their order."""
-        return tuple(entry.body for _, entry in sorted(self._state.of(Kind.AUDIT).items()))
+        return tuple(entry.body for _, entry in sorted(self._state.of(EntryKind.AUDIT).items()))
 
     async def put_proposal(self, proposal: ProposedChange, line: AuditEntry) -> None:
         """Write a proposal with its line of the audit, and drop those that ended long ago.
@@ -362,8 +362,8 @@ class Registry:
         before = self._known
         self._known = known_operations(state)
         for operation in self._known.operations.values():
-            told = before.teams.get(operation.id, Team()) == self.team(operation.id)
-            if before.operations.get(operation.id) != operation or not told:
+            same_team = before.teams.get(operation.id, Team()) == self.team(operation.id)
+            if before.operations.get(operation.id) != operation or not same_team:
                 self._changed(operation)
         for proposal in self._known.proposals.values():
             if before.proposals.get(proposal.id) != proposal:
@@ -432,7 +432,7 @@ class Registry:
 
     def _has_ended(self, entry: Entry) -> bool:
         """Whether an operation may be forgotten; one that cannot be read may not."""
-        known = self.get(entry.key.removeprefix(f"{Kind.OPERATION}/"))
+        known = self.get(entry.key.removeprefix(f"{EntryKind.OPERATION}/"))
         if known is not None:
             return known.state.ended
         try:

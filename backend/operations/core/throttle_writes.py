@@ -28,7 +28,7 @@ from kshunt.backend.operations.ownership.ownership import (
     Ownership,
     OwnershipStep,
     RateCellId,
-    Settings,
+    SettingValues,
     Shares,
     found_settings,
     planned,
@@ -93,7 +93,7 @@ class ThrottleWriter:
         )
         return found_settings(found, of_topics)
 
-    async def carry_out(self, writes: Settings, present: FoundSettings) -> ThrottleWrites:
+    async def carry_out(self, writes: SettingValues, present: FoundSettings) -> ThrottleWrites:
         """Write what a step says, lists before rates, read it back, and keep what is known then.
 
         The step's ownership must be in the journal. Safe to repeat. Each setting is read once
@@ -106,7 +106,7 @@ class ThrottleWriter:
         """
         written = ThrottleWrites()
         # Each kind is read right before its own write: that of the lists may take a while.
-        for part in (Settings(lists=writes.lists), Settings(rates=writes.rates)):
+        for part in (SettingValues(lists=writes.lists), SettingValues(rates=writes.rates)):
             if part:
                 right, present = await self._checked(part, present)
                 done = await self.write(right, present)
@@ -117,8 +117,8 @@ class ThrottleWriter:
         return written
 
     async def _checked(
-        self, writes: Settings, present: FoundSettings
-    ) -> tuple[Settings, FoundSettings]:
+        self, writes: SettingValues, present: FoundSettings
+    ) -> tuple[SettingValues, FoundSettings]:
         """The writes that are still right by what is read now, and all that is present.
 
         Kafka has no compare-and-set for configurations. Between the decision and its writing lies
@@ -137,7 +137,7 @@ class ThrottleWriter:
             ),
         )
 
-    async def write(self, writes: Settings, present: FoundSettings) -> ThrottleWrites:
+    async def write(self, writes: SettingValues, present: FoundSettings) -> ThrottleWrites:
         """Write values, lists before rates; what is not ours needs no more than that.
 
         Raises:
@@ -173,7 +173,7 @@ class ThrottleWriter:
         await self._registry.save_ownership(self._registry.ownership.confirm(present))
         return present
 
-    async def told(
+    async def read_back(
         self, rates: Iterable[RateCellId], lists: Iterable[ListCellId]
     ) -> tuple[str, ...]:
         """What these settings are now, in words, for the audit; empty where nobody answers."""
@@ -207,8 +207,8 @@ class ThrottleWriter:
 
 
 def still_right(
-    writes: Settings, ownership: Ownership, present: FoundSettings, fresh: FoundSettings
-) -> Settings:
+    writes: SettingValues, ownership: Ownership, present: FoundSettings, fresh: FoundSettings
+) -> SettingValues:
     """The writes without those that somebody else's change has overtaken.
 
     A rate that is not ours any more is not written over. A list that was changed is written with
@@ -229,7 +229,7 @@ def still_right(
             del lists[j]
         else:
             lists[j] = aim
-    return Settings(rates, lists)
+    return SettingValues(rates, lists)
 
 
 def become(
@@ -299,5 +299,5 @@ def shares_held(ownership: Ownership, operation_id: str) -> Shares:
     return Shares(rates, lists) if rates or lists else NO_SHARES
 
 
-def _both(first: Settings, then: Settings) -> Settings:
-    return Settings({**first.rates, **then.rates}, {**first.lists, **then.lists})
+def _both(first: SettingValues, then: SettingValues) -> SettingValues:
+    return SettingValues({**first.rates, **then.rates}, {**first.lists, **then.lists})

@@ -48,7 +48,9 @@ from kshunt.backend.domain.cluster.error_codes import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
     REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
 )
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -79,7 +81,7 @@ from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results
 from kshunt.backend.settings import LIMITS
 
-_NO_SUCH: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+_NO_SUCH: Final = error_name(UNKNOWN_TOPIC_OR_PARTITION)
 
 POLL_S: Final = 0.02
 POLL_S_MAX: Final = 0.5
@@ -106,7 +108,9 @@ def foreseen(state: PartitionState) -> ItemResult:
         return ItemResult(UNKNOWN_TOPIC_OR_PARTITION, _NO_SUCH, leaving_words(state.mode))
     if state.leader == preferred:
         return ItemResult(
-            ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", f"broker {preferred} leads already"
+            ELECTION_NOT_NEEDED,
+            error_name(ELECTION_NOT_NEEDED),
+            f"broker {preferred} leads already",
         )
     if preferred not in state.isr or preferred in state.offline:
         return _not_available(_not_in_isr(state))
@@ -148,7 +152,9 @@ def _not_in_isr(state: PartitionState) -> str:
 
 
 def _not_available(why: str) -> ItemResult:
-    return ItemResult(PREFERRED_LEADER_NOT_AVAILABLE, "PREFERRED_LEADER_NOT_AVAILABLE", why)
+    return ItemResult(
+        PREFERRED_LEADER_NOT_AVAILABLE, error_name(PREFERRED_LEADER_NOT_AVAILABLE), why
+    )
 
 
 def unknown_partition() -> ItemResult:
@@ -204,7 +210,7 @@ class Elections:
         operation = await self._begin(outcomes, pacing, change.requester)
         async with failing_on_error(self._registry, operation):
             outcomes |= await self._elected(there.asked, pacing, time_s, operation)
-            found = await offload(len(outcomes), _told, outcomes)
+            found = await offload(len(outcomes), _results_of, outcomes)
             answer = ElectionAnswer(False, operation.id, found, there.notes)
         await end_with_answer(self._registry, operation, answer)
         return answer
@@ -265,7 +271,7 @@ class Elections:
             if first:
                 raise
             failed = str(refused)
-            left = ItemResult(refused.kafka_code, "UNKNOWN_SERVER_ERROR", failed)
+            left = ItemResult(refused.kafka_code, error_name(UNKNOWN_SERVER_ERROR), failed)
             return dict.fromkeys(batch, left), failed
         await self._wait_for_leaders(outcomes, timeout_s, deadline_s)
         return outcomes, failed
@@ -383,7 +389,7 @@ def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
     return sorted({partition.topic for partition in partitions})
 
 
-def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
+def _results_of(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
     """ELECTION_NOT_NEEDED is success: the partition is led as it should be."""
     return results(
         {
@@ -396,7 +402,7 @@ def _told(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, ...]:
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)
 
 
 def _overdue(outcome: ItemResult, why: str, timeout_s: float) -> ItemResult:
@@ -474,7 +480,7 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
 
 def _previewed(cluster: ClusterState, there: _Prospects) -> ElectionAnswer:
     leaders = _counts(cluster, there.states, there.outcomes)
-    return ElectionAnswer(True, None, _told(there.outcomes), there.notes, leaders=leaders)
+    return ElectionAnswer(True, None, _results_of(there.outcomes), there.notes, leaders=leaders)
 
 
 def _relevant(

@@ -37,6 +37,7 @@ from kshunt.backend.domain.cluster.error_codes import (
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
 )
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -101,18 +102,22 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
         return unknown_partition()
     if is_being_deleted(state):
         return ItemResult(
-            UNKNOWN_TOPIC_OR_PARTITION, "UNKNOWN_TOPIC_OR_PARTITION", leaving_words(state.mode)
+            UNKNOWN_TOPIC_OR_PARTITION,
+            error_name(UNKNOWN_TOPIC_OR_PARTITION),
+            leaving_words(state.mode),
         )
     if state.leader != NO_BROKER:
         why = f"broker {state.leader} leads; an unclean election is for partitions without leader"
-        return ItemResult(ELECTION_NOT_NEEDED, "ELECTION_NOT_NEEDED", why)
+        return ItemResult(ELECTION_NOT_NEEDED, error_name(ELECTION_NOT_NEEDED), why)
     able = able_to_lead(state, live)
     clean = [broker for broker in state.isr if broker in able]
     if clean:
         return not_attempted(f"broker {clean[0]} is in the ISR and up: it can lead without loss")
     if not able:
         why = f"none of its replicas ({listed(state.replicas, 10)}) is up; start one of them"
-        return ItemResult(ELIGIBLE_LEADERS_NOT_AVAILABLE, "ELIGIBLE_LEADERS_NOT_AVAILABLE", why)
+        return ItemResult(
+            ELIGIBLE_LEADERS_NOT_AVAILABLE, error_name(ELIGIBLE_LEADERS_NOT_AVAILABLE), why
+        )
     return None
 
 
@@ -133,7 +138,7 @@ def check_confirmation(partitions: Sequence[TopicPartition], confirm: Sequence[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FoundBefore:
     """What was found before the election."""
 
     cluster: ClusterState
@@ -204,13 +209,13 @@ class UncleanElections:
 
     async def _look(
         self, wanted: Sequence[TopicPartition], last_seen: Ends, timeout_s: float
-    ) -> _Look:
+    ) -> _FoundBefore:
         topics = sorted({partition.topic for partition in wanted})
         cluster = await self._admin.cluster.describe(topics, timeout_s=timeout_s)
         found = partition_states(cluster.assignment)
         states = {p: found[p] for p in wanted if p in found}
-        verdicts = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
-        refused = {p: verdict for p, verdict in verdicts.items() if verdict is not None}
+        refusals = {p: refusal(states.get(p), cluster.brokers) for p in wanted}
+        refused = {p: why for p, why in refusals.items() if why is not None}
         fresh = await self._ends(states, cluster, min(timeout_s, ENDS_TIMEOUT_S))
         ends = {p: {**last_seen.get(p, {}), **fresh.get(p, {})} for p in states}
         # A replica that is up and does not say its end has none that could be relied on.
@@ -218,7 +223,7 @@ class UncleanElections:
             for broker in able_to_lead(state, cluster.brokers):
                 if broker not in fresh.get(partition, {}):
                     ends[partition].pop(broker, None)
-        return _Look(cluster, states, refused, ends)
+        return _FoundBefore(cluster, states, refused, ends)
 
     async def _ends(
         self,
@@ -259,7 +264,7 @@ class UncleanElections:
         return {p: offset for p, offset, code in rows if code == 0 and offset >= 0}
 
     async def _elected(
-        self, wanted: Sequence[TopicPartition], look: _Look, timeout_s: float
+        self, wanted: Sequence[TopicPartition], look: _FoundBefore, timeout_s: float
     ) -> dict[TopicPartition, ItemResult]:
         deadline_s = self._clock.monotonic_s() + timeout_s
         try:
@@ -310,16 +315,16 @@ class UncleanElections:
         return leaders
 
 
-def _led(look: _Look, partition: TopicPartition) -> bool:
+def _led(look: _FoundBefore, partition: TopicPartition) -> bool:
     return look.states[partition].leader != NO_BROKER
 
 
 def _foreseen(
-    wanted: Sequence[TopicPartition], look: _Look, losses: Sequence[UncleanLoss]
+    wanted: Sequence[TopicPartition], look: _FoundBefore, losses: Sequence[UncleanLoss]
 ) -> dict[TopicPartition, ItemResult]:
     words = {loss.name: ItemResult(message=str(loss)) for loss in losses}
     return {p: look.refused.get(p) or words[p] for p in wanted}
 
 
 def _timed_out(why: str) -> ItemResult:
-    return ItemResult(REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT", why, retriable=True)
+    return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from kshunt.backend.operations.journal.entries import AuditSpan, Body, JournalState, Kind
+from kshunt.backend.operations.journal.entries import AuditSpan, Body, EntryKind, JournalState
 
 NOTHING: Final = ""
 """The hash before the first line."""
@@ -99,7 +99,7 @@ def verified(state: JournalState, remembered: str = "") -> Verification:
 
     `remembered` is the key of a line that this host knows to have been written.
     """
-    lines = {entry.key: entry for entry in state.of(Kind.AUDIT).values()}
+    lines = {entry.key: entry for entry in state.of(EntryKind.AUDIT).values()}
     hashes = {
         line_hash(key, entry.body, entry.header.previous): key for key, entry in lines.items()
     }

@@ -31,7 +31,7 @@ MANIFEST_KEY: Final = "manifest"
 _MB: Final = 1024 * 1024
 
 
-class Kind(enum.StrEnum):
+class EntryKind(enum.StrEnum):
     """What an entry is about; its key begins so."""
 
     OPERATION = "operation"
@@ -52,31 +52,31 @@ class Kind(enum.StrEnum):
     """Which entries there are."""
 
 
-_NAMES: Final[Mapping[Kind, str]] = {
-    Kind.OPERATION: r"/([A-Za-z0-9_-]{1,64})",
-    Kind.BROKER_THROTTLE: r"/(0|[1-9][0-9]{0,9})",
-    Kind.TOPIC_THROTTLE: r"/([A-Za-z0-9._-]{1,249})",
-    Kind.AUDIT: r"/([0-9]{13}-[0-9]{4,9})",
-    Kind.BACKEND: "()",
-    Kind.PROPOSAL: r"/([A-Za-z0-9_-]{1,64})",
-    Kind.TEAM: r"/([A-Za-z0-9_-]{1,64})",
-    Kind.MANIFEST: "()",
+_NAMES: Final[Mapping[EntryKind, str]] = {
+    EntryKind.OPERATION: r"/([A-Za-z0-9_-]{1,64})",
+    EntryKind.BROKER_THROTTLE: r"/(0|[1-9][0-9]{0,9})",
+    EntryKind.TOPIC_THROTTLE: r"/([A-Za-z0-9._-]{1,249})",
+    EntryKind.AUDIT: r"/([0-9]{13}-[0-9]{4,9})",
+    EntryKind.BACKEND: "()",
+    EntryKind.PROPOSAL: r"/([A-Za-z0-9_-]{1,64})",
+    EntryKind.TEAM: r"/([A-Za-z0-9_-]{1,64})",
+    EntryKind.MANIFEST: "()",
 }
-BODY_BYTES_MAX: Final[Mapping[Kind, int]] = {
-    Kind.OPERATION: LIMITS.journal_operation_bytes,
-    Kind.BROKER_THROTTLE: 4 * _MB,
-    Kind.TOPIC_THROTTLE: 16 * _MB,
-    Kind.AUDIT: _MB,
-    Kind.BACKEND: _MB,
-    Kind.PROPOSAL: LIMITS.journal_operation_bytes,
-    Kind.TEAM: 8 * _MB,
-    Kind.MANIFEST: 16 * _MB,
+BODY_BYTES_MAX: Final[Mapping[EntryKind, int]] = {
+    EntryKind.OPERATION: LIMITS.journal_operation_bytes,
+    EntryKind.BROKER_THROTTLE: 4 * _MB,
+    EntryKind.TOPIC_THROTTLE: 16 * _MB,
+    EntryKind.AUDIT: _MB,
+    EntryKind.BACKEND: _MB,
+    EntryKind.PROPOSAL: LIMITS.journal_operation_bytes,
+    EntryKind.TEAM: 8 * _MB,
+    EntryKind.MANIFEST: 16 * _MB,
 }
 """Of one body, as JSON and not compressed."""
 _KEYS: Final = {kind: re.compile(re.escape(kind) + name) for kind, name in _NAMES.items()}
 
 
-def kind_of(key: str) -> Kind | None:
+def kind_of(key: str) -> EntryKind | None:
     """The kind of entry under a key, or None for a key that no entry of ours has."""
     return next((kind for kind, pattern in _KEYS.items() if pattern.fullmatch(key)), None)
 
@@ -87,7 +87,7 @@ def operation_key(operation_id: str) -> str:
     Raises:
         BadInput: the id is empty, too long, or has other characters than letters, digits, - and _.
     """
-    return checked(f"{Kind.OPERATION}/{operation_id}")
+    return checked(f"{EntryKind.OPERATION}/{operation_id}")
 
 
 def broker_throttle_key(broker: int) -> str:
@@ -96,7 +96,7 @@ def broker_throttle_key(broker: int) -> str:
     Raises:
         BadInput: the id is negative.
     """
-    return checked(f"{Kind.BROKER_THROTTLE}/{broker}")
+    return checked(f"{EntryKind.BROKER_THROTTLE}/{broker}")
 
 
 def topic_throttle_key(topic: str) -> str:
@@ -105,7 +105,7 @@ def topic_throttle_key(topic: str) -> str:
     Raises:
         BadInput: no topic can have this name.
     """
-    return checked(f"{Kind.TOPIC_THROTTLE}/{topic}")
+    return checked(f"{EntryKind.TOPIC_THROTTLE}/{topic}")
 
 
 def proposal_key(proposal_id: str) -> str:
@@ -114,7 +114,7 @@ def proposal_key(proposal_id: str) -> str:
     Raises:
         BadInput: as `operation_key`.
     """
-    return checked(f"{Kind.PROPOSAL}/{proposal_id}")
+    return checked(f"{EntryKind.PROPOSAL}/{proposal_id}")
 
 
 def team_key(operation_id: str) -> str:
@@ -123,7 +123,7 @@ def team_key(operation_id: str) -> str:
     Raises:
         BadInput: as `operation_key`.
     """
-    return checked(f"{Kind.TEAM}/{operation_id}")
+    return checked(f"{EntryKind.TEAM}/{operation_id}")
 
 
 def checked(key: str) -> str:
@@ -138,7 +138,7 @@ def checked(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class EntryHeader:
     """What every entry says of itself."""
 
     cluster_id: str
@@ -157,7 +157,7 @@ class Entry:
 
     key: str
     body: Body
-    header: Header
+    header: EntryHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ class JournalState:
     audit: AuditSpan | None = field(default=None, compare=False)
     journal_id: str = field(default="", compare=False)
     """Which journal it is: one that is begun anew has another."""
-    not_kept: int = 0
+    claims_dropped: int = 0
     """Records that are not believed and that there was no room to remember."""
 
     @property
@@ -302,7 +302,7 @@ class JournalState:
         found = []
         if self.provenance in REFUSED:
             found.append(REFUSED[self.provenance][1])
-        elif count := len(self.aside) + self.not_kept:
+        elif count := len(self.aside) + self.claims_dropped:
             some = ", ".join(f"{_plain(one.key)} ({one.why})" for one in [*self.aside.values()][:3])
             found.append(
                 f"{count} entries of the journal are not from a backend of this cluster and are "
@@ -315,7 +315,7 @@ class JournalState:
             )
         return tuple(found)
 
-    def of(self, kind: Kind) -> Mapping[str, Entry]:
+    def of(self, kind: EntryKind) -> Mapping[str, Entry]:
         """The entries of a kind by what follows it in the key: an id, a broker, a topic."""
         start = f"{kind}/"
         return {

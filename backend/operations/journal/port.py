@@ -14,8 +14,8 @@ from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.journal.entries import (
     Body,
     Entry,
+    EntryKind,
     JournalState,
-    Kind,
     kind_of,
     team_key,
 )
@@ -151,7 +151,7 @@ def check_append(
                 f"The journal's entry '{key}' is {unreadable.why}: {unreadable.detail}",
                 advice="Nothing was written. Look at it, and remove it if nobody needs it.",
             )
-        if body is not None and kind_of(key) is Kind.AUDIT and key in state.entries:
+        if body is not None and kind_of(key) is EntryKind.AUDIT and key in state.entries:
             raise Conflict(f"The audit entry '{key}' is written already. Nothing was written.")
 
 
@@ -167,12 +167,12 @@ def retired(
     `ended` says of an operation's entry that nobody has to finish it. The operations that were
     written last, and the newest audit entries, stay; what is unreadable stays too.
     """
-    over = [entry for entry in state.of(Kind.OPERATION).values() if ended(entry)]
+    over = [entry for entry in state.of(EntryKind.OPERATION).values() if ended(entry)]
     over.sort(key=lambda entry: (entry.header.time_ms, entry.key))
-    audit = sorted(entry.key for entry in state.of(Kind.AUDIT).values())
+    audit = sorted(entry.key for entry in state.of(EntryKind.AUDIT).values())
     gone = [entry.key for entry in over[: max(0, len(over) - operations_kept)]]
     # What people said about an operation goes with it.
-    said = [team_key(key.removeprefix(f"{Kind.OPERATION}/")) for key in gone]
+    said = [team_key(key.removeprefix(f"{EntryKind.OPERATION}/")) for key in gone]
     gone += [key for key in said if key in state.entries]
     return dict.fromkeys(gone + audit[: max(0, len(audit) - audit_kept)])
 
@@ -182,7 +182,7 @@ def in_lots(entries: Mapping[str, Body], lot: int = LOT) -> Iterator[tuple[dict[
 
     The audit's lines come first: what comes last makes the journal ours.
     """
-    keys = sorted(entries, key=lambda key: kind_of(key) is not Kind.AUDIT)
+    keys = sorted(entries, key=lambda key: kind_of(key) is not EntryKind.AUDIT)
     for at in range(0, len(keys), lot):
         some = keys[at : at + lot]
         yield {key: entries[key] for key in some}, at + lot >= len(keys)

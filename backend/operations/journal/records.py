@@ -40,8 +40,8 @@ from kshunt.backend.operations.journal.entries import (
     UNSIGNED_FORMAT,
     Body,
     Entry,
-    Header,
-    Kind,
+    EntryHeader,
+    EntryKind,
     Record,
     Unreadable,
     checked,
@@ -103,7 +103,9 @@ def entry_key(key: str) -> str:
 # --- writing
 
 
-def encode(key: str, body: Body, header: Header, number: int, keys: ClusterKeys) -> list[Record]:
+def encode(
+    key: str, body: Body, header: EntryHeader, number: int, keys: ClusterKeys
+) -> list[Record]:
     """The records of an entry: its head, and the parts of a large body.
 
     `number` is greater than that of any entry which was under this key.
@@ -119,7 +121,7 @@ def encode(key: str, body: Body, header: Header, number: int, keys: ClusterKeys)
         "cluster_id": header.cluster_id,
         "writer": header.writer,
         "time_ms": header.time_ms,
-        **({"previous": header.previous} if kind_of(key) is Kind.AUDIT else {}),
+        **({"previous": header.previous} if kind_of(key) is EntryKind.AUDIT else {}),
     }
     if len(text) <= INLINE_BYTES_MAX:
         # As a reader will have it: JSON has no tuples, and no keys but text.
@@ -203,13 +205,13 @@ def opened(key: str, value: bytes, part: Parts, cluster_id: str) -> Entry | Unre
         envelope = _parsed(value)
         _check_format(envelope)
         if kind_of(key) is None:
-            raise _Refused(
+            raise _EntryRefused(
                 UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
             )
         for name in ("number", "signature"):
             envelope.pop(name, None)
         return _entry(key, envelope, part, cluster_id, FORMAT)
-    except _Refused as refused:
+    except _EntryRefused as refused:
         return Unreadable(key, refused.why, refused.detail, _digest(value))
 
 
@@ -222,11 +224,11 @@ def parts_of(value: bytes) -> tuple[tuple[str, ...], int]:
         packed = _parsed(value)["packed"]
         parts = packed["parts"]
         return tuple(map(str, parts if isinstance(parts, list) else ())), int(packed["bytes"])
-    except (_Refused, KeyError, TypeError, ValueError):
+    except (_EntryRefused, KeyError, TypeError, ValueError):
         return (), 0
 
 
-class _Refused(Exception):
+class _EntryRefused(Exception):
     def __init__(self, why: UnreadableReason, detail: str) -> None:
         super().__init__(detail)
         self.why = why
@@ -236,31 +238,33 @@ class _Refused(Exception):
 def _check_format(envelope: Mapping[str, Any]) -> None:
     version = envelope.get("format")
     if type(version) is int and version > FORMAT:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.NEWER,
             f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it.",
         )
 
 
 def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, version: int) -> Entry:
-    previous = envelope.pop("previous", "") if kind_of(key) is Kind.AUDIT else ""
+    previous = envelope.pop("previous", "") if kind_of(key) is EntryKind.AUDIT else ""
     rest = set(envelope) - _FIELDS
     texts = [envelope.get(name) for name in ("key", "cluster_id", "writer")]
     numbers = [envelope.get(name) for name in ("format", "time_ms")]
     whole = rest in ({"body"}, {"packed"}) and isinstance(envelope[next(iter(rest))], dict)
     typed = all(type(one) is str for one in texts) and all(type(one) is int for one in numbers)
     if not (whole and typed and type(previous) is str and envelope["format"] == version):
-        raise _Refused(UnreadableReason.DAMAGED, "It lacks what every entry has.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It lacks what every entry has.")
     if envelope["cluster_id"] != cluster_id:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.FOREIGN, f"It was written for cluster {envelope['cluster_id']}."
         )
     if envelope["key"] != key:
-        raise _Refused(UnreadableReason.FOREIGN, f"It was written under the key {envelope['key']}.")
-    header = Header(cluster_id, envelope["writer"], envelope["time_ms"], version, previous)
+        raise _EntryRefused(
+            UnreadableReason.FOREIGN, f"It was written under the key {envelope['key']}."
+        )
+    header = EntryHeader(cluster_id, envelope["writer"], envelope["time_ms"], version, previous)
     if "body" in envelope:
         if len(_canonical(envelope["body"])) > _bytes_max(key):
-            raise _Refused(
+            raise _EntryRefused(
                 UnreadableReason.TOO_LARGE, "It is larger than an entry of its kind may be."
             )
         return Entry(key, envelope["body"], header)
@@ -271,10 +275,10 @@ def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, ver
 def _unpacked(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     digests, size = about.get("parts"), about.get("bytes")
     if not isinstance(digests, list) or type(size) is not int:
-        raise _Refused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
     packed = _joined(len(digests), size, part, most)
     if [part_digest(one) for one in packed] != digests:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
         )
     return _inflated(b"".join(packed), size)
@@ -283,15 +287,17 @@ def _unpacked(about: Mapping[str, Any], part: Parts, most: int) -> Body:
 def _joined(count: int, size: int, part: Parts, most: int) -> list[bytes]:
     """The parts of a body, if they and the body are within their bounds."""
     if size > most:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.TOO_LARGE, f"It has {size} bytes; {most} are the most of its kind."
         )
     if not (0 < count <= most // PART_BYTES + 2 and size >= 0):
-        raise _Refused(UnreadableReason.DAMAGED, f"It cannot have {count} parts and {size} bytes.")
+        raise _EntryRefused(
+            UnreadableReason.DAMAGED, f"It cannot have {count} parts and {size} bytes."
+        )
     found = [part(number) for number in range(count)]
     parts = [one for one in found if one is not None]
     if len(parts) < count:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.DAMAGED, f"{count - len(parts)} of its {count} parts are missing."
         )
     return parts
@@ -302,9 +308,11 @@ def _inflated(packed: bytes, size: int) -> Body:
     try:
         text = unpacking.decompress(packed, size + 1)
     except zlib.error as error:
-        raise _Refused(UnreadableReason.DAMAGED, f"It cannot be decompressed: {error}.") from None
+        raise _EntryRefused(
+            UnreadableReason.DAMAGED, f"It cannot be decompressed: {error}."
+        ) from None
     if len(text) != size or not unpacking.eof:
-        raise _Refused(UnreadableReason.DAMAGED, f"It is not {size} bytes long.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, f"It is not {size} bytes long.")
     return _parsed(text)
 
 
@@ -316,9 +324,9 @@ def _parsed(value: bytes) -> dict[str, Any]:
         if _SURROGATE in value.lower():
             _in_utf_8(document)
     except (ValueError, RecursionError):
-        raise _Refused(UnreadableReason.DAMAGED, "It is no JSON, or cut short.") from None
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It is no JSON, or cut short.") from None
     if not isinstance(document, dict):
-        raise _Refused(UnreadableReason.DAMAGED, "It is no JSON object.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It is no JSON object.")
     return document
 
 
@@ -341,7 +349,7 @@ def _canonical(envelope: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(envelope, **_COMPACT).encode()
     except (ValueError, RecursionError):
-        raise _Refused(UnreadableReason.DAMAGED, "It holds a number that is none.") from None
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It holds a number that is none.") from None
 
 
 # --- reading what is not
@@ -351,13 +359,13 @@ def claimed(key: str, value: bytes, part: Parts, cluster_id: str, seal: Seal) ->
     """What a head says that we did not sign; to be shown, and believed only by an operator."""
     try:
         if len(value) > CLAIM_BYTES_MAX:
-            raise _Refused(
+            raise _EntryRefused(
                 UnreadableReason.TOO_LARGE, f"Nobody signed it, and it has {len(value)} bytes."
             )
         envelope = _parsed(value)
         _check_format(envelope)
         if kind_of(key) is None:
-            raise _Refused(
+            raise _EntryRefused(
                 UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
             )
         if seal.verdict is None:
@@ -366,7 +374,7 @@ def claimed(key: str, value: bytes, part: Parts, cluster_id: str, seal: Seal) ->
         for name in ("number", "signature"):
             envelope.pop(name, None)
         return _entry(key, envelope, part, cluster_id, FORMAT)
-    except _Refused as refused:
+    except _EntryRefused as refused:
         return Unreadable(key, refused.why, clipped(refused.detail), _digest(value))
 
 
@@ -401,16 +409,16 @@ def clipped(text: str) -> str:
 def _check_digest(envelope: dict[str, Any]) -> None:
     sealed = envelope.pop("digest", None)
     if sealed != _digest(_canonical(envelope)):
-        raise _Refused(UnreadableReason.DAMAGED, "Its digest does not match what it says.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "Its digest does not match what it says.")
 
 
 def _unpacked_unsigned(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     count, size, digest = (about.get(name) for name in ("parts", "bytes", "digest"))
     if type(count) is not int or type(size) is not int or type(digest) is not str:
-        raise _Refused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
     packed = b"".join(_joined(count, size, part, most))
     if _digest(packed) != digest:
-        raise _Refused(
+        raise _EntryRefused(
             UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
         )
     return _inflated(packed, size)

@@ -54,9 +54,9 @@ from kshunt.backend.operations.journal.entries import (
     AuditSpan,
     Body,
     Entry,
-    Header,
+    EntryHeader,
+    EntryKind,
     JournalState,
-    Kind,
     Provenance,
     Record,
     Unreadable,
@@ -82,7 +82,7 @@ REMOVED_KEPT: Final = 20_000
 ENDED: Final[Body] = {"ended": True}
 """The body of the last heartbeat of a backend that has ended in order."""
 _ENDED: Final = b'"body":{"ended":true}'
-_UNLISTED: Final = frozenset({Kind.AUDIT, Kind.BACKEND, Kind.MANIFEST})
+_UNLISTED: Final = frozenset({EntryKind.AUDIT, EntryKind.BACKEND, EntryKind.MANIFEST})
 """Kinds that the manifest does not name."""
 _PROVENANCE: Final[Mapping[UnreadableReason, Provenance]] = {
     UnreadableReason.NEWER: Provenance.NEWER,
@@ -163,7 +163,7 @@ class JournalReplay:
         self._heads: dict[str, SignedHead] = {}
         self._claims: dict[str, UnprovenHead] = {}
         self._claim_bytes = 0
-        self._not_kept = 0
+        self._claims_dropped = 0
         self._numbers: dict[str, int] = {}
         """The greatest that was found of a key, also of one that was removed."""
         self._newest = 0
@@ -252,7 +252,7 @@ class JournalReplay:
         room = LIMITS.journal_aside_bytes - self._claim_bytes
         size = len(name) + claim.size_bytes
         if len(self._claims) >= LIMITS.journal_aside or size > room:
-            self._not_kept += 1
+            self._claims_dropped += 1
             return
         self._claims[name] = claim
         self._claim_bytes += size
@@ -288,7 +288,7 @@ class JournalReplay:
             bool(adopted),
             self._audit,
             self.journal_id,
-            self._not_kept,
+            self._claims_dropped,
         )
         return self._state
 
@@ -298,7 +298,7 @@ class JournalReplay:
         found = self._head_entry(key)
         if isinstance(found, Entry):
             self._entries[key] = found
-            if kind_of(key) is Kind.AUDIT:
+            if kind_of(key) is EntryKind.AUDIT:
                 previous = found.header.previous
                 self._links[key] = previous, line_hash(key, found.body, previous)
             self._sizes[key] = self._heads[key].size_bytes
@@ -402,7 +402,7 @@ class JournalReplay:
 
     def _adoptable(self, key: str) -> Entry | Unreadable | None:
         claim, head = self._claims.get(key), self._heads.get(key)
-        if kind_of(key) is Kind.MANIFEST:
+        if kind_of(key) is EntryKind.MANIFEST:
             return None
         if claim is not None and claim.value is not None:
             if claim.entry is None:
@@ -464,7 +464,7 @@ class JournalReplay:
     def records(
         self,
         entries: Mapping[str, Body | None],
-        header: Header,
+        header: EntryHeader,
         *,
         unfinished: bool = False,
         again: bool = False,
@@ -509,7 +509,7 @@ class JournalReplay:
         return records
 
     def _audit_with(self, entries: Mapping[str, Body | None]) -> Chained:
-        lines = {key: body for key, body in entries.items() if kind_of(key) is Kind.AUDIT}
+        lines = {key: body for key, body in entries.items() if kind_of(key) is EntryKind.AUDIT}
         if not lines:
             return Chained(self._audit, {})
         self.state()
@@ -520,10 +520,10 @@ class JournalReplay:
 
     def _with_old_parts(self, key: str, written: list[Record]) -> list[Record]:
         """With tombstones for the parts that an earlier version left."""
-        kept = len(written) - 1
+        parts = len(written) - 1
         head, claim = self._heads.get(key), self._claims.get(key)
         there = {*(head.parts if head else ()), *(claim.parts if claim else ())}
-        gone = sorted(number for number in there if number >= kept)
+        gone = sorted(number for number in there if number >= parts)
         return written + [(part_key(key, number).encode(), None) for number in gone]
 
     def _believed(self) -> dict[str, int]:

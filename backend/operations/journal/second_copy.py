@@ -26,14 +26,14 @@ from typing import Any, Final
 from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.clock import Clock
 from kshunt.backend.files import make_folder, replace_file
-from kshunt.backend.operations.journal.entries import Body, JournalState, Kind
+from kshunt.backend.operations.journal.entries import Body, EntryKind, JournalState
 from kshunt.backend.operations.journal.records import seal_of, signed
 
 LOOK_S: Final = 1.0
 """So often the file is compared with what is known."""
 KEY: Final = "second-copy"
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-_THROTTLES: Final = (Kind.BROKER_THROTTLE, Kind.TOPIC_THROTTLE)
+_THROTTLES: Final = (EntryKind.BROKER_THROTTLE, EntryKind.TOPIC_THROTTLE)
 
 log = logging.getLogger(__name__)
 

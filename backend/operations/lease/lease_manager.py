@@ -331,7 +331,7 @@ class LeaseManager:
 
     async def _beat_apart(self) -> None:
         """Send heartbeats on another event loop, as long as the backend's own one answers."""
-        seen, unanswered_s, told = self._answered, 0.0, False
+        seen, unanswered_s, logged = self._answered, 0.0, False
         looked = self._now()
         while self._lease.writes:
             now = self._now()
@@ -339,11 +339,11 @@ class LeaseManager:
             unanswered_s += min(now.since_s(looked), LOOK_MAX_S)
             looked = now
             if self._answered is not seen:
-                seen, unanswered_s, told = self._answered, 0.0, False
+                seen, unanswered_s, logged = self._answered, 0.0, False
             if unanswered_s <= self._stuck_s:
                 await self._beat()
-            elif not told:
-                told = True
+            elif not logged:
+                logged = True
                 log.critical(
                     "The event loop has not answered for %g s. Another backend takes over.",
                     self._stuck_s,

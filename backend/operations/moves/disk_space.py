@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
-from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.domain.text.formatting import bytes_text
 from kshunt.backend.domain.throttles.configs import Move
 
 ChosenDirs = Mapping[tuple[TopicPartition, int], str]
@@ -94,21 +94,21 @@ def _of_broker(broker: int, receives: _Incoming, dirs: Sequence[LogDir]) -> Iter
     free = sum({(one.total_bytes, one.usable_bytes): one.usable_bytes for one in known}.values())
     if receives.total() > free:
         yield (
-            f"Broker {broker} would receive {size_text(receives.total())} "
-            f"and has {size_text(free)} free."
+            f"Broker {broker} would receive {bytes_text(receives.total())} "
+            f"and has {bytes_text(free)} free."
         )
         return
     for one in known:
         named = receives.named.get(one.path, 0)
         if named > one.usable_bytes:
             yield (
-                f"Log directory {one.path} of broker {broker} would receive {size_text(named)} "
-                f"and has {size_text(one.usable_bytes)} free."
+                f"Log directory {one.path} of broker {broker} would receive {bytes_text(named)} "
+                f"and has {bytes_text(one.usable_bytes)} free."
             )
         elif receives.largest[0] > one.usable_bytes:
             yield (
-                f"Log directory {one.path} of broker {broker} has {size_text(one.usable_bytes)} "
-                f"free, and {receives.largest[1]} has {size_text(receives.largest[0])}. Kafka "
+                f"Log directory {one.path} of broker {broker} has {bytes_text(one.usable_bytes)} "
+                f"free, and {receives.largest[1]} has {bytes_text(receives.largest[0])}. Kafka "
                 "does not look at free space when it chooses a directory: name log_dirs in the "
                 "plan."
             )

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.domain.throttles.configs import (
@@ -50,8 +51,6 @@ from kshunt.backend.operations.moves.cluster_view import ClusterView
 
 FLOOR_BYTES_PER_S: Final = RATE_MIN_BYTES_PER_S
 """KIP-179's lowest rate; anything lower would be taken for a mistake."""
-
-_OWN_SOURCE: Final = "DYNAMIC_BROKER_CONFIG"
 
 NO_SHARE: Final[Mapping[str, ReplicaSet]] = {}
 
@@ -317,6 +316,6 @@ def _with_follower_rate(throttle: BrokerThrottle, rate_bytes_per_s: int | None) 
     A leader's rate that is not the broker's own dynamic configuration is not written: it would
     be pinned there.
     """
-    own = throttle.leader_source in (_OWN_SOURCE, "")
+    own = throttle.leader_source in (ConfigSource.DYNAMIC_BROKER, "")
     leader = throttle.rate.leader_bytes_per_s if own else NO_RATE.leader_bytes_per_s
     return ThrottledRate(leader, rate_bytes_per_s)

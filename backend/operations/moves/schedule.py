@@ -57,7 +57,7 @@ from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_
 from kshunt.backend.settings import LIMITS
 
 
-class Order(enum.StrEnum):
+class MoveOrder(enum.StrEnum):
     """Which waiting move comes first, by the bytes that it copies."""
 
     LARGEST_FIRST = "largest_first"
@@ -82,7 +82,7 @@ class Caps:
             )
 
 
-class Why(enum.StrEnum):
+class WaitReason(enum.StrEnum):
     """Why a move waits."""
 
     PAUSED = "paused"
@@ -105,7 +105,12 @@ class Why(enum.StrEnum):
 
 
 ACCEPTABLE: Final = frozenset(
-    {Why.MIN_ISR_UNKNOWN, Why.WOULD_FALL_UNDER_MIN_ISR, Why.AT_MIN_ISR, Why.MIN_ISR_ELSEWHERE}
+    {
+        WaitReason.MIN_ISR_UNKNOWN,
+        WaitReason.WOULD_FALL_UNDER_MIN_ISR,
+        WaitReason.AT_MIN_ISR,
+        WaitReason.MIN_ISR_ELSEWHERE,
+    }
 )
 """Reasons that an operator may overrule for a partition (`Queue.accepted`)."""
 
@@ -114,7 +119,7 @@ ACCEPTABLE: Final = frozenset(
 class WaitingMove:
     """Why one move waits, and what it waits for."""
 
-    why: Why
+    why: WaitReason
     text: str
     """For an operator; without the partition's name."""
 
@@ -136,15 +141,15 @@ class Queue:
     """An operator confirmed by name that these start although min.insync.replicas is at risk."""
     unanswered: frozenset[TopicPartition] = frozenset()
     """Those of `started` whose answer was lost; they hold their places until it is known."""
-    order: Order = Order.LARGEST_FIRST
+    order: MoveOrder = MoveOrder.LARGEST_FIRST
     caps: Caps = field(default_factory=Caps)
     paused: bool = False
 
     @property
     def waiting(self) -> tuple[TopicPartition, ...]:
         """Partitions that were never submitted, in the plan's order."""
-        taken = self.started | self.dropped
-        return tuple(partition for partition in self.plan if partition not in taken)
+        submitted = self.started | self.dropped
+        return tuple(partition for partition in self.plan if partition not in submitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +174,7 @@ class NextMoves:
         return "; ".join(words)
 
 
-def next_batch(queue: Queue, view: ClusterView, claimed: Iterable[Move] = ()) -> NextMoves:
+def next_moves(queue: Queue, view: ClusterView, claimed: Iterable[Move] = ()) -> NextMoves:
     """The moves to start now, and why each of the others waits.
 
     `claimed` are moves that other operations were given since the view was read.
@@ -198,18 +203,20 @@ def judge(move: Move, view: ClusterView) -> WaitingMove | None:
     """
     state = view.partitions[move.partition]
     if not state.stays:
-        return WaitingMove(Why.LEAVING, waits_words(state.mode))
+        return WaitingMove(WaitReason.LEAVING, waits_words(state.mode))
     other = view.ongoing.get(move.partition)
     if other is not None:
         return WaitingMove(
-            Why.MOVED_BY_OTHERS,
+            WaitReason.MOVED_BY_OTHERS,
             f"a move to {list(other.target)} that somebody else started to end",
         )
     if state.leader == NO_BROKER:
-        return WaitingMove(Why.NO_LEADER, "a leader to copy from; the partition has none")
+        return WaitingMove(WaitReason.NO_LEADER, "a leader to copy from; the partition has none")
     down = [broker for broker in move.adding if broker not in view.live]
     if down:
-        return WaitingMove(Why.BROKER_DOWN, f"broker {listed(down)} to come back; it is down")
+        return WaitingMove(
+            WaitReason.BROKER_DOWN, f"broker {listed(down)} to come back; it is down"
+        )
     return _unsafe(move, view)
 
 
@@ -238,9 +245,9 @@ def _why_not(
     blocked_by: WaitingMove | None,
 ) -> WaitingMove | None:
     if partition not in view.partitions:
-        return WaitingMove(Why.GONE, "nothing: the cluster has no such partition any more")
+        return WaitingMove(WaitReason.GONE, "nothing: the cluster has no such partition any more")
     if queue.paused:
-        return WaitingMove(Why.PAUSED, "the operation to be resumed")
+        return WaitingMove(WaitReason.PAUSED, "the operation to be resumed")
     move = view.move_to(partition, target)
     found = judge(move, view)
     if found is None and blocked_by is not None and not heals(move, view):
@@ -261,7 +268,7 @@ def _unsafe(move: Move, view: ClusterView) -> WaitingMove | None:
     min_isr = view.min_isr.get(move.partition.topic)
     if min_isr is None:
         return WaitingMove(
-            Why.MIN_ISR_UNKNOWN, "min.insync.replicas of its topic, which was not read"
+            WaitReason.MIN_ISR_UNKNOWN, "min.insync.replicas of its topic, which was not read"
         )
     missing = [broker for broker in move.current if broker not in isr]
     after = len(isr_after(move, isr))
@@ -277,7 +284,7 @@ def _too_few_replicas(move: Move, min_isr: int) -> WaitingMove | None:
     if len(move.target) >= min(min_isr, len(move.current)):
         return None
     return WaitingMove(
-        Why.WOULD_FALL_UNDER_MIN_ISR,
+        WaitReason.WOULD_FALL_UNDER_MIN_ISR,
         f"another plan: {many(len(move.target), 'replica')} would be fewer than "
         f"min.insync.replicas, {min_isr}",
     )
@@ -287,7 +294,7 @@ def _unsafe_at_end(move: Move, min_isr: int, after: int) -> WaitingMove | None:
     if after >= effective_min_isr(min_isr, len(move.target)):
         return None
     return WaitingMove(
-        Why.WOULD_FALL_UNDER_MIN_ISR,
+        WaitReason.WOULD_FALL_UNDER_MIN_ISR,
         f"the replicas that stay to be in sync: without {listed(move.removing)} there would be "
         f"{after}, and min.insync.replicas is {min_isr}",
     )
@@ -298,7 +305,7 @@ def _unsafe_meanwhile(move: Move, min_isr: int, in_sync: int) -> WaitingMove | N
     meanwhile = effective_min_isr(min_isr, len(move.current) + len(move.adding))
     if before <= in_sync < meanwhile:
         return WaitingMove(
-            Why.WOULD_FALL_UNDER_MIN_ISR,
+            WaitReason.WOULD_FALL_UNDER_MIN_ISR,
             f"min.insync.replicas, {min_isr}, to be at most {in_sync}: with more replicas the "
             "partition would refuse acks=all until its copy is in sync",
         )
@@ -310,7 +317,7 @@ def _nothing_to_spare(
 ) -> WaitingMove | None:
     if missing and in_sync <= effective_min_isr(min_isr, len(move.current)):
         return WaitingMove(
-            Why.AT_MIN_ISR,
+            WaitReason.AT_MIN_ISR,
             f"broker {listed(missing)} to be in sync: {in_sync} in sync, and "
             f"min.insync.replicas is {min_isr}",
         )
@@ -326,7 +333,7 @@ def _blocked_by(queue: Queue, view: ClusterView) -> WaitingMove | None:
     if not elsewhere:
         return None
     return WaitingMove(
-        Why.MIN_ISR_ELSEWHERE,
+        WaitReason.MIN_ISR_ELSEWHERE,
         f"{many(len(elsewhere), 'partition')} under min.insync.replicas elsewhere "
         f"({listed(elsewhere, 3)})",
     )
@@ -379,18 +386,20 @@ class _Places:
     def refusal(self, brokers: frozenset[int]) -> WaitingMove | None:
         """Why a move that makes these brokers copy finds no place; None if it finds one."""
         if self.in_request >= LIMITS.partitions_per_reassignment:
-            return WaitingMove(Why.REQUEST_FULL, "the next request; Kafka takes no more in one")
+            return WaitingMove(
+                WaitReason.REQUEST_FULL, "the next request; Kafka takes no more in one"
+            )
         if not brokers:
             return None
         full = sorted(b for b in brokers if self.by_broker[b] >= self.caps.per_broker)
         if full:
             return WaitingMove(
-                Why.BROKER_FULL,
+                WaitReason.BROKER_FULL,
                 f"broker {full[0]}: {self.by_broker[full[0]]} of {self.caps.per_broker} moves",
             )
         if self.in_cluster >= self.caps.in_cluster:
             return WaitingMove(
-                Why.CLUSTER_FULL,
+                WaitReason.CLUSTER_FULL,
                 f"the cluster: {self.in_cluster} of {self.caps.in_cluster} moves",
             )
         return None
@@ -425,10 +434,10 @@ def _in_passes(
 
 
 def _ordering(
-    order: Order, view: ClusterView
+    order: MoveOrder, view: ClusterView
 ) -> Callable[[Move], tuple[bool, int, TopicPartition]]:
     """Sorts by bytes; moves of unknown size last, and names decide between equals."""
-    sign = -1 if order is Order.LARGEST_FIRST else 1
+    sign = -1 if order is MoveOrder.LARGEST_FIRST else 1
 
     def key(move: Move) -> tuple[bool, int, TopicPartition]:
         size_bytes = view.copy_bytes(move)

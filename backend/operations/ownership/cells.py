@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -66,31 +67,22 @@ class ListKey(enum.StrEnum):
         return SETTING_WORDS[self]
 
 
-class Source(enum.StrEnum):
-    """Where a broker has a rate from, in Kafka's words."""
-
-    DYNAMIC_BROKER = "DYNAMIC_BROKER_CONFIG"
-    DYNAMIC_DEFAULT = "DYNAMIC_DEFAULT_BROKER_CONFIG"
-    STATIC = "STATIC_BROKER_CONFIG"
-    DEFAULT = "DEFAULT_CONFIG"
-
-
 @dataclass(frozen=True, slots=True)
 class FoundRate:
     """A rate as a broker describes it."""
 
     value_bytes_per_s: int | None
     """The value in effect; None where the broker has none."""
-    source: Source
+    source: ConfigSource
 
     @property
     def own_bytes_per_s(self) -> int | None:
         """What is set on this broker itself; None where the key is absent, so that a dynamic
         default, the broker's file, or Kafka's default holds."""
-        return self.value_bytes_per_s if self.source is Source.DYNAMIC_BROKER else None
+        return self.value_bytes_per_s if self.source is ConfigSource.DYNAMIC_BROKER else None
 
 
-NO_RATE_FOUND: Final = FoundRate(None, Source.DEFAULT)
+NO_RATE_FOUND: Final = FoundRate(None, ConfigSource.DEFAULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +255,8 @@ class RateCell:
         ours = bool(self.rates_bytes_per_s) or (
             own in self.known and own != self.wanted_bytes_per_s
         )
-        kept = self.live and self.prior is not None and ours
-        cell = self if kept else self.restarted(NO_RATE_FOUND)
+        goes_on = self.live and self.prior is not None and ours
+        cell = self if goes_on else self.restarted(NO_RATE_FOUND)
         if cell.is_foreign(found) or not self.live:
             cell = replace(cell, known=frozenset({own}))
         return cell.with_share(operation_id, RateShare(own))

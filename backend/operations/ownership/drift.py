@@ -34,7 +34,7 @@ from kshunt.backend.operations.ownership.ownership import (
     Ownership,
     OwnershipStep,
     RateCellId,
-    Settings,
+    SettingValues,
     planned,
 )
 
@@ -134,7 +134,7 @@ def reapply(
         wider.setdefault(j, ReplicaSet())
     step = planned(Ownership(rates, lists), present, ids, ())
     written = {j: _aim(step.after.lists[j], extra, present.lists[j]) for j, extra in wider.items()}
-    return OwnershipStep(step.after, Settings(step.writes.rates, written))
+    return OwnershipStep(step.after, SettingValues(step.writes.rates, written))
 
 
 def _aim(cell: ListCell, extra: ReplicaSet, found: ReplicaSet) -> ReplicaSet:
@@ -159,7 +159,7 @@ def accept(
             lists[j] = lists[j].accepted_wider(one.replicas)
         else:
             lists[j] = lists[j].accepted_narrower(one.found, one.replicas)
-    return OwnershipStep(replace(ownership, rates=rates, lists=lists), Settings())
+    return OwnershipStep(replace(ownership, rates=rates, lists=lists), SettingValues())
 
 
 def _still(

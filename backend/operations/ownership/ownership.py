@@ -40,6 +40,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -57,7 +58,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 
 RateCellId: TypeAlias = tuple[int, RateKey]
@@ -66,7 +66,7 @@ ListCellId: TypeAlias = tuple[str, ListKey]
 """A topic and one of its lists."""
 
 REPLICATION_RATES: Final = (RateKey.LEADER, RateKey.FOLLOWER)
-_SOURCES: Final = frozenset(Source)
+_SOURCES: Final = frozenset(ConfigSource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +97,20 @@ def found_settings(throttles: Throttles, topics: Iterable[str]) -> FoundSettings
             if value is None:
                 rates[broker, key] = NO_RATE_FOUND
             elif source in _SOURCES:
-                rates[broker, key] = FoundRate(value, Source(source))
+                rates[broker, key] = FoundRate(value, ConfigSource(source))
     return FoundSettings(rates, lists)
 
 
 def _values(throttle: BrokerThrottle) -> Iterator[tuple[RateKey, int | None, str]]:
     """Key, value and source of each rate."""
-    rate, own = throttle.rate, Source.DYNAMIC_BROKER
+    rate, own = throttle.rate, ConfigSource.DYNAMIC_BROKER
     yield RateKey.LEADER, rate.leader_bytes_per_s, throttle.leader_source or own
     yield RateKey.FOLLOWER, rate.follower_bytes_per_s, throttle.follower_source or own
     yield RateKey.LOG_DIRS, throttle.log_dir_bytes_per_s, throttle.log_dir_source or own
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SettingValues:
     """Values of settings: to write, or in force."""
 
     rates: Mapping[RateCellId, int | None] = field(default_factory=dict)
@@ -200,7 +200,7 @@ class OwnershipStep:
     """A decision: store `after` first, then write, read back, and `confirm`."""
 
     after: Ownership
-    writes: Settings
+    writes: SettingValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,13 +222,13 @@ class Ownership:
         """Topics that we know something of, sorted: read these before a decision."""
         return tuple(sorted({topic for topic, _ in self.lists}))
 
-    def in_force(self) -> Settings:
+    def in_force(self) -> SettingValues:
         """What the cluster should have now, wherever an operation throttles.
 
         A rate of None is no key of the broker's own. A list whose prior is NOT_READ shows the
         shares only.
         """
-        return Settings(
+        return SettingValues(
             {i: cell.wanted_bytes_per_s for i, cell in self.rates.items() if cell.live},
             {i: cell.wanted for i, cell in self.lists.items() if cell.live},
         )
@@ -373,8 +373,8 @@ class Ownership:
             cell = None if listed is None else lists.get(j, ListCell(listed))
             if cell is not None and listed is not None:
                 lists[j] = cell.adopted(operation_id, pairs, listed)
-        kept = {j: cell for j, cell in lists.items() if cell.shares}
-        return planned(Ownership(rates, kept), present, ids, wanted)
+        shared = {j: cell for j, cell in lists.items() if cell.shares}
+        return planned(Ownership(rates, shared), present, ids, wanted)
 
     # What has become of it
 
@@ -388,9 +388,9 @@ class Ownership:
         rates: dict[RateCellId, RateCell] = {}
         for i, rate_cell in self.rates.items():
             found = present.rates.get(i)
-            settled = rate_cell if found is None else rate_cell.as_found(found)
-            if settled is not None:
-                rates[i] = settled
+            known_rate = rate_cell if found is None else rate_cell.as_found(found)
+            if known_rate is not None:
+                rates[i] = known_rate
         lists: dict[ListCellId, ListCell] = {}
         for j, list_cell in self.lists.items():
             listed = present.lists.get(j)
@@ -442,4 +442,4 @@ def planned(
             list_cells[j], aim = list_cells[j].planned(present.lists.get(j))
             if aim is not None:
                 new_lists[j] = aim
-    return OwnershipStep(Ownership(rate_cells, list_cells), Settings(new_rates, new_lists))
+    return OwnershipStep(Ownership(rate_cells, list_cells), SettingValues(new_rates, new_lists))

@@ -25,7 +25,11 @@ from kshunt.backend.admin.port.capabilities import Verb, require
 from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS
+from kshunt.backend.domain.cluster.error_codes import (
+    NO_REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    error_name,
+)
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import (
@@ -54,7 +58,9 @@ Works = Sequence[tuple[Operation, ReassignmentWork]]
 UNANSWERED: Final = frozenset({7, 13})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
 _NOT_MOVING: Final = ItemResult(
-    NO_REASSIGNMENT_IN_PROGRESS, "NO_REASSIGNMENT_IN_PROGRESS", "the partition is not moving"
+    NO_REASSIGNMENT_IN_PROGRESS,
+    error_name(NO_REASSIGNMENT_IN_PROGRESS),
+    "the partition is not moving",
 )
 
 
@@ -199,15 +205,15 @@ class Cancellations:
             outcomes |= await self._ask(asked, timeout_s)
         stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
         notes += await self._unmark(every, outcomes, wish.preserve_throttles)
-        told: tuple[str, ...] = ()
+        throttles: tuple[str, ...] = ()
         if not wish.preserve_throttles and stopped - ours:
-            said, told = await self._clear(stopped - ours, timeout_s)
+            said, throttles = await self._clear(stopped - ours, timeout_s)
             notes += said
         answer = ChangeAnswer(False, operation.id, await offload(size, results, outcomes), notes)
         if any(outcome.error_code in UNANSWERED for outcome in outcomes.values()):
             # `finish` tells what became of it.
             return answer
-        return await recorded(self._registry, operation, answer, told)
+        return await recorded(self._registry, operation, answer, throttles)
 
     async def _ask(self, asked: Sequence[TopicPartition], timeout_s: float) -> Results:
         """What the cluster says; a request that it refuses is refused for each partition."""
@@ -218,7 +224,9 @@ class Cancellations:
             if fate_of(error) is Fate.REFUSED:
                 return dict.fromkeys(asked, item_of(error))
             words = f"whether it was cancelled is being found out: {error}"
-            return dict.fromkeys(asked, ItemResult(7, "REQUEST_TIMED_OUT", words, True))
+            return dict.fromkeys(
+                asked, ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), words, True)
+            )
 
     def _unfinished(self) -> Works:
         return tuple(unfinished_works(self._context))
@@ -303,11 +311,11 @@ class Cancellations:
             )
         except KshuntError as error:
             return (f"Their throttles may still be on: {error}",), ()
-        told = await self._context.throttling.told(
+        throttles = await self._context.throttling.read_back(
             [(broker, key) for broker in clearing.brokers for key in RateKey],
             [(topic, key) for topic in clearing.topics for key in ListKey],
         )
-        return notes, told
+        return notes, throttles
 
 
 def unfinished_works(context: Context) -> Iterable[tuple[Operation, ReassignmentWork]]:

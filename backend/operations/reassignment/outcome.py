@@ -63,12 +63,12 @@ def ending_of(
     """
     places = {p: _place(p, move, work, states, moving) for p, move in work.moves.items()}
     state = _state(work, places)
-    settled = all(
+    all_ended = all(
         place
         in (PartitionEnd.ARRIVED, PartitionEnd.RETURNED, PartitionEnd.REFUSED, PartitionEnd.DELETED)
         for place in places.values()
     )
-    certain = state in (State.DONE, State.FAILED) or (state is State.CANCELLED and settled)
+    certain = state in (State.DONE, State.FAILED) or (state is State.CANCELLED and all_ended)
     return Ending(state, _words(work, places, states), certain)
 
 

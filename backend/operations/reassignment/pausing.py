@@ -147,8 +147,8 @@ def paused_shares(held: Shares, pause: Pause, record: PauseRecord) -> tuple[Shar
         key = (topic, ListKey.FOLLOWERS)
         if key in lists and not wanted.followers.everything:
             lists[key] &= wanted.followers.pairs
-    kept = {key: pairs for key, pairs in lists.items() if pairs}
-    return Shares(rates, kept), PauseRecord(before, pause.record.added)
+    listed = {key: pairs for key, pairs in lists.items() if pairs}
+    return Shares(rates, listed), PauseRecord(before, pause.record.added)
 
 
 def resumed_shares(held: Shares, record: PauseRecord) -> Shares:

@@ -27,7 +27,7 @@ from kshunt.backend.errors import KshuntError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.results import failures
-from kshunt.backend.operations.moves.schedule import next_batch
+from kshunt.backend.operations.moves.schedule import next_moves
 from kshunt.backend.operations.reassignment.cancelling import return_again, returning
 from kshunt.backend.operations.reassignment.pausing import Pausing
 from kshunt.backend.operations.reassignment.throttle_removal import ThrottleRemoval
@@ -106,17 +106,17 @@ class ReassignmentRunner:
         view = await self._context.view(work.topics)
         took_s = self._context.clock.monotonic_s() - began_s
         self._schedule_from_s = began_s + max(SCHEDULE_EVERY_S, took_s * SCHEDULE_SHARE)
-        batch = await offload(len(work.moves), next_batch, work.queue, view)
-        if batch.arrived:
-            work = replace(work, started=work.started | frozenset(batch.arrived))
+        following = await offload(len(work.moves), next_moves, work.queue, view)
+        if following.arrived:
+            work = replace(work, started=work.started | frozenset(following.arrived))
             await self._registry.put(operation, work)
-        if batch.start:
-            await self.submit(operation, work, [move.partition for move in batch.start])
-        elif batch.held:
-            self._registry.set_outcome(operation.id, str(batch), is_progress=True)
+        if following.start:
+            await self.submit(operation, work, [move.partition for move in following.start])
+        elif following.held:
+            self._registry.set_outcome(operation.id, str(following), is_progress=True)
 
     async def submit(
-        self, operation: Operation, work: ReassignmentWork, batch: Iterable[TopicPartition]
+        self, operation: Operation, work: ReassignmentWork, following: Iterable[TopicPartition]
     ) -> ReassignOutcome:
         """Write the intent, submit the moves, and write the answer.
 
@@ -124,7 +124,7 @@ class ReassignmentRunner:
             ClusterUnreachable: it is not known whether they were submitted; a tick finds out.
             NotActive, JournalFenced, JournalUnavailable: the backend that acts finds out.
         """
-        wanted = tuple(batch)
+        wanted = tuple(following)
         work = work.submitting(wanted)
         await self._registry.put(operation, work)
         self._registry.require()

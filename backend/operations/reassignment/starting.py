@@ -51,7 +51,7 @@ from kshunt.backend.operations.core.results import failures, result, results
 from kshunt.backend.operations.core.throttle_writes import ThrottleWrites
 from kshunt.backend.operations.moves.cluster_view import leader_sizes
 from kshunt.backend.operations.moves.disk_space import ChosenDirs, room_warnings
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 from kshunt.backend.operations.reassignment.cancelling import (
     Cancellations,
     is_ours,
@@ -79,7 +79,7 @@ class ReassignRequest:
     timeout_s: float = 10.0
     caps: Caps | None = None
     """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
-    order: Order = Order.LARGEST_FIRST
+    order: MoveOrder = MoveOrder.LARGEST_FIRST
     change: Change = ANONYMOUS_CHANGE
 
 

@@ -11,7 +11,7 @@ Algorithm
     With the step to LIFTING, the operation's details name each setting and what will be there.
     The writes follow (`ThrottleWriter.carry_out` reads once more right before them). When no share
     is left, the settings are read, and `ending_of` says how the operation ended. An end that a
-    broker which is behind could feign must be seen the same for `SETTLE_S`.
+    broker which is behind could feign must be seen the same for `SEEN_S`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from msgspec import structs
 
 from kshunt.backend.domain.audit.lines import LISTED_MAX
 from kshunt.backend.domain.cluster.assignment import partition_states
+from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import ClusterError
@@ -42,13 +43,13 @@ from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 
 State = OperationState
 
-SETTLE_S: Final = 2.0
+SEEN_S: Final = 2.0
 """An end that a broker which is behind could feign is seen the same for this long."""
-_UNKNOWN_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+_UNKNOWN_TOPIC: Final = error_name(UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenEnd:
     """An end that is not certain, and since when it is seen."""
 
     ending: Ending
@@ -63,7 +64,7 @@ class ThrottleRemoval:
         self._registry = context.registry
         self._admin = context.admin
         self._pausing = pausing
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _SeenEnd] = {}
 
     async def lift(self, operation: Operation, work: ReassignmentWork) -> tuple[str, ...]:
         """Remove the operation's share of each throttle, and end it when that holds.
@@ -102,8 +103,8 @@ class ThrottleRemoval:
             rows = Restored.rows((*known, *restored))
             details = structs.replace(operation.details, put_back=rows or None)
             operation = replace(operation, details=details)
-            told = lifting_words(operation.id, before, step, present)
-            await registry.put(operation, work, step.after, throttles=told)
+            settings = lifting_words(operation.id, before, step, present)
+            await registry.put(operation, work, step.after, throttles=settings)
         written = await throttling.carry_out(step.writes, present)
         left = registry.ownership.unlifted(operation.id)
         if not left:
@@ -127,8 +128,8 @@ class ThrottleRemoval:
         if differing:
             words.append(f"but {listed(differing, LISTED_MAX)}")
         after = self._context.to(operation, ending.state, ", ".join(words))
-        told = found_words(restored, present)
-        await self._registry.put(after, work, throttles=told)
+        settings = found_words(restored, present)
+        await self._registry.put(after, work, throttles=settings)
         self._seen.pop(operation.id, None)
 
     async def _ending(self, operation: Operation, work: ReassignmentWork) -> Ending | None:
@@ -153,9 +154,9 @@ class ThrottleRemoval:
         ending = await offload(len(work.moves), ending_of, work, states, moving)
         now_s, seen = self._context.clock.monotonic_s(), self._seen.get(operation.id)
         if seen is None or seen.ending != ending:
-            self._seen[operation.id] = _Seen(ending, now_s)
+            self._seen[operation.id] = _SeenEnd(ending, now_s)
             return None
-        return ending if now_s - seen.since_s >= SETTLE_S else None
+        return ending if now_s - seen.since_s >= SEEN_S else None
 
 
 def _setting(one: tuple[int | str, object]) -> str:

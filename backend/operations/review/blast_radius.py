@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition, is_being_deleted
 from kshunt.backend.domain.operations.preview import Preview
-from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.backend.domain.throttles.configs import (
     NO_RATE,
     NO_REPLICAS,
@@ -161,7 +161,7 @@ class BlastRadius:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Touches:
     """What a kind of request says it touches."""
 
     partitions: set[TopicPartition] = field(default_factory=set)
@@ -243,7 +243,7 @@ def check_fresh(
 # What each kind of request touches
 
 
-def _find(request: Request, view: ClusterView) -> tuple[str, _Found]:
+def _find(request: Request, view: ClusterView) -> tuple[str, _Touches]:
     match request:
         case StartRequest():
             return "start", _start(request, view)
@@ -257,11 +257,11 @@ def _find(request: Request, view: ClusterView) -> tuple[str, _Found]:
             return "throttle", _throttle(request, view)
 
 
-def _start(request: StartRequest, view: ClusterView) -> _Found:
+def _start(request: StartRequest, view: ClusterView) -> _Touches:
     known = {p: target for p, target in request.plan.items() if p in view.partitions}
     moves = [view.move_to(partition, target) for partition, target in known.items()]
     moves = [m for m in moves if view.partitions[m.partition].replicas != m.target]
-    found = _Found(
+    found = _Touches(
         partitions={move.partition for move in moves},
         brokers=set(brokers_of(moves)),
         copies=moves,
@@ -297,7 +297,7 @@ def _start_warnings(request: StartRequest, moves: list[Move], view: ClusterView)
     return warnings
 
 
-def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
+def _cancel(request: CancelRequest, view: ClusterView) -> _Touches:
     plan = cancel_plan(request.partitions, request.queue, view)
     moving = [view.ongoing[p] for p in plan.returns if p in view.ongoing]
     holds = [
@@ -307,7 +307,7 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
     warnings = []
     if lost := sorted(m.partition for m in moving if m.adding):
         warnings.append(f"What was copied for {listed(lost, 3)} is thrown away.")
-    return _Found(
+    return _Touches(
         partitions={*plan.returns, *plan.dropped},
         brokers={broker for move in moving for broker in move.replicas},
         throttles_lifted=list(request.throttles),
@@ -328,9 +328,9 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Found:
     )
 
 
-def _pause(request: PauseRequest, view: ClusterView) -> _Found:
+def _pause(request: PauseRequest, view: ClusterView) -> _Touches:
     pause = pause_writes(request.partitions, view, request.share)
-    return _Found(
+    return _Touches(
         partitions={partition for partition, _ in pause.held | pause.not_held.keys()},
         brokers={broker for _, broker in pause.held | pause.not_held.keys()},
         throttles_set=[
@@ -346,9 +346,9 @@ def _pause(request: PauseRequest, view: ClusterView) -> _Found:
     )
 
 
-def _elect(request: ElectRequest, view: ClusterView) -> _Found:
+def _elect(request: ElectRequest, view: ClusterView) -> _Touches:
     wanted = view.partitions.keys() if request.partitions is None else set(request.partitions)
-    found = _Found()
+    found = _Touches()
     unable = []
     being_deleted = [
         p for p in wanted if p in view.partitions and is_being_deleted(view.partitions[p])
@@ -378,8 +378,8 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Found:
     return replace(found, facts={BROKER: _cluster(view), LEADER: preferred})
 
 
-def _throttle(request: ThrottleRequest, view: ClusterView) -> _Found:
-    found = _Found(brokers=set(request.rates), topics=set(request.replicas))
+def _throttle(request: ThrottleRequest, view: ClusterView) -> _Touches:
+    found = _Touches(brokers=set(request.rates), topics=set(request.replicas))
     for broker, rate in sorted(request.rates.items()):
         present = view.throttles.rates.get(broker)
         if present is None or present.rate != rate:
@@ -423,15 +423,15 @@ def _needed_in_sync(partition: TopicPartition, view: ClusterView) -> int | None:
 
 def _copy_words(copy_bytes: int, unknown_sizes: int) -> str:
     if not unknown_sizes:
-        return f"copies {size_text(copy_bytes)}"
+        return f"copies {bytes_text(copy_bytes)}"
     unknown = f"{many(unknown_sizes, 'partition')} of unknown size"
-    return f"copies {size_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
+    return f"copies {bytes_text(copy_bytes)} and {unknown}" if copy_bytes else f"copies {unknown}"
 
 
 # What each kind depends on
 
 
-def _start_facts(found: _Found, view: ClusterView) -> PreviewFacts:
+def _start_facts(found: _Touches, view: ClusterView) -> PreviewFacts:
     states = [view.partitions[p] for p in sorted(found.partitions)]
     topics = found.topics | {partition.topic for partition in found.partitions}
     return {

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Reading:
+class _CheckReading:
     """Calls that may fail alone."""
 
     timeout_s: float
@@ -107,7 +107,7 @@ class ShrinkChecks:
 
     async def _gathered(self, facts: ShrinkFacts) -> ShrinkFacts:
         admin, topic, timeout_s = self._admin, facts.topic, self._call_s
-        reading = _Reading(self._timeout_s)
+        reading = _CheckReading(self._timeout_s)
         support, configs, groups, producers, (offsets, began_s), dirs = await asyncio.gather(
             reading.of(
                 "whether the cluster deletes partitions itself",
@@ -157,27 +157,31 @@ class ShrinkChecks:
         found = await self._admin.configs.describe(topic, timeout_s=self._call_s)
         return {one.name: one.value for one in found or () if one.value is not None}
 
-    async def _offsets(self, topic: str, reading: _Reading) -> tuple[OffsetsRead, float]:
+    async def _offsets(self, topic: str, reading: _CheckReading) -> tuple[OffsetsRead, float]:
         """The offsets, and when they were read."""
         call = self._admin.records.offsets(topic, timeout_s=self._call_s)
         found = await reading.of("offsets", call, OffsetsRead({}))
         return found, self._clock.monotonic_s()
 
     async def _later(
-        self, topic: str, began_s: float, reading: _Reading
+        self, topic: str, began_s: float, reading: _CheckReading
     ) -> tuple[OffsetsRead, float]:
         """The offsets once more, when it was watched long enough."""
         passed_s = self._clock.monotonic_s() - began_s
         await self._clock.wait_s(max(0.0, self._watch_s - passed_s))
         return await self._offsets(topic, reading)
 
-    async def _sample(self, topic: str, offsets: OffsetsRead, reading: _Reading) -> RecordSample:
+    async def _sample(
+        self, topic: str, offsets: OffsetsRead, reading: _CheckReading
+    ) -> RecordSample:
         ends = {number: (one.start, one.end) for number, one in offsets.offsets.items()}
         sample_s = min(SAMPLE_S, self._call_s)
         call = self._admin.records.sample(topic, ends, timeout_s=sample_s)
         return await reading.of("the last records", call, RecordSample(0, 0))
 
-    async def _dirs(self, facts: ShrinkFacts, reading: _Reading) -> Mapping[int, LogDirColumns]:
+    async def _dirs(
+        self, facts: ShrinkFacts, reading: _CheckReading
+    ) -> Mapping[int, LogDirColumns]:
         """The log directories of every broker, with the replicas of the topic."""
         numbers = np.array([one.number for one in facts.partitions], np.int32)
         asked = PartitionColumns((facts.topic,), np.zeros(len(numbers), np.int32), numbers)

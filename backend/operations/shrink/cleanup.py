@@ -35,7 +35,7 @@ async def clean_up(step: ShrinkStep) -> None:
     if await step.behind("end", step.live.end_job) is None:
         return
     work = step.work
-    remains = await (_take_back(step) if work.taken_back else _finish(step))
+    remains = await (_roll_back(step) if work.rolled_back else _finish(step))
     await _unblock(step)
     names = [OUR_GROUPS + step.job_name(back=back) for back in (False, True)]
     found = await step.context.admin.groups.delete(names, timeout_s=step.timeout_s)
@@ -45,14 +45,14 @@ async def clean_up(step: ShrinkStep) -> None:
     for back in (False, True):
         await asyncio.to_thread(shutil.rmtree, step.folder(back=back), ignore_errors=True)
     state = OperationState.DONE
-    if work.taken_back:
+    if work.rolled_back:
         state = OperationState.CANCELLED if work.cancelled else OperationState.FAILED
     await step.move(state, _outcome(step, remains))
 
 
 def _outcome(step: ShrinkStep, remains: str) -> str:
     work = step.work
-    if work.taken_back:
+    if work.rolled_back:
         words = work.failed or "cancelled"
         return f"{words}; {remains or 'all of it was taken back'}"
     records = "" if work.verified is None else f", {many(work.verified.records, 'record')}"
@@ -82,7 +82,7 @@ async def _finish(step: ShrinkStep) -> str:
     return ""
 
 
-async def _take_back(step: ShrinkStep) -> str:
+async def _roll_back(step: ShrinkStep) -> str:
     """Let everything be as it was before; what cannot be, in words."""
     work = step.work
     source = await _source_there(step)

@@ -353,11 +353,11 @@ def _is_beyond(committed: Offsets, wanted: Offsets) -> bool:
     return bool(committed) and all(committed.get(p, -1) >= at for p, at in wanted.items())
 
 
-async def _commit(step: ShrinkStep, done: set[str], going: list[str], busy: set[str]) -> None:
+async def _commit(step: ShrinkStep, done: set[str], moving: list[str], busy: set[str]) -> None:
     work, admin = step.work, step.context.admin
-    asked = {name: replace(work.groups[name], asked=True) for name in going}
+    asked = {name: replace(work.groups[name], asked=True) for name in moving}
     await step.put(groups={**work.groups, **asked})
-    for name in going:
+    for name in moving:
         final = work.groups[name].final or {}
         outcome = await admin.groups.alter_offsets(
             name, work.final, final, timeout_s=step.timeout_s

@@ -127,7 +127,7 @@ class ProcessJob:
     """Records and seconds of the last batches."""
     _process: Process | None = None
     _task: asyncio.Task[None] | None = None
-    _told: bool = False
+    _asked_to_end: bool = False
     """Whether it was told to end."""
     _error: str = ""
     """Its last words on standard error, with an error of ours before any other."""
@@ -135,7 +135,7 @@ class ProcessJob:
     async def start(self, command: JobCommand) -> None:
         """See `RepartitionJob.start`; what hinders the start is told by `status`."""
         await self.end()
-        self._status, self._told, self._error = JobStatus(running=True), False, ""
+        self._status, self._asked_to_end, self._error = JobStatus(running=True), False, ""
         self._rates.clear()
         try:
             await asyncio.to_thread(_write_files, command)
@@ -171,7 +171,7 @@ class ProcessJob:
 
     def _tell_to_end(self, process: Process) -> None:
         if process.returncode is None:
-            self._told = True
+            self._asked_to_end = True
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
 
@@ -188,7 +188,7 @@ class ProcessJob:
             self._note(running=False)
         if self._status.ended is None:
             # Whatever ended it so, the next one goes on.
-            if self._told:
+            if self._asked_to_end:
                 self._note(ended="stopped")
             else:
                 self._note(ended="failed", words=self._last_words(code), retriable=True)

@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.domain.shrink.offset_maps import OffsetMap, Offsets, translated_of
+from kshunt.backend.domain.shrink.offset_maps import OFFSET_MAP, OffsetMap, Offsets, translated_of
 from kshunt.backend.operations.state.shrink_work import Compared, GroupPlace
 
-MAP: Final = "offset-map"
-"""The folder of a job's map, in its own."""
 _STAMP: Final = "compared.json"
 
 
@@ -21,7 +19,7 @@ def _stored(folder: Path) -> Iterable[OffsetMap]:
     # It loads what only a shrink needs.
     from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 
-    return StoredOffsetMap(folder / MAP)
+    return StoredOffsetMap(folder / OFFSET_MAP)
 
 
 def stamp(folder: Path, found: Compared) -> None:
@@ -39,7 +37,7 @@ def map_is_there(folder: Path, found: Compared) -> bool:
         same = (folder / _STAMP).read_text() == _text(found)
     except OSError:
         return False
-    return same and (folder / MAP / "_SUCCESS").exists()
+    return same and (folder / OFFSET_MAP / "_SUCCESS").exists()
 
 
 def _text(found: Compared) -> str:

@@ -11,7 +11,7 @@ from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.offset_maps import Offsets
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
-from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import duration_text, listed, many
 from kshunt.backend.domain.topics.descriptions import TopicDescription
 from kshunt.backend.domain.topics.groups import ConsumerGroup
 from kshunt.backend.errors import Conflict
@@ -85,8 +85,8 @@ async def quiesce(step: ShrinkStep) -> None:
     if step.live.quiet_ms >= request.delay_ms:
         await step.enter()
         return
-    words = f"nothing written for {time_words(step.live.quiet_ms)} of "
-    words += time_words(request.delay_ms)
+    words = f"nothing written for {duration_text(step.live.quiet_ms / 1000)} of "
+    words += duration_text(request.delay_ms / 1000)
     if not step.live.ends.moved:
         step.wait(words)
         return

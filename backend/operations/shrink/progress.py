@@ -81,8 +81,8 @@ def _shown(
 ) -> PhaseShown:
     phases = _phases(work)
     here, there = phases.index(work.phase), phases.index(phase)
-    if work.taken_back:
-        return _of_taken_back(operation, work, live, phase)
+    if work.rolled_back:
+        return _of_rolled_back(operation, work, live, phase)
     if operation.state is OperationState.DONE or there < here:
         return PhaseShown(phase, "done", _came(work, phase))
     if there > here:
@@ -90,7 +90,7 @@ def _shown(
     return _under_way(work, live, phase)
 
 
-def _of_taken_back(
+def _of_rolled_back(
     operation: Operation, work: ShrinkWork, live: ShrinkMemory, phase: ShrinkPhase
 ) -> PhaseShown:
     """It was cancelled, or failed: the phase in which it was, and the clean-up."""

@@ -14,7 +14,8 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.shrink.check import Severity, ShrinkCheck
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
-from kshunt.backend.domain.text.formatting import listed, many, time_words
+from kshunt.backend.domain.text.formatting import duration_text, listed, many
+from kshunt.backend.domain.topics.descriptions import TOPIC_NAME_MAX
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.shrink.check import ShrinkChecks
@@ -23,8 +24,6 @@ from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 State = OperationState
 KEYLESS: Final = ("round-robin", "as-source")
-NAME_MAX: Final = 249
-"""Characters in the name of a topic."""
 _PAUSABLE: Final = frozenset(
     {
         ShrinkPhase.QUIESCE,
@@ -220,10 +219,10 @@ class Shrinks:
                 )
 
     async def _check_names(self, request: ShrinkRequest, copy: str) -> None:
-        if len(copy) > NAME_MAX:
+        if len(copy) > TOPIC_NAME_MAX:
             raise BadInput(
-                f"The copy's name would be {copy}, which is longer than {NAME_MAX} characters. "
-                "Nothing was changed.",
+                f"The copy's name would be {copy}, which is longer than {TOPIC_NAME_MAX} "
+                "characters. Nothing was changed.",
                 advice="Ask for a new name, and give one.",
             )
         timeout_s = self._context.timeout_s
@@ -279,7 +278,7 @@ def _notes(request: ShrinkRequest) -> Iterator[str]:
     if request.delay_ms:
         yield (
             "It waits until the partitions that go were not written for "
-            f"{time_words(request.delay_ms)}."
+            f"{duration_text(request.delay_ms / 1000)}."
         )
     elif not request.write_block:
         yield NO_DELAY

@@ -10,9 +10,19 @@ from collections.abc import Collection, Mapping, Sequence
 from random import Random
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import (
+    CLEANUP_POLICY,
+    MAX_MESSAGE_BYTES,
+    MESSAGE_TIMESTAMP_TYPE,
+    RETENTION_BYTES,
+    RETENTION_MS,
+    TIMESTAMP_BEFORE_MAX_MS,
+    TIMESTAMP_DIFFERENCE_MAX_MS,
+)
 from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
 from kshunt.backend.domain.shrink.offset_maps import Offsets, cuts_of
-from kshunt.backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
+from kshunt.backend.domain.shrink.sealing import SEALED_BYTES
+from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from kshunt.backend.placement.generate import generate_assignment, usable_brokers
@@ -22,12 +32,12 @@ Changes = Mapping[str, str | None]
 
 HOLD: Final[Mapping[str, str]] = {
     # Compaction takes records away as retention does.
-    "cleanup.policy": "delete",
-    "retention.bytes": "-1",
-    "retention.ms": "-1",
+    CLEANUP_POLICY: "delete",
+    RETENTION_BYTES: "-1",
+    RETENTION_MS: "-1",
 }
 """Nothing is deleted."""
-SEAL: Final[Mapping[str, str]] = {LIMIT: str(SEALED_BYTES)}
+SEAL: Final[Mapping[str, str]] = {MAX_MESSAGE_BYTES: str(SEALED_BYTES)}
 """Brokers refuse a producer's records, on any Kafka; reading and replication go on."""
 SEALED: Final = ", ".join(f"{key}={value}" for key, value in SEAL.items())
 """The same in words."""
@@ -36,12 +46,10 @@ HEADER_BYTES: Final = 100
 _ANY_TIME: Final = str(2**63 - 1)
 _TIMES: Final = (
     "message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.difference.max.ms",
+    TIMESTAMP_BEFORE_MAX_MS,
+    TIMESTAMP_DIFFERENCE_MAX_MS,
 )
-_BY_PARTITION: Final = frozenset(
-    {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
-)
+_BY_PARTITION: Final = frozenset({LEADER_REPLICAS, FOLLOWER_REPLICAS})
 """They name partitions of the source; those of another topic are not theirs."""
 _TIERED: Final = ("remote.", "local.retention.")
 _LIMIT_DEFAULT: Final = "1048588"
@@ -58,14 +66,14 @@ def copy_name(topic: str, operation_id: str) -> str:
 
 def needed_in_force(configs: Mapping[str, str]) -> dict[str, str]:
     """Of what is in force for the source, what the copy needs to know."""
-    return {key: value for key, value in configs.items() if key in (LIMIT, *_TIMES)}
+    return {key: value for key, value in configs.items() if key in (MAX_MESSAGE_BYTES, *_TIMES)}
 
 
 def held(work: ShrinkWork) -> dict[str, str]:
     """What copy and final topic have set while records are copied into them."""
-    limit = int(work.in_force.get(LIMIT, _LIMIT_DEFAULT)) + HEADER_BYTES
+    limit = int(work.in_force.get(MAX_MESSAGE_BYTES, _LIMIT_DEFAULT)) + HEADER_BYTES
     times = {key: _ANY_TIME for key in _TIMES if key in work.in_force}
-    return {**HOLD, **times, "message.timestamp.type": "CreateTime", LIMIT: str(limit)}
+    return {**HOLD, **times, MESSAGE_TIMESTAMP_TYPE: "CreateTime", MAX_MESSAGE_BYTES: str(limit)}
 
 
 def own(work: ShrinkWork) -> dict[str, str]:
@@ -75,8 +83,8 @@ def own(work: ShrinkWork) -> dict[str, str]:
 
 def copy_settings(work: ShrinkWork) -> dict[str, str]:
     """What the copy is created with."""
-    kept = {key: value for key, value in own(work).items() if not key.startswith(_TIERED)}
-    return {**kept, **held(work)}
+    untiered = {key: value for key, value in own(work).items() if not key.startswith(_TIERED)}
+    return {**untiered, **held(work)}
 
 
 def final_settings(work: ShrinkWork) -> dict[str, str]:

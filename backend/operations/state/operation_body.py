@@ -40,7 +40,7 @@ from kshunt.backend.operations.state.reassignment_work import (
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 
-class _Body(Struct, forbid_unknown_fields=True, frozen=True):
+class _OperationDocument(Struct, forbid_unknown_fields=True, frozen=True):
     """An entry of the journal about an operation."""
 
     id: str
@@ -77,7 +77,7 @@ def operation_body(
 ) -> Mapping[str, Any]:
     """For an entry of the journal. The partitions of a reassignment are those of its work."""
     partitions = [] if work is not None else [(p.topic, p.partition) for p in operation.partitions]
-    body = _Body(
+    body = _OperationDocument(
         id=operation.id,
         kind=operation.kind,
         state=operation.state,
@@ -122,7 +122,7 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
 
 
 def _read(body: Mapping[str, Any]) -> Recorded:
-    found = from_document(_Body, body)
+    found = from_document(_OperationDocument, body)
     if (found.shrink is UNSET) == (found.kind is OperationKind.SHRINK):
         raise ValueError("it has a shrink, or has none, unlike its kind")
     work = None if found.work is None else found.work.work()

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.domain.untrusted.json_codec import (
@@ -31,7 +32,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
 from kshunt.backend.operations.state.reassignment_work import MALFORMED
@@ -41,59 +41,57 @@ FORMAT: Final = 1
 BROKER_KEY: Final = "throttle/broker/"
 TOPIC_KEY: Final = "throttle/topic/"
 NOT_READ: Final[Literal["NOT_READ"]] = "NOT_READ"
-SET_ON_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
-NOT_SET: Final = "DEFAULT_CONFIG"
 
 Document: TypeAlias = Mapping[str, Any]
 _Value = TypeVar("_Value")
 
 
-class _Document(Struct, forbid_unknown_fields=True):
+class _StrictDocument(Struct, forbid_unknown_fields=True):
     """All of these have each of their fields, and no others."""
 
 
-class _BrokerDocument(_Document):
+class _BrokerDocument(_StrictDocument):
     format: Literal[1]
     broker: Whole
     rates: dict[RateKey, Any]
 
 
-class _TopicDocument(_Document):
+class _TopicDocument(_StrictDocument):
     format: Literal[1]
     topic: str
     lists: dict[ListKey, Any]
 
 
-class _FoundRate(_Document):
+class _FoundRateDocument(_StrictDocument):
     value: Whole | None
-    source: Source
+    source: ConfigSource
 
 
-class _RateShare(_Document):
+class _RateShareDocument(_StrictDocument):
     rate: Whole | None
     auto_remove: bool
     state: ShareState
 
 
-class _Rate(_Document):
-    prior: Literal["NOT_READ"] | _FoundRate
+class _Rate(_StrictDocument):
+    prior: Literal["NOT_READ"] | _FoundRateDocument
     known: list[Whole | None]
     shares: dict[str, Any]
 
 
-class _FoundList(_Document):
+class _FoundList(_StrictDocument):
     value: str
     source: str
 
 
-class _ListShare(_Document):
+class _ListShareDocument(_StrictDocument):
     pairs: str
     going: str
     auto_remove: bool
     state: ShareState
 
 
-class _List(_Document):
+class _List(_StrictDocument):
     prior: Literal["NOT_READ"] | _FoundList
     pending: str
     shares: dict[str, Any]
@@ -126,10 +124,10 @@ def changed_documents(before: Ownership, after: Ownership) -> dict[str, Document
 def _rate_document(cell: RateCell) -> Document:
     prior = cell.prior
     written = _Rate(
-        NOT_READ if prior is None else _FoundRate(prior.value_bytes_per_s, prior.source),
+        NOT_READ if prior is None else _FoundRateDocument(prior.value_bytes_per_s, prior.source),
         sorted(cell.known, key=lambda value: -1 if value is None else value),
         {
-            id: _RateShare(one.rate_bytes_per_s, one.auto_remove, one.state)
+            id: _RateShareDocument(one.rate_bytes_per_s, one.auto_remove, one.state)
             for id, one in sorted(cell.shares.items())
         },
     )
@@ -137,12 +135,14 @@ def _rate_document(cell: RateCell) -> Document:
 
 
 def _list_document(cell: ListCell) -> Document:
-    source = SET_ON_TOPIC if cell.prior else NOT_SET
+    source = ConfigSource.DYNAMIC_TOPIC if cell.prior else ConfigSource.DEFAULT
     written = _List(
         NOT_READ if cell.prior is None else _FoundList(str(cell.prior), source),
         _text(cell.pending),
         {
-            id: _ListShare(_text(one.pairs), _text(one.given_up), one.auto_remove, one.state)
+            id: _ListShareDocument(
+                _text(one.pairs), _text(one.given_up), one.auto_remove, one.state
+            )
             for id, one in sorted(cell.shares.items())
         },
     )
@@ -216,7 +216,7 @@ def _check_format(key: str, document: Document) -> None:
 
 def _rate_cell(document: object, where: str) -> RateCell:
     found = _checked(_Rate, document, where)
-    prior = found.prior if isinstance(found.prior, _FoundRate) else None
+    prior = found.prior if isinstance(found.prior, _FoundRateDocument) else None
     return RateCell(
         None if prior is None else FoundRate(prior.value, prior.source),
         {id: _rate_share(one, f"{where}.shares.{id}") for id, one in found.shares.items()},
@@ -225,7 +225,7 @@ def _rate_cell(document: object, where: str) -> RateCell:
 
 
 def _rate_share(document: object, where: str) -> RateShare:
-    found = _checked(_RateShare, document, where)
+    found = _checked(_RateShareDocument, document, where)
     return RateShare(found.rate, found.auto_remove, found.state)
 
 
@@ -234,7 +234,7 @@ def _list_cell(document: object, where: str) -> ListCell:
     prior = None
     if isinstance(found.prior, _FoundList):
         prior = _replicas(found.prior.value, f"{where}.prior.value")
-        if found.prior.source != (SET_ON_TOPIC if prior else NOT_SET):
+        if found.prior.source != (ConfigSource.DYNAMIC_TOPIC if prior else ConfigSource.DEFAULT):
             raise _error(f"{where}.prior.source", f"is {found.prior.source!r}, unlike its value")
     return ListCell(
         prior,
@@ -244,7 +244,7 @@ def _list_cell(document: object, where: str) -> ListCell:
 
 
 def _list_share(document: object, where: str) -> ListShare:
-    found = _checked(_ListShare, document, where)
+    found = _checked(_ListShareDocument, document, where)
     if found.state is ShareState.ENDING:
         raise _error(f"{where}.state", "is 'ending', which a list's share never is")
     pairs, going = _pairs(found.pairs, f"{where}.pairs"), _pairs(found.going, f"{where}.going")

@@ -22,7 +22,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.domain.untrusted.json_codec import TIME_MS_MAX, Id, Whole, to_document
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.moves.pause_throttles import PauseRecord
-from kshunt.backend.operations.moves.schedule import Caps, Order, Queue
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder, Queue
 from kshunt.backend.operations.ownership.ownership import Shares
 
 Document = Mapping[str, Any]
@@ -52,7 +52,7 @@ class ReassignmentWork:
     auto_remove: bool = True
     factor_may_change: bool = True
     timeout_s: float = 10.0
-    order: Order = Order.LARGEST_FIRST
+    order: MoveOrder = MoveOrder.LARGEST_FIRST
     caps: Caps | None = None
     """None: everything is submitted at once, as Kafka's own tool does."""
     started: frozenset[TopicPartition] = frozenset()
@@ -195,7 +195,7 @@ class WorkRecord(Struct, forbid_unknown_fields=True, frozen=True):
     auto_remove: bool
     factor_may_change: bool
     timeout_s: Annotated[float, Meta(ge=0, le=TIME_MS_MAX)]
-    order: Order
+    order: MoveOrder
     caps: tuple[Whole, Whole] | None
     pause: PauseRow | None
     failed: str

@@ -123,11 +123,11 @@ class ShrinkWork:
     def past_no_return(self) -> bool:
         """True from the moment when the source may be deleted."""
         return (
-            self.same_name and not is_past(ShrinkPhase.DELETE, self.phase) and not self.taken_back
+            self.same_name and not is_past(ShrinkPhase.DELETE, self.phase) and not self.rolled_back
         )
 
     @property
-    def taken_back(self) -> bool:
+    def rolled_back(self) -> bool:
         """True where all of it goes away again."""
         return bool(self.failed) or self.cancelled
 

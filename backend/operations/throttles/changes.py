@@ -127,8 +127,8 @@ class ThrottleChanges:
             outcomes = {**written, **refused}
             answer = ChangeAnswer(False, operation.id, results(outcomes), (*notes, *more))
             cells = [(broker, key) for broker in fit for key in _KEYS]
-            told = await self._context.throttling.told(cells, ())
-            return await self._told(operation, passing, answer, told)
+            throttles = await self._context.throttling.read_back(cells, ())
+            return await self._end_or_wait(operation, passing, answer, throttles)
 
     async def _set_rates(
         self,
@@ -171,7 +171,7 @@ class ThrottleChanges:
             work = ReassignmentWork(passing.moves, started=frozenset(passing.moves), adopted=True)
         await self._registry.put(operation, work, after)
 
-    async def _told(
+    async def _end_or_wait(
         self,
         operation: Operation,
         passing: Passing | None,
@@ -307,8 +307,10 @@ class ThrottleChanges:
             await self._accept({t for t, outcome in written.items() if outcome.ok})
             outcomes = (*results(refused), *results(written))
             answer = ChangeAnswer(False, operation.id, outcomes, notes)
-            told = await context.throttling.told((), [(t, key) for t in fit for key in ListKey])
-            return await self._told(operation, passing, answer, told)
+            throttles = await context.throttling.read_back(
+                (), [(t, key) for t in fit for key in ListKey]
+            )
+            return await self._end_or_wait(operation, passing, answer, throttles)
 
     async def _write_lists(
         self, lists: Mapping[str, ThrottledReplicas], timeout_s: float, *, validate_only: bool

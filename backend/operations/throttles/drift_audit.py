@@ -23,7 +23,7 @@ class DriftAudit:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._told: frozenset[str] | None = None
+        self._audited: frozenset[str] | None = None
         """What stands in the audit of the drift that there is; None: not looked up yet."""
 
     async def tell(self, found: Iterable[Drift]) -> None:
@@ -33,16 +33,16 @@ class DriftAudit:
             NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         drift = tuple(found)
-        told = self._told
-        if told is None:
-            told = self._before() if drift else frozenset()
+        audited = self._audited
+        if audited is None:
+            audited = self._before() if drift else frozenset()
         by_operations: dict[tuple[str, ...], list[Drift]] = {}
         for one in drift:
-            if str(one) not in told:
+            if str(one) not in audited:
                 by_operations.setdefault(one.operations, []).append(one)
         for operations, new in by_operations.items():
             await self._registry.tell(self._line(operations, new))
-        self._told = frozenset(map(str, drift))
+        self._audited = frozenset(map(str, drift))
 
     def _before(self) -> frozenset[str]:
         """What the audit says of drift of operations that have not ended."""

@@ -31,7 +31,7 @@ from kshunt.backend.operations.ownership.ownership import (
     ListCellId,
     Ownership,
     RateCellId,
-    Settings,
+    SettingValues,
 )
 
 
@@ -87,13 +87,13 @@ class OrphanFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class OrphanRemoval:
     """What removing orphans writes, and what of the wish is left as it is.
 
     Where the operation that left a rate is known, the rate from before it is put back.
     """
 
-    writes: Settings
+    writes: SettingValues
     left_alone: Mapping[Orphan, str]
     """The reason, by orphan."""
 
@@ -229,7 +229,7 @@ def _rate_origin(
     return origins.get(broker, OrphanOrigin.UNKNOWN) if len(both) == 1 else OrphanOrigin.UNKNOWN
 
 
-def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> Removal:
+def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> OrphanRemoval:
     """What to write so that the chosen orphans are gone, as far as they still are orphans."""
     rates: dict[RateCellId, int | None] = {}
     gone: dict[ListCellId, ReplicaSet] = {}
@@ -250,7 +250,7 @@ def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> Removal:
         if loose != orphan.replicas:
             left_alone[orphan] = f"{_count(orphan, loose)}: in use by a move now, or changed since"
     lists = {place: situation.present.lists[place] - loose for place, loose in gone.items()}
-    return Removal(Settings(rates, lists), left_alone)
+    return OrphanRemoval(SettingValues(rates, lists), left_alone)
 
 
 def _remembered(orphan: OrphanRate, ownership: Ownership) -> int | None:

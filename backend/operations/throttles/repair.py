@@ -136,8 +136,8 @@ class ThrottleRepair:
             if change.validate_only:
                 return ChangeAnswer(True, None, answers)
             verb = "put back" if ours else "accepted"
-            settle = reapply if ours else accept
-            step = settle(ownership, chosen.values(), present)
+            decide = reapply if ours else accept
+            step = decide(ownership, chosen.values(), present)
             operation = await self._registry.begin(
                 OperationKind.DRIFT,
                 f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
@@ -147,11 +147,11 @@ class ThrottleRepair:
             )
             written = await self._context.throttling.carry_out(step.writes, present)
             answer = ChangeAnswer(False, operation.id, answers, written.problems)
-            told = await self._context.throttling.told(
+            throttles = await self._context.throttling.read_back(
                 ((o.broker, o.key) for o in chosen.values() if isinstance(o, RateDrift)),
                 ((o.topic, o.key) for o in chosen.values() if isinstance(o, ListDrift)),
             )
-            return await recorded(self._registry, operation, answer, told)
+            return await recorded(self._registry, operation, answer, throttles)
 
     async def orphans(self) -> tuple[Orphan, ...]:
         """Rates and listed replicas that no move justifies and no operation of ours holds."""
@@ -186,8 +186,10 @@ class ThrottleRepair:
             written = await self._context.throttling.write(plan.writes, situation.present)
             await self._context.throttling.confirm()
             answer = ChangeAnswer(False, operation.id, answers, (*left_alone, *written.problems))
-            told = await self._context.throttling.told(plan.writes.rates, plan.writes.lists)
-            return await recorded(self._registry, operation, answer, told)
+            throttles = await self._context.throttling.read_back(
+                plan.writes.rates, plan.writes.lists
+            )
+            return await recorded(self._registry, operation, answer, throttles)
 
     async def prior(self, lost: Mapping[str, Body]) -> tuple[OwnedThrottle, ...]:
         """Each setting of ownership records that the journal has lost, and what comes back."""
@@ -240,8 +242,10 @@ class ThrottleRepair:
             )
             written = await self._context.throttling.carry_out(step.writes, present)
             answer = ChangeAnswer(False, operation.id, results, written.problems)
-            told = await self._context.throttling.told(step.writes.rates, step.writes.lists)
-            return await recorded(self._registry, operation, answer, told)
+            throttles = await self._context.throttling.read_back(
+                step.writes.rates, step.writes.lists
+            )
+            return await recorded(self._registry, operation, answer, throttles)
 
     async def _situation(self) -> OrphanFacts:
         timeout_s = self._context.timeout_s

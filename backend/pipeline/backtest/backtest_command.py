@@ -28,7 +28,7 @@ from kshunt.backend.files import replace_file
 from kshunt.backend.pipeline.backtest.forecast_scores import (
     Ended,
     Forecasts,
-    Line,
+    ScoreLine,
     as_text,
     forecasts,
     lines,
@@ -36,7 +36,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
 )
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import absolute, say
-from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.samples.replica_samples import (
     check_files,
     find_recording,
@@ -85,7 +85,7 @@ class Tested:
     """What a back-test found."""
 
     operations: int
-    lines: tuple[Line, ...]
+    lines: tuple[ScoreLine, ...]
     calibration: Calibration | None
     """That was made, if one was asked for."""
 
@@ -166,7 +166,7 @@ def recorded(
     start_ms, end_ms = period_of(recording, None, None)
     files = recording.within(start_ms, end_ms)
     check_files(files)
-    bounds = Bounds.of(start_ms, clock.now_ms())
+    bounds = TimeBounds.of(start_ms, clock.now_ms())
     checks = Checks(bounds.earliest_ms, bounds.latest_ms, start_ms, start_ms, GAP_S * 1000)
     step = unlooked(of_files(session, files, SAMPLES_SCHEMA), checks)
     made = eta(rows_of(step), calibration).filter("operation_id is not null")

@@ -203,7 +203,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScoreLine:
     """The forecasts of one kind and stage."""
 
     kind: str
@@ -219,7 +219,7 @@ class Line:
     scores: tuple[Score, ...]
 
 
-def lines(found: Forecasts) -> list[Line]:
+def lines(found: Forecasts) -> list[ScoreLine]:
     """By kind: each fifth of the progress, all of it, and the one tick nearest to half-way."""
     made = []
     for kind, name in reversed(list(enumerate(KINDS))):
@@ -244,14 +244,14 @@ def _half_way(found: Forecasts) -> Mask:
     return chosen
 
 
-def _line(some: Forecasts, kind: str, stage: str) -> Line:
+def _line(some: Forecasts, kind: str, stage: str) -> ScoreLine:
     weights = shares(some.operation)
     low, middle, high = some.seconds.T
     said = np.isfinite(middle)
     held = said & (some.actual_s >= low) & (some.actual_s <= high)
     before = said & (some.actual_s < low)
     columns = [middle, *some.baselines.T]
-    return Line(
+    return ScoreLine(
         kind,
         stage,
         len(np.unique(some.operation)),
@@ -282,7 +282,7 @@ def _share(which: Mask, weights: Floats) -> float | None:
     return float(np.average(which, weights=weights)) if len(which) else None
 
 
-def as_text(made: Sequence[Line]) -> list[str]:
+def as_text(made: Sequence[ScoreLine]) -> list[str]:
     """The table for an operator."""
     head = (
         f"{'of':<10}{'progress':>10}{'ops':>6}{'forecasts':>11}{'80 % holds':>12}{'p90/p10':>9}"

@@ -26,17 +26,17 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ResultTable,
     RunTable,
 )
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
-from kshunt.backend.pipeline.process.console import to_the_second
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
 from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.expectations import (
     REPLICA_EXPECTATIONS,
-    Bounds,
     Expectation,
-    Outcome,
+    RowOutcome,
+    TimeBounds,
     quarantined,
 )
 from kshunt.backend.pipeline.samples.replica_samples import (
@@ -76,7 +76,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeTable:
     """A table that was made."""
 
     table: str
@@ -87,18 +87,18 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BackfillReport:
     """What a backfill did."""
 
     period: Period
-    tables: tuple[Made, ...]
+    tables: tuple[MadeTable, ...]
     counts: Mapping[str, int]
     """Samples that broke each expectation, and `rows`: all of the period."""
     brokers: Mapping[str, int] = field(default_factory=dict)
     """The same of the samples of brokers; empty where there are none."""
 
 
-Say = Callable[[Made], None]
+Say = Callable[[MadeTable], None]
 
 
 def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
@@ -116,7 +116,7 @@ def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
 
 def backfill(
     session: SparkSession, samples: Path, results: Path, period: Period, clock: Clock, say: Say
-) -> Report:
+) -> BackfillReport:
     """Make all tables of a period anew, and put them in the place of the former ones at once.
 
     `say` is told of each table when it has been written.
@@ -146,11 +146,11 @@ class _Backfill:
     say: Say
     run: Run
 
-    def made(self) -> Report:
+    def made(self) -> BackfillReport:
         recording = find_recording(self.samples)
         start, end = self.period.start_ms, self.period.end_ms
         files = recording.within(start - LOOKBACK_MS, end)
-        bounds = Bounds.of(start, self.clock.now_ms())
+        bounds = TimeBounds.of(start, self.clock.now_ms())
         made = counted(self._stepped(files, bounds))
         tables = [self._write(RATES, rows_of(made.step))]
         tables += self._of_rates(tables[0].newest_ms)
@@ -170,9 +170,9 @@ class _Backfill:
         else:
             self.run.tables[QUARANTINE_BROKERS.name] = RunTable(0, None)
         self.run.publish(recording.hours(start, end), self.clock.now_ms(), tables[0].newest_ms)
-        return Report(self.period, tuple(tables), counts, of_brokers)
+        return BackfillReport(self.period, tuple(tables), counts, of_brokers)
 
-    def _stepped(self, files: Sequence[Path], bounds: Bounds) -> DataFrame:
+    def _stepped(self, files: Sequence[Path], bounds: TimeBounds) -> DataFrame:
         """What rates and counts are taken from."""
         start = self.period.start_ms
         needed = start - LOOKBACK_MS
@@ -180,7 +180,7 @@ class _Backfill:
         checks = Checks(bounds.earliest_ms, bounds.latest_ms, needed, start, GAP_S * 1000)
         return unlooked(of_files(self.session, files, SAMPLES_SCHEMA, needless), checks)
 
-    def _of_rates(self, newest_ms: int | None) -> list[Made]:
+    def _of_rates(self, newest_ms: int | None) -> list[MadeTable]:
         """The tables that are made of the rates just written, those of the lookback included."""
         if newest_ms is None:
             none = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
@@ -203,7 +203,7 @@ class _Backfill:
         schema = struct_of(RATES.columns)
         return self.session.read.schema(schema).parquet(literal(self.run.path(RATES)))
 
-    def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[Made]:
+    def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[MadeTable]:
         """The table that is made of samples of brokers, and of the rates just written."""
         if brokers is None:
             self.run.tables[BROKER_LOAD.name] = RunTable(0, None)
@@ -227,7 +227,7 @@ class _Backfill:
         period = {"period_start": moment(F.lit(start)), "period_end": moment(F.lit(end))}
         return select_as(rows.withColumns(period), table)
 
-    def _write(self, table: ResultTable, rows: DataFrame) -> Made:
+    def _write(self, table: ResultTable, rows: DataFrame) -> MadeTable:
         began_s = self.clock.monotonic_s()
         path = str(self.run.path(table))
         # Spark would sort all rows by hour first, unless a task may write so many hours at once.
@@ -236,7 +236,7 @@ class _Backfill:
         writer.partitionBy("date", "hour").parquet(path)
         written = self.run.written(table)
         seconds = self.clock.monotonic_s() - began_s
-        made = Made(table.name, written.rows, seconds, written.newest_ms)
+        made = MadeTable(table.name, written.rows, seconds, written.newest_ms)
         self.say(made)
         return made
 
@@ -253,17 +253,17 @@ def _counted(
 
 def _are_bad(expectations: Sequence[Expectation], counts: Mapping[str, int]) -> bool:
     """Whether a row has to be set aside."""
-    return any(counts.get(e.name, 0) for e in expectations if e.outcome is Outcome.QUARANTINED)
+    return any(counts.get(e.name, 0) for e in expectations if e.outcome is RowOutcome.QUARANTINED)
 
 
-def as_text(made: Made) -> str:
+def as_text(made: MadeTable) -> str:
     """A line for an operator."""
     rows = f"{made.rows:,} row{'s' if made.rows != 1 else ''}"
-    newest = "nothing" if made.newest_ms is None else f"newest {to_the_second(made.newest_ms)}"
+    newest = "nothing" if made.newest_ms is None else f"newest {moment_text(made.newest_ms)}"
     return f"{made.table:<18} {rows:>18} {made.seconds:8.1f} s   {newest}"
 
 
-def quality_lines(report: Report) -> list[str]:
+def quality_lines(report: BackfillReport) -> list[str]:
     """What broke an expectation, for an operator; one line where nothing did."""
     counts, brokers = report.counts, report.brokers
     kinds = ((REPLICA_EXPECTATIONS, counts, ""), (BROKER_EXPECTATIONS, brokers, ", of brokers"))

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.pipeline.process.console import absolute, say, to_the_second
+from kshunt.backend.pipeline.process.console import absolute, say
 from kshunt.backend.pipeline.process.ending import (
     end_anyway,
     ended_by_signals,
@@ -24,7 +25,7 @@ from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, clie
 from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
 
 if TYPE_CHECKING:
-    from kshunt.backend.pipeline.jobs.stream import Done
+    from kshunt.backend.pipeline.jobs.stream import CountedBatch
     from kshunt.backend.pipeline.jobs.stream_sources import Source
 
 SAY_S: Final = 60.0
@@ -106,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
             if isinstance(source, FolderSource):
                 make_owed(session, source, results, clock, say)
             with held(results):
-                said = _Said(clock.monotonic_s)
+                said = _ProgressLines(clock.monotonic_s)
                 shop = BatchContext(session, results, clock, samples=options.samples)
                 job = Streaming(shop, source, begun(results), said, stopping)
                 say(f"Results go to {results}.")
@@ -175,7 +176,7 @@ def _every_s(options: argparse.Namespace) -> float:
 
 
 @dataclass(slots=True)
-class _Said:
+class _ProgressLines:
     """Says now and then what was done, and at once what was odd."""
 
     monotonic_s: Callable[[], float]
@@ -183,7 +184,7 @@ class _Said:
     batches: int = 0
     rates: int = 0
 
-    def __call__(self, done: Done) -> None:
+    def __call__(self, done: CountedBatch) -> None:
         self.batches += 1
         self.rates += done.rows.get("rates", 0)
         if done.late:
@@ -198,7 +199,7 @@ class _Said:
             say(
                 f"{self.batches:,} batches, {self.rates:,} rates; the last took "
                 f"{done.seconds:.1f} s; newest sample "
-                f"{'none' if done.newest_ms is None else to_the_second(done.newest_ms)}"
+                f"{'none' if done.newest_ms is None else moment_text(done.newest_ms)}"
             )
 
 

@@ -45,7 +45,7 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
 from kshunt.backend.pipeline.jobs.backfill import Period, backfill
-from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, settled
+from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, is_backfilled
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, Source, unseen_hours
 from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
@@ -72,7 +72,7 @@ seen of a recording is in the state: a larger checkpoint is begun anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CountedBatch:
     """A batch that counts."""
 
     number: int
@@ -88,7 +88,7 @@ class Done:
 
 
 _ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
-Say = Callable[[Done], None]
+Say = Callable[[CountedBatch], None]
 Tell = Callable[[str], None]
 
 
@@ -116,7 +116,7 @@ class Streaming:
                     arrived.release()
                 seconds = self.shop.clock.monotonic_s() - began_s
                 self.say(
-                    Done(
+                    CountedBatch(
                         batch.number,
                         self.meta.newest_ms,
                         seconds,
@@ -241,8 +241,8 @@ def make_owed(
             )
         return
     manifest = read_manifest(results)
-    owed = {int(h) for h, since in meta.owed.items() if not settled(manifest, int(h), since)}
-    ended = {h for h in owed if h + HOUR_MS <= (meta.settled_ms or 0)}
+    owed = {int(h) for h, since in meta.owed.items() if not is_backfilled(manifest, int(h), since)}
+    ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
     recorded = find_recording(source.folder).files if ended or unseen else {}
     for hour in sorted({*unseen, *ended} & recorded.keys()):
         tell(f"The hour of {for_a_flag(hour)} is made by a backfill: not all of it was streamed.")

@@ -38,7 +38,7 @@ from kshunt.backend.pipeline.jobs.stream_sources import BUCKETS, Arrived, made_m
 from kshunt.backend.pipeline.kernels import quality, stream_step
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.replica_runs import millis
-from kshunt.backend.pipeline.kernels.stalls import Settings as StallSettings
+from kshunt.backend.pipeline.kernels.stalls import StallSettings as StallSettings
 from kshunt.backend.pipeline.results.stream_state import (
     Meta,
     StreamBatch,
@@ -46,7 +46,11 @@ from kshunt.backend.pipeline.results.stream_state import (
     state_folder,
 )
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
-from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS, Bounds, Outcome
+from kshunt.backend.pipeline.samples.expectations import (
+    REPLICA_EXPECTATIONS,
+    RowOutcome,
+    TimeBounds,
+)
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
 from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.spark.paths import literal
@@ -66,8 +70,8 @@ LATE_MS: Final = 60_000
 IN_TIME: Final = "in_time"
 THERE: Final = "there"
 _BY_BATCH: Final = (
-    (THERE, Outcome.DROPPED, "its topic still has it when it is read"),
-    (IN_TIME, Outcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
+    (THERE, RowOutcome.DROPPED, "its topic still has it when it is read"),
+    (IN_TIME, RowOutcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
 )
 """What only a stream expects."""
 FORGET_MS: Final = 3_600_000
@@ -88,7 +92,7 @@ class Piece:
 
     rates: DataFrame
     start_ms: int
-    """No rate is older, but for what `Derived.before_s` asks for."""
+    """No rate is older, but for what `DerivedTable.before_s` asks for."""
     end_ms: int
     """Each rate is older."""
     samples: Path | None = None
@@ -96,7 +100,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedTable:
     """A table that is made of rates."""
 
     table: ResultTable
@@ -124,10 +128,10 @@ def _loads(piece: Piece) -> DataFrame:
 
 
 DERIVED: Final = (
-    Derived(MOVE_PAIRS, lambda piece: move_pairs(piece.rates), PAIR_S),
-    Derived(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
-    Derived(BROKER_LOAD, _loads, HOUR_MS // 1000),
-    Derived(ETA, lambda piece: eta(piece.rates, Calibration.read())),
+    DerivedTable(MOVE_PAIRS, lambda piece: move_pairs(piece.rates), PAIR_S),
+    DerivedTable(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
+    DerivedTable(BROKER_LOAD, _loads, HOUR_MS // 1000),
+    DerivedTable(ETA, lambda piece: eta(piece.rates, Calibration.read())),
 )
 """What is made beside rates and stalls; a table is hooked in by its entry here."""
 
@@ -139,7 +143,7 @@ class BatchContext:
     session: SparkSession
     results: Path
     clock: Clock
-    derived: Sequence[Derived] = DERIVED
+    derived: Sequence[DerivedTable] = DERIVED
     samples: Path | None = None
     """The recording; None where samples come from a topic."""
 
@@ -201,7 +205,7 @@ class BatchWork:
         self.closed_ms = _closed(self.newest_ms, former.closed_ms)
         now_ms = self.shop.clock.now_ms()
         hour_ms = _floor(now_ms if self.newest_ms is None else self.newest_ms, HOUR_MS)
-        bounds = Bounds.of(hour_ms, now_ms)
+        bounds = TimeBounds.of(hour_ms, now_ms)
         self.checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, 0, GAP_S * 1000)
         self.found = self._step()
         for table in (RATES, STALLS):
@@ -272,7 +276,7 @@ class BatchWork:
                 self._write(derived.table, derived.of(piece).toArrow())
         return made
 
-    def _by_interval(self, derived: Derived) -> dict[str, int]:
+    def _by_interval(self, derived: DerivedTable) -> dict[str, int]:
         name, every_ms = derived.table.name, derived.every_s * 1000
         until = _floor(self.closed_ms - LATE_MS, every_ms)
         start = self.former.made_ms.get(name)
@@ -311,8 +315,8 @@ class BatchWork:
         names = ["rows", THERE, IN_TIME, *(e.name for e in REPLICA_EXPECTATIONS)]
         total = {name: former.get(name, 0) + counted[name] for name in names}
         self.batch.counted = hour_folder(hour_ms), _quality(total, hour_ms)
-        kept = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
-        return {**kept, str(hour_ms): total}
+        recent = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
+        return {**recent, str(hour_ms): total}
 
     def _reasons(self, bad: Any) -> list[str]:
         """Of each row the expectations that it breaks."""
@@ -330,7 +334,7 @@ class BatchWork:
         hours = hour_folders(self.batch.table(RATES.name))
         hidden = [h.start_ms for h in hours if made_ms(manifest, h.start_ms)]
         owed = {**self.former.owed, **{str(h): now_ms for h in (*hidden, *self.arrived.gone)}}
-        return {h: since for h, since in owed.items() if not settled(manifest, int(h), since)}
+        return {h: since for h, since in owed.items() if not is_backfilled(manifest, int(h), since)}
 
     # Files
 
@@ -340,7 +344,7 @@ class BatchWork:
         return self.shop.session.read.schema(schema).parquet(*map(literal, paths))
 
 
-def settled(manifest: Manifest, hour_ms: int, since_ms: int) -> bool:
+def is_backfilled(manifest: Manifest, hour_ms: int, since_ms: int) -> bool:
     """Whether a backfill has made an hour after it was over, and after it was owed."""
     return made_ms(manifest, hour_ms) >= max(hour_ms + HOUR_MS, since_ms)
 

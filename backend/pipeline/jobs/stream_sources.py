@@ -37,14 +37,14 @@ from kshunt.backend.domain.pipeline.sample_columns import (
     hour_folder,
 )
 from kshunt.backend.pipeline.kernels import stream_step
-from kshunt.backend.pipeline.kernels.parcels import SAMPLES, Part, as_text, pack
+from kshunt.backend.pipeline.kernels.parcels import SAMPLES, RowGroups, as_text, pack
 from kshunt.backend.pipeline.results.stream_state import Meta
 from kshunt.backend.pipeline.spark.column_types import millis, moment, struct_of
 from kshunt.backend.pipeline.spark.parcels import PARCEL, SAMPLES_SCHEMA
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline_files.result_files import read_manifest
 from kshunt.backend.telemetry.recording import layout
-from kshunt.backend.telemetry.recording.layout import Table, together, written
+from kshunt.backend.telemetry.recording.layout import SampleTable, together, written
 from kshunt.backend.telemetry.recording.schema import open_file
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class FolderSource:
     def reader(self, session: SparkSession) -> DataFrame:
         """See `Source.reader`."""
         stream: DataStreamReader = session.readStream.schema(struct_of(REPLICA_SAMPLES))
-        followed = f"{literal(self.folder / Table.REPLICAS)}/date=*/hour=*"
+        followed = f"{literal(self.folder / SampleTable.REPLICAS)}/date=*/hour=*"
         return stream.option("maxFilesPerTrigger", self.files_most).parquet(followed)
 
     def arrivals(
@@ -141,7 +141,7 @@ def _parcels(session: SparkSession, files: list[_Known]) -> DataFrame:
     def packed(batches: Iterable[Any]) -> Iterator[Any]:
         return stream_step.parcels_of(batches, SAMPLES_SCHEMA, BUCKETS)
 
-    parts = [Part(str(f.part.path), i, i + 1) for f in files for i in range(f.groups)]
+    parts = [RowGroups(str(f.part.path), i, i + 1) for f in files for i in range(f.groups)]
     tasks = [parts[i::_TASKS] for i in range(min(_TASKS, len(parts)))] or [[]]
     texts = session.createDataFrame([(as_text(some),) for some in tasks], "parts string")
     return texts.repartition(len(tasks)).mapInArrow(packed, PARCEL)
@@ -166,8 +166,8 @@ def unseen(folder: Path, files_to: int) -> list[layout.SampleFile]:
     They are listed twice: a file that is there when one with a higher number is seen may have come
     after its own folder was listed.
     """
-    highest = max((part.number for part in written(folder, Table.REPLICAS)), default=0)
-    parts = written(folder, Table.REPLICAS)
+    highest = max((part.number for part in written(folder, SampleTable.REPLICAS)), default=0)
+    parts = written(folder, SampleTable.REPLICAS)
     return sorted(
         (part for part in parts if files_to < part.number <= highest), key=lambda p: p.number
     )
@@ -178,7 +178,7 @@ def unseen_hours(folder: Path, results: Path, meta: Meta) -> tuple[int, ...]:
     manifest = read_manifest(results)
     hours = {
         part.hour_ms
-        for part in together(folder, Table.REPLICAS)
+        for part in together(folder, SampleTable.REPLICAS)
         if part.number > meta.files_to and made_ms(manifest, part.hour_ms) < part.hour_ms + HOUR_MS
     }
     return tuple(sorted(hours))
@@ -205,7 +205,7 @@ def _pieces(parts: list[layout.SampleFile], files_most: int) -> Iterator[list[_K
 
 def _known(part: layout.SampleFile) -> _Known:
     try:
-        with open_file(part.path, Table.REPLICAS) as file:
+        with open_file(part.path, SampleTable.REPLICAS) as file:
             about = file.metadata
             place = file.schema_arrow.get_field_index("at")
             groups = [about.row_group(i).column(place) for i in range(about.num_row_groups)]
@@ -248,7 +248,7 @@ class TopicSource:
         return stream.options(
             **{
                 "kafka.bootstrap.servers": self.bootstrap_servers,
-                "subscribe": f"{self.topic}-{Table.REPLICAS}",
+                "subscribe": f"{self.topic}-{SampleTable.REPLICAS}",
                 "startingOffsets": "earliest",
                 "maxOffsetsPerTrigger": str(RECORDS_MOST),
                 # What retention took before it was read cannot be had again by stopping.

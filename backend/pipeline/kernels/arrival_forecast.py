@@ -10,7 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from kshunt.backend.pipeline.kernels.fluid import Copies, Floats, FluidRun, Ints, fluid_run, shares
+from kshunt.backend.pipeline.kernels.fluid import (
+    Floats,
+    FluidCopies,
+    FluidRun,
+    Ints,
+    fluid_run,
+    shares,
+)
 from kshunt.backend.pipeline.kernels.ticks import Mask, Tick, mean
 
 YOUNG_S: Final = 30.0
@@ -45,7 +52,7 @@ class Outlook:
 
 def outlook(tick: Tick, rows: Ints) -> Outlook:
     """Of the copies in these rows of a tick."""
-    limits = _Limits(tick, rows)
+    limits = _Resources(tick, rows)
     throttles = _throttles(tick, rows, limits)
     throttled: Mask = np.logical_or.reduce(throttles < limits.nothing, axis=1)
     why = _dead(tick, rows)
@@ -89,7 +96,7 @@ def _dead(tick: Tick, rows: Ints) -> list[str | None]:
 
 
 def _note_still(
-    tick: Tick, rows: Ints, held: _Held, throttled: Mask, seen: Floats, why: list[str | None]
+    tick: Tick, rows: Ints, held: _HeldCopies, throttled: Mask, seen: Floats, why: list[str | None]
 ) -> None:
     """Copies that no throttle holds, and that stand still or were not watched yet."""
     free = held.live & ~held.held
@@ -103,7 +110,7 @@ def _note_still(
 # What limits
 
 
-class _Limits:
+class _Resources:
     """Resources by number: both throttles, sending and receiving of each broker, links; none."""
 
     def __init__(self, tick: Tick, rows: Ints) -> None:
@@ -131,7 +138,7 @@ class _Limits:
         return f"broker {broker} {('sending', 'receiving')[kind - 2]}"
 
 
-def _throttles(tick: Tick, rows: Ints, limits: _Limits) -> Ints:
+def _throttles(tick: Tick, rows: Ints, limits: _Resources) -> Ints:
     """Both throttles of each copy. Shape (copies, 2)."""
     sends = np.where(np.isnan(tick.sends[rows]), limits.nothing, limits.source)
     takes = limits.target + len(limits.brokers)
@@ -139,7 +146,7 @@ def _throttles(tick: Tick, rows: Ints, limits: _Limits) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class _Held:
+class _HeldCopies:
     """Which copies throttles hold. Shape (copies,) but for `capacity`."""
 
     live: Mask
@@ -148,17 +155,17 @@ class _Held:
     """Of each resource, with what throttles are seen to give instead of what they are set to."""
 
 
-def _held(tick: Tick, rows: Ints, throttles: Ints, permitted: Floats, live: Mask) -> _Held:
+def _held(tick: Tick, rows: Ints, throttles: Ints, permitted: Floats, live: Mask) -> _HeldCopies:
     given, tight = _given(throttles, live, permitted)
     used = _used(tick, rows, given, tight, live, len(permitted))
     bound_by = np.where(np.isfinite(given), used[tight], 0.0)
     unseen = np.isnan(tick.seen_30s[rows]) & np.isnan(tick.seen_5m[rows])
     trusted = (tick.age_s[rows] < TRUSTED_S) | (unseen & (bound_by == 0.0))
     held = np.isfinite(given) & ((bound_by >= USED) | trusted)
-    return _Held(live, held, _efficient(permitted, used, tight, given))
+    return _HeldCopies(live, held, _efficient(permitted, used, tight, given))
 
 
-def _permitted(tick: Tick, limits: _Limits) -> Floats:
+def _permitted(tick: Tick, limits: _Resources) -> Floats:
     """Throttles, less what followers in the ISR take of them."""
     capacity = np.full(limits.count, np.inf)
     order = np.argsort(tick.at_ms, kind="stable")
@@ -187,10 +194,10 @@ def _used(tick: Tick, rows: Ints, given: Floats, tight: Ints, live: Mask, count:
     found = []
     for seen in (tick.seen_30s[rows], tick.step[rows]):
         which = live & np.isfinite(given) & ~np.isnan(seen)
-        taken = np.bincount(tight[which], seen[which], count)
+        used = np.bincount(tight[which], seen[which], count)
         offered = np.bincount(tight[which], given[which], count)
         share = np.zeros(count)
-        np.divide(taken, offered, out=share, where=offered > 0)
+        np.divide(used, offered, out=share, where=offered > 0)
         found.append(share)
     longer, last = found
     # It may just have been changed: then what was taken since the last tick fits it better.
@@ -206,7 +213,9 @@ def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats) -> Fl
     return np.where(binds, capacity * np.clip(used, USED, MOST), capacity)
 
 
-def _elsewhere(limits: _Limits, free: Mask, seen: Floats, capacity: Floats) -> tuple[Ints, Floats]:
+def _elsewhere(
+    limits: _Resources, free: Mask, seen: Floats, capacity: Floats
+) -> tuple[Ints, Floats]:
     """What holds up copies that no throttle does, as one more resource of each, and capacities."""
     brokers, capacity = len(limits.brokers), capacity.copy()
     through = np.full(len(free), limits.nothing)
@@ -250,7 +259,7 @@ def _run(tick: Tick, rows: Ints, runs: Mask, passes: Ints, capacity: Floats) -> 
         after = np.repeat(written[:, None], 3, axis=1)
         # A follower that leaves with the move makes room for the one that has come.
         after[:, 0] *= np.maximum(1 - leaving, 0)
-        return fluid_run(Copies(tick.remaining[some], written, passes[runs], after), capacity)
+        return fluid_run(FluidCopies(tick.remaining[some], written, passes[runs], after), capacity)
 
     written = np.nan_to_num(tick.written[some])
     found = go(written)

@@ -5,6 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final
 
+from kshunt.backend.domain.cluster.error_codes import (
+    CONCURRENT_TRANSACTIONS,
+    MESSAGE_TOO_LARGE,
+    OFFSET_OUT_OF_RANGE,
+    PRODUCER_FENCED,
+    REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.errors import KshuntError
 
 _WHOLE: Final = "The source is as it was; what was copied before is kept, and is gone on from."
@@ -49,7 +58,7 @@ class RecordTooLarge(CopyFailed):
     """The target does not take a record of this size."""
 
     title = "Record too large"
-    kafka_code = 10
+    kafka_code = MESSAGE_TOO_LARGE
     http_status = 409
     kafka_codes = frozenset({10, 18})
     happened = "The record at {at} is larger than the target's max.message.bytes."
@@ -60,7 +69,7 @@ class CopyRefused(CopyFailed):
     """The cluster refuses this principal."""
 
     title = "Not authorized by the cluster"
-    kafka_code = 29
+    kafka_code = TOPIC_AUTHORIZATION_FAILED
     http_status = 403
     kafka_codes = frozenset({29, 30, 31, 53, 58, -169})
     happened = "The cluster refuses the copy at {at}."
@@ -74,7 +83,7 @@ class CopyFenced(CopyFailed):
     """Another copy of the same operation took over."""
 
     title = "Another copy took over"
-    kafka_code = 90
+    kafka_code = PRODUCER_FENCED
     http_status = 409
     kafka_codes = frozenset({90, 47, 49, 51, -144})
     happened = "Another copy of the same operation took over at {at}."
@@ -85,7 +94,7 @@ class TopicGone(CopyFailed):
     """The source or the target is not there any more."""
 
     title = "Topic gone"
-    kafka_code = 3
+    kafka_code = UNKNOWN_TOPIC_OR_PARTITION
     http_status = 409
     kafka_codes = frozenset({3, -188, -190})
     happened = "A topic or partition is not there (any more) for the copy at {at}."
@@ -96,7 +105,7 @@ class RecordsGone(CopyFailed):
     """Records were deleted from the source before they were copied."""
 
     title = "Records deleted before they were copied"
-    kafka_code = 1
+    kafka_code = OFFSET_OUT_OF_RANGE
     http_status = 409
     kafka_codes = frozenset({1, -140})
     happened = "The source has no records from {at} on any more: they were deleted meanwhile."
@@ -108,7 +117,7 @@ class TransactionOpen(CopyFailed):
 
     title = "A transaction is open"
     retriable = True
-    kafka_code = 51
+    kafka_code = CONCURRENT_TRANSACTIONS
     http_status = 409
     happened = "A producer's open transaction hides the records of the source from {at} on."
     cure = "Wait until it ends, or end it (kafka-transactions.sh --abort), then start again."
@@ -119,7 +128,7 @@ class CopyUnreachable(CopyFailed):
 
     title = "Brokers do not answer"
     retriable = True
-    kafka_code = 7
+    kafka_code = REQUEST_TIMED_OUT
     http_status = 503
     kafka_codes = frozenset({5, 6, 7, 13, 14, 15, 16, 19, 20, -185, -192, -195, -187})
     happened = "Brokers did not answer in time for the copy at {at}."

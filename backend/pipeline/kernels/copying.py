@@ -283,11 +283,20 @@ class _Copier:
             size = (len(key) if key else 0) + (len(value) if value else 0)
             sent += size
             # A large record is in a batch of its own, so it can be named if it is refused.
-            told = refused if size < large else partial(self._refused, message.offset())
+            on_delivery = refused if size < large else partial(self._refused, message.offset())
             # librdkafka takes 0 for now; a record without a time keeps none this way.
             at_ms = max(message.timestamp()[1], 1)
             # By position: names cost more than the rest of the call.
-            record = (topic, value, key, target, told, told, at_ms, self._headers(message))
+            record = (
+                topic,
+                value,
+                key,
+                target,
+                on_delivery,
+                on_delivery,
+                at_ms,
+                self._headers(message),
+            )
             try:
                 produce(*record)
             except BufferError:

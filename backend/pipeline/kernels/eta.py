@@ -73,7 +73,7 @@ def eta(rates: Any, quantiles: Floats, model: int) -> Any:
     rows = Tick.of(rates)
     begins = np.flatnonzero(np.diff(rows.tick_ms, prepend=-1.0))
     ends = np.append(begins[1:], len(rows.tick_ms))
-    copies, operations = _Made(), _Made()
+    copies, operations = _EtaRows(), _EtaRows()
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
         tick = rows.part(begin, end)
         copying = np.flatnonzero(tick.copies)
@@ -89,7 +89,7 @@ def eta(rates: Any, quantiles: Floats, model: int) -> Any:
     )
 
 
-class _Made:
+class _EtaRows:
     """Rows as they are made, tick by tick."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class _Made:
         self.why += outlook.why
 
 
-def _add_operations(made: _Made, tick: Tick, rows: Ints, outlook: Outlook, begin: int) -> None:
+def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, begin: int) -> None:
     """An operation is over when the last of its copies that stay is in the ISR."""
     staying = np.where(tick.removing[rows], -1, tick.operation[rows])
     hidden = _hidden(tick)
@@ -150,7 +150,7 @@ def _hidden(tick: Tick) -> set[int]:
     return set(tick.operation[lost & (tick.operation >= 0)].tolist())
 
 
-def _table(rates: Any, made: _Made, kind: int, quantiles: Floats, model: int) -> Any:
+def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int) -> Any:
     if not made.rows:
         return OUT.empty_table()
     rows = pa.array(np.concatenate(made.rows))

@@ -30,7 +30,7 @@ _EVEN: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class FluidCopies:
     """What is to be copied. Arrays have shape (copies,) unless said otherwise."""
 
     remaining: Floats
@@ -56,7 +56,7 @@ class FluidRun:
     """The resource that gives it no more; the last one where nothing limits it."""
 
 
-def fluid_run(copies: Copies, capacity: Floats) -> FluidRun:
+def fluid_run(copies: FluidCopies, capacity: Floats) -> FluidRun:
     """Let them run. `capacity` has shape (resources,), B/s, its last one inf."""
     groups, group = np.unique(copies.passes, axis=0, return_inverse=True)
     group = group.reshape(-1)
@@ -111,22 +111,22 @@ def shares(passes: Ints, counts: Ints, capacity: Floats) -> tuple[Floats, Ints]:
         offered = offers[through]
         narrowest = offered.argmin(axis=1)
         level = offered[np.arange(len(open_)), narrowest]
-        closing = _settled(flat, offered, level, offers)
+        closing = _final(flat, offered, level, offers)
         rows = open_[closing]
         rates[rows] = level[closing]
         tight[rows] = through[np.arange(len(open_)), narrowest][closing]
-        taken = np.where(np.isfinite(level[closing]), level[closing] * weights[rows], 0.0)
-        left -= np.bincount(passes[rows].ravel(), np.repeat(taken, wide), size)
+        given = np.where(np.isfinite(level[closing]), level[closing] * weights[rows], 0.0)
+        left -= np.bincount(passes[rows].ravel(), np.repeat(given, wide), size)
         np.maximum(left, 0.0, out=left)
         open_ = open_[~closing]
     return rates, tight
 
 
-def _settled(flat: Ints, offered: Floats, level: Floats, offers: Floats) -> NDArray[np.bool_]:
+def _final(flat: Ints, offered: Floats, level: Floats, offers: Floats) -> NDArray[np.bool_]:
     """Groups that pass through a resource that none of its groups finds wider than another."""
     lowest = np.full(len(offers), np.inf)
     np.minimum.at(lowest, flat, np.repeat(level, offered.shape[1]))
     narrow = lowest >= offers * (1 - _SLACK)
     tight: Any = narrow[flat].reshape(offered.shape) & (offered <= (level * (1 + _SLACK))[:, None])
-    settled: NDArray[np.bool_] = tight.any(axis=1)
-    return settled
+    final: NDArray[np.bool_] = tight.any(axis=1)
+    return final

@@ -29,7 +29,7 @@ _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowGroups:
     """Row groups of a file of samples."""
 
     path: str
@@ -37,12 +37,12 @@ class Part:
     stop: int
 
     @classmethod
-    def parsed(cls, text: str) -> list[Part]:
+    def parsed(cls, text: str) -> list[RowGroups]:
         """What `as_text` wrote."""
         return [cls(*values) for values in json.loads(text)]
 
 
-def as_text(parts: Iterable[Part]) -> str:
+def as_text(parts: Iterable[RowGroups]) -> str:
     """Some parts, for a cell."""
     return json.dumps([(part.path, part.start, part.stop) for part in parts])
 
@@ -68,14 +68,14 @@ def pack(batches: Iterable[Any], *, schema: Any, kind: int, buckets: int) -> Ite
 
 
 def pack_files(batches: Iterable[Any], *, schema: Any, buckets: int) -> Iterator[Any]:
-    """The samples of the `Part`s that each row names, as parcels."""
+    """The samples of the `RowGroups`s that each row names, as parcels."""
     texts = (text for batch in batches for text in batch.column(0).to_pylist())
-    parts = (part for text in texts for part in Part.parsed(text))
+    parts = (part for text in texts for part in RowGroups.parsed(text))
     read = (batch for part in parts for batch in _read(part, schema))
     yield from pack(read, schema=schema, kind=SAMPLES, buckets=buckets)
 
 
-def _read(part: Part, schema: Any) -> Iterator[Any]:
+def _read(part: RowGroups, schema: Any) -> Iterator[Any]:
     with pq.ParquetFile(part.path) as file:
         columns = [name for name in schema.names if name in file.schema_arrow.names]
         groups = list(range(part.start, part.stop))

@@ -61,9 +61,9 @@ def checked(rows: Any, checks: Checks) -> Checked:
         counts[name] = int((broken & counted).sum())
         fit &= ~broken
     order = in_order(rows, at, np.flatnonzero(fit))
-    kept, found = _neighbours(rows, at, order, checks)
+    good, found = _neighbours(rows, at, order, checks)
     counts |= {name: int((broken & counted[order]).sum()) for name, broken in found.items()}
-    return Checked(order[kept], counts)
+    return Checked(order[good], counts)
 
 
 def by_themselves(rows: Any, at: Ints, checks: Checks) -> dict[str, Bools]:

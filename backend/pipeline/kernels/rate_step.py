@@ -19,10 +19,10 @@ from kshunt.backend.pipeline.kernels.quality import Checks, checked, ordered
 from kshunt.backend.pipeline.kernels.rates import (
     COUNTERS,
     FIXED,
-    Rates,
+    RateSettings,
+    RateState,
+    RateTable,
     Samples,
-    Settings,
-    State,
     rates,
 )
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, Ints, ints, longs, millis
@@ -40,7 +40,7 @@ _TIME: Final = pa.timestamp("us", "UTC")
 class Work:
     """What a worker is told."""
 
-    settings: Settings
+    settings: RateSettings
     samples: Any
     """Schema of the samples that come."""
     made: Any
@@ -92,7 +92,7 @@ def samples_of(rows: Any, order: Ints) -> Samples:
     )
 
 
-def rows_of(samples: Any, order: Ints, made: Rates, schema: Any) -> Any:
+def rows_of(samples: Any, order: Ints, made: RateTable, schema: Any) -> Any:
     """The rates of `samples` in this order, in the columns of a schema."""
     which = pa.array(order[made.anchors])
     columns = {
@@ -113,7 +113,7 @@ def _array(values: Any, type: Any) -> Any:
     return longs(values, type)
 
 
-def _carried(state: State, schema: Any) -> Any:
+def _carried(state: RateState, schema: Any) -> Any:
     columns = {
         "rid": pa.array(state.rid),
         "_number": pa.array(state.at),
@@ -140,7 +140,7 @@ def _sliced(batch: Any) -> Iterator[Any]:
 # What is carried, as bytes
 
 
-def packed(state: State) -> Any:
+def packed(state: RateState) -> Any:
     """Of each replica: the fixed numbers, how many marks there are of each window, and these."""
     counts = [count for count, _ in state.marks]
     head = FIXED + len(counts)
@@ -158,7 +158,7 @@ def packed(state: State) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(state.rid), buffers)
 
 
-def unpacked(rid: Ints, at: Ints, carried: Any, windows: int) -> State:
+def unpacked(rid: Ints, at: Ints, carried: Any, windows: int) -> RateState:
     """What `packed` made."""
     _, offsets, data = carried.buffers()
     in_bytes = np.frombuffer(offsets, np.int32)[carried.offset : carried.offset + len(carried) + 1]
@@ -170,7 +170,7 @@ def unpacked(rid: Ints, at: Ints, carried: Any, windows: int) -> State:
     for count in head[FIXED:]:
         marks.append((count, numbers[_places(begin, count)[:, None] + np.arange(len(COUNTERS))].T))
         begin = begin + count * len(COUNTERS)
-    return State(rid, at, head[:FIXED], marks)
+    return RateState(rid, at, head[:FIXED], marks)
 
 
 def _places(begin: Ints, count: Ints) -> Ints:
@@ -180,10 +180,10 @@ def _places(begin: Ints, count: Ints) -> Ints:
     return places
 
 
-def state_of(rows: Any, settings: Settings) -> State:
+def state_of(rows: Any, settings: RateSettings) -> RateState:
     """What is carried, out of rows of `STATE_SCHEMA`."""
     windows: Sequence[Any] = settings.windows
     if not len(rows):
-        return State.nothing(len(windows))
+        return RateState.nothing(len(windows))
     rid, at = (ints(rows.column(name)) for name in ("rid", "at"))
     return unpacked(rid, at, rows.column("kept"), len(windows))

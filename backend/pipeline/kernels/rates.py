@@ -22,7 +22,7 @@ from kshunt.backend.pipeline.kernels.nan_arithmetic import (
     ratio,
     whole,
 )
-from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, Runs, known, take
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ReplicaRuns, known, take
 
 COUNTERS: Final = (
     "at",
@@ -61,7 +61,7 @@ known, and of the first of its segment."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RateSettings:
     """What the table is made with; times in milliseconds."""
 
     tick_ms: int
@@ -89,7 +89,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RateState:
     """What is carried of replicas, one row each, in any order."""
 
     rid: Ints
@@ -101,7 +101,7 @@ class State:
     shape (len(`COUNTERS`), all of them)."""
 
     @classmethod
-    def nothing(cls, windows: int) -> State:
+    def nothing(cls, windows: int) -> RateState:
         """Of no replica."""
         none = np.empty(0, np.int64)
         no_marks = (none, np.empty((len(COUNTERS), 0), np.int64))
@@ -124,14 +124,14 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RateTable:
     """What was made of samples."""
 
     anchors: Ints
     """Which samples are a row of the table each."""
     columns: dict[str, Any]
     """The columns that are computed; times in milliseconds, unknown numbers `NULL` or NaN."""
-    state: State
+    state: RateState
     """What is to be carried on; of no replica where nobody asked for it."""
 
 
@@ -143,26 +143,28 @@ def anchors_of(rid: Ints, at: Ints, tick_ms: int) -> Ints:
     return np.flatnonzero(last)
 
 
-def rates(samples: Samples, state: State, settings: Settings, *, carries: bool = True) -> Rates:
+def rates(
+    samples: Samples, state: RateState, settings: RateSettings, *, carries: bool = True
+) -> RateTable:
     """The rows of the table, and what is to be carried on if `carries`.
 
     `state` is older than all `samples`.
     """
     anchors = anchors_of(samples.rid, samples.at, settings.tick_ms)
-    rows = _Rows.of(samples[anchors], state, settings)
+    rows = _RateRows.of(samples[anchors], state, settings)
     columns = rows.columns()
     columns["tick"] = samples.at[anchors] // settings.tick_ms * settings.tick_ms
     columns["samples"] = np.diff(anchors, prepend=-1)
-    kept = rows.state() if carries else State.nothing(len(settings.windows))
-    return Rates(anchors, columns, kept)
+    carried = rows.state() if carries else RateState.nothing(len(settings.windows))
+    return RateTable(anchors, columns, carried)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RateRows:
     """Seeds and anchors by replica and time."""
 
-    settings: Settings
-    runs: Runs
+    settings: RateSettings
+    runs: ReplicaRuns
     is_anchor: Bools
     s: Samples
     segment: Ints
@@ -180,10 +182,10 @@ class _Rows:
     marks: Sequence[_Marks]
 
     @classmethod
-    def of(cls, anchors: Samples, state: State, settings: Settings) -> _Rows:
+    def of(cls, anchors: Samples, state: RateState, settings: RateSettings) -> _RateRows:
         """Put them into one order, and find out what holds for each."""
         s, seeds, is_anchor = _merged(anchors, state)
-        runs = Runs.of_keys(s.rid)
+        runs = ReplicaRuns.of_keys(s.rid)
         segment = _segments(s, runs, seeds, state, settings.gap_ms)
         own = _Log.of(runs, segment, (s.offset, s.size), seeds, state, "")
         leaders = _Log.of(runs, segment, (s.leader_offset, s.leader_size), seeds, state, "leader_")
@@ -247,7 +249,7 @@ class _Rows:
 
     # What is carried on
 
-    def state(self) -> State:
+    def state(self) -> RateState:
         """Of all replicas, those included that only the former state knows."""
         ends, s = self.runs.ends, self.s
         offsets = [self.runs.last(known(x))[ends] for x in (s.offset, s.leader_offset)]
@@ -263,7 +265,7 @@ class _Rows:
         both = (self.last_known[ends], self.first[ends])
         counters = [take(values, at) for at in both for values in self.pool]
         marks = [self._marks_since(window, ends) for window in range(len(self.settings.windows))]
-        return State(s.rid[ends], s.at[ends], np.array(of_last + counters), marks)
+        return RateState(s.rid[ends], s.at[ends], np.array(of_last + counters), marks)
 
     def _marks_since(self, window: int, ends: Ints) -> tuple[Ints, Ints]:
         """Marks that a window of a later tick may start at: the last before it, and later."""
@@ -272,7 +274,7 @@ class _Rows:
         return counts, self.pool[:, where]
 
 
-def _merged(anchors: Samples, state: State) -> tuple[Samples, Ints, Bools]:
+def _merged(anchors: Samples, state: RateState) -> tuple[Samples, Ints, Bools]:
     """Both by replica and time; which rows the state's are, and which are not."""
     none = np.full(len(state.rid), NULL)
     seeds = Samples(
@@ -296,7 +298,7 @@ def _merged(anchors: Samples, state: State) -> tuple[Samples, Ints, Bools]:
     return both[order], place[: len(state.rid)], order >= len(state.rid)
 
 
-def _segments(s: Samples, runs: Runs, seeds: Ints, state: State, gap_ms: int) -> Ints:
+def _segments(s: Samples, runs: ReplicaRuns, seeds: Ints, state: RateState, gap_ms: int) -> Ints:
     """When each row's segment began."""
     breaks = np.ones(len(s.at), np.bool_)
     breaks[1:] = (s.leader[1:] != s.leader[:-1]) | (s.at[1:] - s.at[:-1] > gap_ms)
@@ -325,11 +327,11 @@ class _Log:
     @classmethod
     def of(
         cls,
-        runs: Runs,
+        runs: ReplicaRuns,
         segment: Ints,
         seen: tuple[Ints, Ints],
         seeds: Ints,
-        state: State,
+        state: RateState,
         whose: str,
     ) -> _Log:
         """`seen` are offset and size; `whose` is how the state calls the log."""
@@ -348,7 +350,7 @@ class _Log:
 
 
 def _firsts(
-    runs: Runs, pool: Ints, segment: Ints, has: Bools, prev_known: Ints, seeds: Ints
+    runs: ReplicaRuns, pool: Ints, segment: Ints, has: Bools, prev_known: Ints, seeds: Ints
 ) -> Ints:
     n = len(segment)
     begins = has & ((prev_known < 0) | (pool[_SEGMENT][prev_known] != segment))
@@ -376,7 +378,7 @@ class _Marks:
     span: int
 
     @classmethod
-    def of_rows(cls, runs: Runs, at: Ints, of: Ints, times: Ints, pool: Ints) -> _Marks:
+    def of_rows(cls, runs: ReplicaRuns, at: Ints, of: Ints, times: Ints, pool: Ints) -> _Marks:
         """Marks of replicas `of` at `times`, each replica's in order."""
         order = np.argsort(of, kind="stable")
         of, times, pool = of[order], times[order], pool[order]
@@ -405,7 +407,7 @@ class _Marks:
 
 
 def _all_marks(
-    settings: Settings, runs: Runs, at: Ints, here: Bools, seeds: Ints, state: State
+    settings: RateSettings, runs: ReplicaRuns, at: Ints, here: Bools, seeds: Ints, state: RateState
 ) -> list[_Marks]:
     """Of each window: those carried, and rows whose step of time ended with the row after."""
     begin = len(at) + len(seeds)

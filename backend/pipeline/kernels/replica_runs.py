@@ -21,7 +21,7 @@ NULL: Final = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class ReplicaRuns:
     """Where the rows of each replica are."""
 
     starts: Ints
@@ -32,7 +32,7 @@ class Runs:
     """Of each row: the first of its replica."""
 
     @classmethod
-    def of_keys(cls, keys: Ints) -> Runs:
+    def of_keys(cls, keys: Ints) -> ReplicaRuns:
         """Of rows that are sorted by `keys`."""
         begins = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=begins[1:])

@@ -19,7 +19,7 @@ from kshunt.backend.pipeline.kernels.replica_runs import (
     NULL,
     Bools,
     Ints,
-    Runs,
+    ReplicaRuns,
     ints,
     known,
     longs,
@@ -68,7 +68,7 @@ MADE: Final = pa.schema([*STATE, ("open", pa.bool_()), ("cause", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class StallSettings:
     """What the table is made with; times in milliseconds."""
 
     newest_ms: int
@@ -79,7 +79,7 @@ class Settings:
     """Stands for the cause where none was diagnosed."""
 
 
-def work(batches: Iterable[Any], settings: Settings) -> Iterator[Any]:
+def work(batches: Iterable[Any], settings: StallSettings) -> Iterator[Any]:
     """Parcels by bucket to islands: those that are open, and those that are long enough."""
     for rates, state in unpack(batches, samples=RATES, state=STATE):
         found = islands(rates, state, settings)
@@ -87,9 +87,9 @@ def work(batches: Iterable[Any], settings: Settings) -> Iterator[Any]:
             yield found
 
 
-def islands(rates: Any, state: Any, settings: Settings) -> Any:
+def islands(rates: Any, state: Any, settings: StallSettings) -> Any:
     """The islands of `rates`, those of `state` gone on with; both in any order."""
-    rows = _Rows.of(rates, state, settings)
+    rows = _StallRows.of(rates, state, settings)
     votes = _Votes.of(rates, state, rows, settings.unknown)
     ends = rows.ends
     from_state, first = rows.starts < rows.seeds_n, rows.starts - rows.seeds_n
@@ -128,7 +128,7 @@ def islands(rates: Any, state: Any, settings: Settings) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _StallRows:
     """Seeds and rates by replica and time."""
 
     seeds_n: int
@@ -162,13 +162,13 @@ class _Rows:
         return within[last]
 
     @classmethod
-    def of(cls, rates: Any, state: Any, settings: Settings) -> _Rows:
+    def of(cls, rates: Any, state: Any, settings: StallSettings) -> _StallRows:
         """Put them into one order, and find the islands."""
         seeds_n = len(state)
         rid, at = _both(rates, state, "rid", "rid"), _both_times(rates, state)
         order = np.lexsort((at, np.arange(len(rid)) >= seeds_n, rid))
         rid, at = rid[order], at[order]
-        runs = Runs.of_keys(rid)
+        runs = ReplicaRuns.of_keys(rid)
         known_end = _both(rates, state, "log_end_offset", "offset")[order]
         last = runs.last(known_end != NULL)
         offset, before = take(known_end, last), take(known_end, runs.before(last))
@@ -217,7 +217,7 @@ class _Votes:
     unknown: str
 
     @classmethod
-    def of(cls, rates: Any, state: Any, rows: _Rows, unknown: str) -> _Votes:
+    def of(cls, rates: Any, state: Any, rows: _StallRows, unknown: str) -> _Votes:
         """Of the rates of each island, and what was carried of it."""
         cause = pc.fill_null(pc.utf8_lower(rates.column("cause")), unknown)
         cause = pc.if_else(pc.equal(cause, "none"), unknown, cause)

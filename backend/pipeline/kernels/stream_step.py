@@ -31,7 +31,7 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.kernels import quality, rate_step, stalls
 from kshunt.backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
 from kshunt.backend.pipeline.kernels.quality import Before, Checks
-from kshunt.backend.pipeline.kernels.rates import Samples, Settings, State, rates
+from kshunt.backend.pipeline.kernels.rates import RateSettings, RateState, Samples, rates
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, millis, take
 
 RATES: Final = "rates"
@@ -57,7 +57,7 @@ _NOTHING: Final = SAMPLES + 1000
 class WorkerBatch:
     """What a worker is told. Times in milliseconds."""
 
-    settings: Settings
+    settings: RateSettings
     checks: Checks
     samples: Any
     """Schema of the samples."""
@@ -77,7 +77,7 @@ class WorkerBatch:
     """Ticks that end by then were closed by former batches."""
     closed_ms: int
     """Ticks that end by then are closed by this one."""
-    stalling: stalls.Settings
+    stalling: stalls.StallSettings
     """Of the other table; its `newest_ms` is the newest sample so far."""
     late_ms: int
     """A row of a replica that rests may be older by so much than the newest."""
@@ -108,8 +108,8 @@ def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
     if not buckets:
         return
     rows = together([*new, *_former(batch, PENDING, buckets, batch.samples)])
-    kept = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
-    looked = _looked(rows, rate_step.state_of(together(kept), batch.settings), batch)
+    carried = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
+    looked = _looked(rows, rate_step.state_of(together(carried), batch.settings), batch)
     closed = rates(looked.samples(looked.closed), looked.state, batch.settings)
     opened = rates(looked.samples(looked.open), closed.state, batch.settings, carries=False)
     tables = _Tables(
@@ -140,8 +140,8 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     """Those that have ended, and those that have not; the state goes on."""
     former = together(_former(batch, STALLS, buckets, stalls.STATE))
     # Whoever may still come late is not taken for gone.
-    settled = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
-    closed = _islands(rates.closed, former, settled)
+    closing = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
+    closed = _islands(rates.closed, former, closing)
     state = closed.filter(closed.column("open")).select(stalls.STATE.names)
     _write_state(batch, STALLS, buckets, state)
     ended = closed.filter(pc.invert(closed.column("open")))
@@ -152,7 +152,7 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     )
 
 
-def _islands(rates: Any, state: Any, settings: stalls.Settings) -> Any:
+def _islands(rates: Any, state: Any, settings: stalls.StallSettings) -> Any:
     if len(rates) or len(state):
         return stalls.islands(rates, state, settings)
     return pa.record_batch([pa.nulls(0, field.type) for field in stalls.MADE], schema=stalls.MADE)
@@ -203,7 +203,7 @@ class _Looked:
     """Rows, and what becomes of them. Arrays of row numbers; the first two by replica and time."""
 
     rows: Any
-    state: State
+    state: RateState
     closed: Ints
     open: Ints
     late: Ints
@@ -216,7 +216,7 @@ class _Looked:
         return rate_step.samples_of(self.rows, which)
 
 
-def _looked(rows: Any, state: State, batch: WorkerBatch) -> _Looked:
+def _looked(rows: Any, state: RateState, batch: WorkerBatch) -> _Looked:
     at = millis(rows.column("at"))
     counts, fit = {}, np.ones(len(at), np.bool_)
     for name, broken in quality.by_themselves(rows, at, batch.checks).items():
@@ -265,18 +265,18 @@ def _late(at: Ints, last: Ints, batch: WorkerBatch) -> Bools:
     return late
 
 
-def _carried(state: State) -> Any:
+def _carried(state: RateState) -> Any:
     columns = [pa.array(state.rid), pa.array(state.at), rate_step.packed(state)]
     return pa.record_batch(columns, schema=rate_step.STATE_SCHEMA)
 
 
-def _seen_since(state: State, since_ms: int) -> State:
+def _seen_since(state: RateState, since_ms: int) -> RateState:
     """What is carried of replicas, without those that were not seen since."""
     seen = state.at >= since_ms
     if seen.all():
         return state
     marks = [(count[seen], m[:, np.repeat(seen, count)]) for count, m in state.marks]
-    return State(state.rid[seen], state.at[seen], state.fixed[:, seen], marks)
+    return RateState(state.rid[seen], state.at[seen], state.fixed[:, seen], marks)
 
 
 # Files

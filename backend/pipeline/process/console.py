@@ -19,11 +19,6 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def to_the_second(at_ms: int) -> str:
-    """A time for an operator."""
-    return f"{_at(at_ms):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def to_the_minute(at_ms: int) -> str:
     """A time for an operator."""
     return f"{_at(at_ms):%Y-%m-%d %H:%M} UTC"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed, CopyFenced, from_json
 from kshunt.backend.pipeline.kernels.copying import Copying, Range, work
-from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, TopicQuestions
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def next_batch(positions: Positions, way: CopyCuts, records: int) -> CopyBatch |
     return None
 
 
-def begun(topics: Topics, plan: Copying, way: CopyCuts) -> dict[int, int]:
+def begun(topics: TopicQuestions, plan: Copying, way: CopyCuts) -> dict[int, int]:
     """How far the copy is; it is begun if it was not.
 
     Raises:

@@ -29,7 +29,7 @@ from kshunt.backend.pipeline.spark.session import PipelineSettings, start_sessio
 if TYPE_CHECKING:
     from kshunt.backend.pipeline.kernels.copying import Copying
     from kshunt.backend.pipeline.repartition.copy_batches import CopiedBatch, CopyCuts
-    from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, Topics
+    from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, TopicQuestions
 
 _OPERATION: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _KEYLESS: Final = ("round-robin", "as-source")
@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         KshuntError: whatever was wrong with the topics, the brokers, Java or Spark.
     """
-    say = _Said(as_json=options.json)
+    say = _OutputLines(as_json=options.json)
     try:
         _check(options)
         clients = {
@@ -139,7 +139,7 @@ def _check(options: argparse.Namespace) -> None:
         raise BadInput("--verify needs a --folder for the offset map; nothing else takes one.")
 
 
-def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
+def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
     from kshunt.backend.pipeline.repartition.copy_batches import (
         QUICK_JAVA,
         SETTINGS,
@@ -148,9 +148,9 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
         copy_cuts,
         left_of,
     )
-    from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+    from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 
-    topics = Topics(clients)
+    topics = TopicQuestions(clients)
     plan = _plan(options, clients, topics)
     until = {} if options.until is None else read_offsets(options.until)
     way = copy_cuts(
@@ -175,7 +175,9 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -
     return 0
 
 
-def _plan(options: argparse.Namespace, clients: Mapping[str, Any], topics: Topics) -> Copying:
+def _plan(
+    options: argparse.Namespace, clients: Mapping[str, Any], topics: TopicQuestions
+) -> Copying:
     from kshunt.backend.pipeline.kernels.copying import Copying
 
     partitions, former = topics.partitions(options.target), topics.partitions(options.source)
@@ -197,21 +199,21 @@ def _plan(options: argparse.Namespace, clients: Mapping[str, Any], topics: Topic
     )
 
 
-def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _Said) -> int:
-    from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
+    from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
     from kshunt.backend.pipeline.repartition.verification import Side, verify
 
-    topics = Topics(clients)
+    topics = TopicQuestions(clients)
     plan = _plan(options, clients, topics)
     start = topics.starts(plan.source)
-    copied = topics.committed(plan.group, plan.source, len(start), settled=True)
+    copied = topics.committed(plan.group, plan.source, len(start), stable=True)
     if len(copied) < len(start):
         raise BadInput(
             f"Operation {plan.operation} has not copied {plan.source}: the group {plan.group} "
             "has no positions. Nothing was compared."
         )
     source = Side(plan.source, start, copied)
-    target = Side(plan.target, topics.starts(plan.target), topics.settled_ends(plan.target))
+    target = Side(plan.target, topics.starts(plan.target), topics.stable_ends(plan.target))
     connector = chosen_connector(options.kafka_jars)
     began_s = time.monotonic()
     with ended_with_its_parent(options.until_end_of_input, partial(os._exit, 1)):
@@ -279,7 +281,7 @@ def _offsets(path: Path, found: Any) -> dict[int, int]:
     return offsets
 
 
-class _Said:
+class _OutputLines:
     """Lines on standard output."""
 
     def __init__(self, *, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
+from kshunt.backend.domain.cluster.config_names import MAX_MESSAGE_BYTES
 from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     TopicGone,
@@ -27,17 +28,16 @@ from kshunt.backend.pipeline.kernels.copying import quiet
 
 Positions = Mapping[int, int]
 """An offset of each partition."""
-SETTLED_S: Final = 75.0
+STABLE_S: Final = 75.0
 """A transaction of somebody who was killed ends before."""
 KNOWN_S: Final = 10.0
 _ANSWER_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 _SPEC: Final[Any] = OffsetSpec
 """Its methods have no types."""
-_LIMIT: Final = "max.message.bytes"
 
 
-class Topics:
+class TopicQuestions:
     """Questions to a cluster; each raises what is in
     `kshunt.backend.pipeline.kernels.copy_errors`."""
 
@@ -65,7 +65,7 @@ class Topics:
             answers = self._admin.describe_configs([resource], request_timeout=_ANSWER_S)
             return answers[resource].result()
 
-        return int(_known(topic, asked)[_LIMIT].value)
+        return int(_known(topic, asked)[MAX_MESSAGE_BYTES].value)
 
     def starts(self, topic: str) -> dict[int, int]:
         """The first offset that is kept, of each partition."""
@@ -75,13 +75,13 @@ class Topics:
         """Up to where records can be read, of each partition: open transactions end it."""
         return self._listed(topic, _SPEC.latest())
 
-    def settled_ends(self, topic: str) -> dict[int, int]:
+    def stable_ends(self, topic: str) -> dict[int, int]:
         """The ends, once no transaction is open: one that has ended may still be being marked.
 
         Raises:
             TransactionOpen: one stays open.
         """
-        give_up_s = time.monotonic() + SETTLED_S
+        give_up_s = time.monotonic() + STABLE_S
         pause = threading.Event()
         while True:
             ends = self.ends(topic)
@@ -108,14 +108,14 @@ class Topics:
         return {at.partition: _asked(topic, a.result).offset for at, a in answers.items()}
 
     def committed(
-        self, group: str, topic: str, partitions: int, *, settled: bool = False
+        self, group: str, topic: str, partitions: int, *, stable: bool = False
     ) -> dict[int, int]:
         """The positions of a group, where it has some.
 
         Those of a transaction that has not ended are waited for if they are to be settled.
         """
         asked = [TopicPartition(topic, p) for p in range(partitions)]
-        consumer = self._consumer(group, "read_committed" if settled else "read_uncommitted")
+        consumer = self._consumer(group, "read_committed" if stable else "read_uncommitted")
         try:
             found = _known(topic, lambda: consumer.committed(asked, timeout=_ANSWER_S))
         finally:

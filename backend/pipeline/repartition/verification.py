@@ -28,6 +28,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from kshunt.backend.domain.shrink.offset_maps import OFFSET_MAP
 from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER, Copying
 from kshunt.backend.pipeline.repartition.topics_and_positions import Positions
 from kshunt.backend.pipeline.spark.paths import literal
@@ -40,7 +41,6 @@ BUCKETS: Final = 64
 NO_KEY: Final = -1
 """The bucket of records without a key."""
 EXAMPLES: Final = 10
-MAP: Final = "offset-map"
 _PLACE: Final = "([0-9]{1,9}):([0-9]{1,18})"
 _LOW: Final = 0xFFFFFFFF
 _SOURCE: Final = ["source_partition", "source_offset"]
@@ -113,11 +113,11 @@ def verify(
     Raises:
         SparkFailed: a topic could not be read, or the folder not be written.
     """
-    return _Verification(session, plan, security, folder).verified(source, target)
+    return _CopyVerification(session, plan, security, folder).verified(source, target)
 
 
 @dataclass(frozen=True, slots=True)
-class _Verification:
+class _CopyVerification:
     session: SparkSession
     plan: Copying
     security: Mapping[str, str]
@@ -196,7 +196,7 @@ class _Verification:
             )
         # Not by range: to find the ranges Spark would go through all rows once more.
         parted = rows.repartition("source_partition").sortWithinPartitions(*_SOURCE)
-        parted.write.mode("overwrite").parquet(str(self.folder / MAP))
+        parted.write.mode("overwrite").parquet(str(self.folder / OFFSET_MAP))
 
 
 RECORD: Final = (

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-BYTES: Final = "B"
-RATE: Final = "B/s"
-SECONDS: Final = "s"
-"""Units of a plot's values."""
+from kshunt.backend.domain.text.axes import Unit
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -32,7 +29,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FactList:
     """Names with what is so of each."""
 
     rows: Sequence[tuple[str, str]]
@@ -46,7 +43,7 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableBlock:
     """Rows of cells; a column whose name is in `numbers` is set to the right."""
 
     columns: Sequence[str]
@@ -55,7 +52,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class PlotLine:
     """One line of a plot. NaN leaves a gap."""
 
     name: str
@@ -71,13 +68,13 @@ class Plot:
     title: str
     times_ms: Floats
     """Ascending."""
-    unit: str
-    lines: Sequence[Line]
-    band: tuple[Line, Line] | None = None
+    unit: Unit
+    lines: Sequence[PlotLine]
+    band: tuple[PlotLine, PlotLine] | None = None
     """Below and above; the area between them is shaded."""
 
 
-Block: TypeAlias = Heading | Paragraph | Facts | Bullets | Table | Plot
+Block: TypeAlias = Heading | Paragraph | FactList | Bullets | TableBlock | Plot
 
 
 @dataclass(frozen=True, slots=True)

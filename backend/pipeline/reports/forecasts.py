@@ -9,18 +9,17 @@ import numpy as np
 
 from kshunt.backend.domain.pipeline.result_columns import ETA
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import clock_text, duration_text, many, percent_text
 from kshunt.backend.pipeline.reports.document import (
-    SECONDS,
     Block,
     Floats,
     Heading,
-    Line,
     Paragraph,
     Plot,
-    Table,
+    PlotLine,
+    TableBlock,
 )
-from kshunt.backend.pipeline.reports.words import clock, duration_text, share_text
 
 MOMENTS: Final = 10
 _CAUSES: Final = frozenset(cause.name for cause in CAUSE_TEXTS)
@@ -39,14 +38,18 @@ def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None)
         return [head, Paragraph("No forecast of the whole operation was made.")]
     at = np.array([row["at"].timestamp() * 1000 for row in rows])
     low, middle, high = (_floats(rows, name) for name in _RANGE)
-    lines = [Line("p50", middle)]
+    lines = [PlotLine("p50", middle)]
     if ended_ms is not None:
-        lines.append(Line("true", (ended_ms - at) / 1000, limit=True))
+        lines.append(PlotLine("true", (ended_ms - at) / 1000, limit=True))
     plot = Plot(
-        "Time left, as said by then", at, SECONDS, lines, (Line("p10", low), Line("p90", high))
+        "Time left, as said by then",
+        at,
+        Unit.SECONDS,
+        lines,
+        (PlotLine("p10", low), PlotLine("p90", high)),
     )
     table = _said(rows, at, ended_ms)
-    return [head, plot, Paragraph(_verdict(at, low, middle, high, ended_ms)), table]
+    return [head, plot, Paragraph(_accuracy(at, low, middle, high, ended_ms)), table]
 
 
 def _of_operation(table: Any, operation: str, ended_ms: float | None) -> list[Row]:
@@ -64,7 +67,7 @@ def _floats(rows: Sequence[Row], name: str) -> Floats:
     return np.array([np.nan if row[name] is None else row[name] for row in rows], np.float64)
 
 
-def _verdict(at: Floats, low: Floats, middle: Floats, high: Floats, end: float | None) -> str:
+def _accuracy(at: Floats, low: Floats, middle: Floats, high: Floats, end: float | None) -> str:
     known = np.isfinite(middle)
     text = f"{many(len(at), 'forecast')}; {int((~known).sum())} of them saw no end. "
     if end is None:
@@ -76,10 +79,10 @@ def _verdict(at: Floats, low: Floats, middle: Floats, high: Floats, end: float |
     held = (low <= true) & (true <= high)
     error = np.abs(middle - true) / np.where(true > 0, true, 1.0)
     third = np.minimum((np.arange(len(at)) * 3) // len(at), 2)
-    errors = [share_text(_median(error[known & (third == part)])) for part in range(3)]
+    errors = [percent_text(_median(error[known & (third == part)])) for part in range(3)]
     return (
-        f"{text}The range held the true end in {share_text(float(held[known].mean()))} of the "
-        f"others (80 % is meant); p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of the "
+        f"{text}The range held the true end in {percent_text(float(held[known].mean()))} of the "
+        f"others (80% is meant); p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of the "
         "true time left, in the median of the first, second and last third of them."
     )
 
@@ -88,7 +91,7 @@ def _median(values: Floats) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
+def _said(rows: Sequence[Row], at: Floats, end: float | None) -> TableBlock:
     places = np.unique(np.linspace(0, len(rows) - 1, MOMENTS).round().astype(int)).tolist()
     lines = []
     for place in places:
@@ -96,7 +99,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
         true = None if end is None else (end - float(at[place])) / 1000
         lines.append(
             (
-                clock(float(at[place])),
+                clock_text(float(at[place]), seconds=True),
                 _range_text(row),
                 duration_text(row["p50_s"]),
                 duration_text(true),
@@ -105,7 +108,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> Table:
             )
         )
     names = ("UTC", "p10 to p90", "p50", "true", "held", "bound by")
-    return Table(names, lines, frozenset(names[1:4]))
+    return TableBlock(names, lines, frozenset(names[1:4]))
 
 
 def _range_text(row: Row) -> str:

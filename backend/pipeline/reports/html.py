@@ -12,14 +12,14 @@ from kshunt.backend.pipeline.reports.document import (
     Block,
     Bullets,
     Document,
-    Facts,
+    FactList,
     Heading,
     Paragraph,
     Plot,
-    Table,
+    TableBlock,
 )
 from kshunt.backend.pipeline.reports.svg import as_svg
-from kshunt.backend.pipeline.reports.words import visible
+from kshunt.backend.pipeline.reports.visible_text import visible
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c2127; --soft: #5d6875; --rule: #d5dae0;
@@ -82,19 +82,19 @@ def _block(block: Block, number: int) -> str:
             return f"<h2>{_text(block.text)}</h2>"
         case Paragraph():
             return f"<p>{_text(block.text)}</p>"
-        case Facts():
+        case FactList():
             rows = (f"<dt>{_text(a)}</dt><dd>{_text(b)}</dd>" for a, b in block.rows)
             return "<dl>\n" + "\n".join(rows) + "\n</dl>"
         case Bullets():
             return "<ul>\n" + "\n".join(f"<li>{_text(i)}</li>" for i in block.items) + "\n</ul>"
-        case Table():
+        case TableBlock():
             return _table(block)
         case Plot():
             caption = f"<figcaption>{_text(block.title)}</figcaption>"
             return f"<figure>\n{caption}\n{as_svg(block, number)}\n</figure>"
 
 
-def _table(table: Table) -> str:
+def _table(table: TableBlock) -> str:
     sides = [' class="n"' if name in table.numbers else "" for name in table.columns]
 
     def line(cells: list[str], tag: str) -> str:

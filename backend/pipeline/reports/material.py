@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,16 +25,15 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ResultTable,
 )
 from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.formatting import many, moment_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
-from kshunt.backend.pipeline.reports.words import utc
 from kshunt.backend.pipeline_files.result_files import (
     UnreadableResults,
     current_files,
     read_manifest,
 )
-from kshunt.backend.telemetry.recording.layout import Table, counted
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted
 
 _LOOKS: Final = 5
 """So often files are listed anew where one is gone before it is read."""
@@ -54,7 +54,7 @@ class NoResults(KshuntError):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TableOrigin:
     """From what a table's rows were taken."""
 
     table: str
@@ -86,7 +86,7 @@ class Material:
     tables: Mapping[str, Any]
     """Of other tables the rows of its time, by name; a table that was never made is not there."""
     missed: Sequence[Missed]
-    made: Sequence[Made]
+    made: Sequence[TableOrigin]
     results_newest_ms: float | None
     """Of all rates, whatever operation they are of."""
     samples_newest_ms: float | None
@@ -114,7 +114,7 @@ def read(operation: str, samples: Path, results: Path, since_ms: int = 0) -> Mat
 
 def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Material:
     files = [path for path in current_files(results, RATES.name) if _hour_of(path) >= since_ms]
-    found = _Found.of(files, operation)
+    found = _OperationHours.of(files, operation)
     if found is None:
         raise _missing(operation, samples, results, since_ms, files)
     first, last = found.first_ms, found.last_ms + GAP_S * 1000
@@ -142,7 +142,7 @@ def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Materi
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _OperationHours:
     """Where an operation is in the rates."""
 
     first_ms: float
@@ -151,7 +151,7 @@ class _Found:
     """Of all replicas of its partitions."""
 
     @classmethod
-    def of(cls, files: Sequence[Path], operation: str) -> _Found | None:
+    def of(cls, files: Sequence[Path], operation: str) -> _OperationHours | None:
         parts = []
         for path in files:
             rows = _columns(path, ["at", "rid", "operation_id"], operation)
@@ -163,7 +163,7 @@ class _Found:
         return cls(times["min"], times["max"], pc.unique(rows["rid"]))
 
 
-def _rates(files: Sequence[Path], operation: str, found: _Found) -> Any:
+def _rates(files: Sequence[Path], operation: str, found: _OperationHours) -> Any:
     """Also of the time just after it: an operation ends before its last samples are taken."""
     first, last = found.first_ms, found.last_ms + GAP_S * 1000
     parts = []
@@ -310,19 +310,19 @@ def _newest_of(path: Path) -> float | None:
     return None if newest is None else float(newest)
 
 
-def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> Made:
+def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> TableOrigin:
     """By whom the hours of a table were made."""
     by: dict[str, None] = {}
     for run in dict.fromkeys(manifest.hours.get(table, {}).values()):
         record = manifest.runs.get(run)
         if record is not None:
-            by[f"the backfill of {utc(record.made_ms)} by kshunt {record.made_by}"] = None
+            by[f"the backfill of {moment_text(record.made_ms)} by kshunt {record.made_by}"] = None
     if any(path.parent.name.startswith("batch_id=") for path in current_files(results, table)):
         by["the streaming job"] = None
     newest = None
     if "at" in rows.column_names and len(rows):
         newest = pc.max(rows["at"].cast(_UTC, safe=False).cast(pa.int64())).as_py()
-    return Made(table, len(rows), newest, ", ".join(by))
+    return TableOrigin(table, len(rows), newest, ", ".join(by))
 
 
 # The recording
@@ -330,7 +330,7 @@ def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> Made:
 
 def _recorded(samples: Path) -> Mapping[int, tuple[Path, ...]]:
     try:
-        return counted(samples, Table.REPLICAS)
+        return counted(samples, SampleTable.REPLICAS)
     except OSError:
         return {}
 
@@ -363,4 +363,4 @@ def _gaps(samples: Path) -> Iterator[Missed]:
 
 
 def _iso(at_ms: float) -> str:
-    return utc(at_ms).replace(" ", "T").replace("Z", "+00:00")
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -34,7 +34,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class OperationRows:
     """The replicas of an operation's partitions, by replica and time. Shape (rows,)."""
 
     at_ms: Longs
@@ -81,7 +81,7 @@ COLUMNS: Final = (
 """What is read of `rates`."""
 
 
-def rows_of(table: Any) -> Rows:
+def rows_of(table: Any) -> OperationRows:
     """The columns of a `pyarrow.Table` of rates as arrays."""
     table = table.sort_by([("rid", "ascending"), ("at", "ascending")])
     topics = pc.dictionary_encode(table["topic"].combine_chunks())
@@ -99,7 +99,7 @@ def rows_of(table: Any) -> Rows:
 
     at = table["at"].cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_numpy()
     rid, adding = longs("rid"), flags("adding")
-    return Rows(
+    return OperationRows(
         at_ms=at,
         rid=rid,
         topic=np.asarray(topics.indices.to_numpy(), np.int64),
@@ -124,7 +124,7 @@ def rows_of(table: Any) -> Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Copies:
+class OperationCopies:
     """The replicas that were copied. Arrays have shape (copies,)."""
 
     row: Longs
@@ -144,7 +144,7 @@ class Copies:
         return len(self.row)
 
 
-def copies_of(rows: Rows) -> Copies:
+def copies_of(rows: OperationRows) -> OperationCopies:
     """One entry a replica that was copied at some time, in the order of the rows."""
     copied = rows.copied
     begins = np.flatnonzero(np.r_[True, np.diff(rows.rid) != 0]) if len(rows) else np.empty(0, int)
@@ -160,7 +160,7 @@ def copies_of(rows: Rows) -> Copies:
     known = copied & np.isfinite(rows.advanced_bytes)
     gained = np.where(known, rows.advanced_bytes, 0.0)
     took = np.where(known, rows.elapsed_s, 0.0)
-    return Copies(
+    return OperationCopies(
         row=first,
         arrived_ms=np.where(arrived, at, np.nan),
         bytes=_reduced(np.add, gained, begins)[some],
@@ -199,7 +199,7 @@ class OperationHistory:
     """Copies in the ISR by then."""
 
 
-def history_of(rows: Rows, copies: Copies) -> OperationHistory:
+def history_of(rows: OperationRows, copies: OperationCopies) -> OperationHistory:
     """The course from the first copy on, to the last sample of one."""
     copied = np.flatnonzero(rows.copied)
     if not len(copied):
@@ -219,7 +219,7 @@ def history_of(rows: Rows, copies: Copies) -> OperationHistory:
     )
 
 
-def _remaining(rows: Rows, copies: Copies, begin: int, count: int) -> Floats:
+def _remaining(rows: OperationRows, copies: OperationCopies, begin: int, count: int) -> Floats:
     known = np.flatnonzero(rows.copied & np.isfinite(rows.remaining_bytes))
     lacks, rid = rows.remaining_bytes[known], rows.rid[known]
     same = np.r_[False, rid[1:] == rid[:-1]] if len(rid) else np.empty(0, np.bool_)
@@ -239,7 +239,7 @@ def _remaining(rows: Rows, copies: Copies, begin: int, count: int) -> Floats:
     return np.where(seen, np.maximum(total, 0.0), np.nan)
 
 
-def _rate(rows: Rows, copied: Longs, begin: int, count: int) -> Floats:
+def _rate(rows: OperationRows, copied: Longs, begin: int, count: int) -> Floats:
     known = copied[np.isfinite(rows.advanced_bytes[copied]) & (rows.elapsed_s[copied] > 0)]
     speed = rows.advanced_bytes[known] / rows.elapsed_s[known]
     until = rows.at_ms[known] / TICK_MS - begin
@@ -258,7 +258,7 @@ def _steps(at: Floats, height: Floats, count: int) -> Floats:
     return found
 
 
-def _permitted(rows: Rows, begin: int, count: int) -> Floats:
+def _permitted(rows: OperationRows, begin: int, count: int) -> Floats:
     """By tick what is less: what the leaders may send, or what the followers may fetch."""
     held = np.flatnonzero(rows.copied & ~rows.in_isr)
     tick = rows.at_ms[held] // TICK_MS - begin
@@ -290,7 +290,7 @@ def _side(tick: Longs, broker: Longs, rate: Floats, count: int) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEvent:
     """Something that happened at a moment."""
 
     at_ms: float
@@ -298,7 +298,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RateChange:
     """A rate in force for copies that became another one; None is none."""
 
     at_ms: float
@@ -308,7 +308,7 @@ class Change:
     after: float | None
 
 
-def throttle_changes(rows: Rows) -> list[Change]:
+def throttle_changes(rows: OperationRows) -> list[RateChange]:
     """When rates in force for copies changed, in the order of time.
 
     What changed alike on several brokers, or for several copies, is told once.
@@ -320,8 +320,8 @@ def throttle_changes(rows: Rows) -> list[Change]:
 
 
 def _changes(
-    rows: Rows, held: Longs, brokers: Longs, rates: Floats, direction: str
-) -> list[Change]:
+    rows: OperationRows, held: Longs, brokers: Longs, rates: Floats, direction: str
+) -> list[RateChange]:
     """Each copy by itself: one that arrives, or another leader, changes no rate."""
     rid, broker = rows.rid[held], brokers[held]
     rate = np.where(np.isnan(rates[held]), -1.0, rates[held])
@@ -335,7 +335,7 @@ def _changes(
             begun[what] = at_ms
         seen.setdefault((begun[what], *what), set()).add(int(broker[i]))
     return [
-        Change(at_ms, tuple(sorted(some)), direction, _known(before), _known(after))
+        RateChange(at_ms, tuple(sorted(some)), direction, _known(before), _known(after))
         for (at_ms, before, after), some in seen.items()
     ]
 
@@ -344,7 +344,7 @@ def _known(rate: float) -> float | None:
     return None if rate < 0 else rate
 
 
-def elections(rows: Rows) -> list[Event]:
+def elections(rows: OperationRows) -> list[HistoryEvent]:
     """Changes of a partition's leader."""
     turns = np.flatnonzero((np.diff(rows.rid) == 0) & (np.diff(rows.leader) != 0)) + 1
     seen: dict[tuple[str, int, int], float] = {}
@@ -352,7 +352,7 @@ def elections(rows: Rows) -> list[Event]:
         key = (rows.partition_text(i), int(rows.leader[i - 1]), int(rows.leader[i]))
         seen.setdefault(key, float(rows.at_ms[i]))
     return [
-        Event(at_ms, f"{name}: leader {_leader(before)} → {_leader(after)}")
+        HistoryEvent(at_ms, f"{name}: leader {_leader(before)} → {_leader(after)}")
         for (name, before, after), at_ms in seen.items()
     ]
 
@@ -361,12 +361,12 @@ def _leader(broker: int) -> str:
     return "none" if broker == NO_BROKER else str(broker)
 
 
-def isr_losses(rows: Rows) -> list[Event]:
+def isr_losses(rows: OperationRows) -> list[HistoryEvent]:
     """Replicas that nothing moves, and that were in the ISR and then out of it."""
     still = (np.diff(rows.rid) == 0) & ~(rows.adding | rows.removing)[1:]
     left = np.flatnonzero(still & rows.in_isr[:-1] & ~rows.in_isr[1:] & ~rows.adding[:-1]) + 1
     return [
-        Event(
+        HistoryEvent(
             float(rows.at_ms[i]), f"{rows.partition_text(i)}: broker {rows.broker[i]} left the ISR"
         )
         for i in left[np.argsort(rows.at_ms[left], kind="stable")]
@@ -395,7 +395,7 @@ class Pair:
         return self.bytes / self.seconds if self.seconds else float("nan")
 
 
-def pairs_of(rows: Rows) -> Sequence[Pair]:
+def pairs_of(rows: OperationRows) -> Sequence[Pair]:
     """The pairs of the copies, those with the slowest copies first."""
     known = np.flatnonzero(rows.copied & np.isfinite(rows.advanced_bytes) & (rows.leader >= 0))
     keys = rows.leader[known] << 32 | rows.broker[known]

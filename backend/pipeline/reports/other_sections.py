@@ -15,24 +15,24 @@ from kshunt.backend.domain.pipeline.result_columns import (
     UNKNOWN_CAUSE,
 )
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from kshunt.backend.domain.text.formatting import many
-from kshunt.backend.pipeline.reports.document import (
-    Block,
-    Bullets,
-    Facts,
-    Heading,
-    Paragraph,
-    Table,
-)
-from kshunt.backend.pipeline.reports.material import Missed
-from kshunt.backend.pipeline.reports.words import (
+from kshunt.backend.domain.text.formatting import (
     bytes_text,
     duration_text,
     limit_text,
+    many,
+    moment_text,
+    percent_text,
     rate_text,
-    share_text,
-    utc,
 )
+from kshunt.backend.pipeline.reports.document import (
+    Block,
+    Bullets,
+    FactList,
+    Heading,
+    Paragraph,
+    TableBlock,
+)
+from kshunt.backend.pipeline.reports.material import Missed
 
 LONGEST: Final = 10
 THROTTLES_MOST: Final = 24
@@ -130,7 +130,7 @@ def stalls(tables: Tables, operation: str, span: Span) -> list[Block]:
     longest = sorted(rows, key=lambda row: -row["seconds"])[:LONGEST]
     each = [
         (
-            utc(ms(row["start"])),
+            moment_text(ms(row["start"])),
             duration_text(row["seconds"]) + (", and on" if row["open"] else ""),
             _replica(row),
             "?" if row["leader"] is None else str(row["leader"]),
@@ -142,9 +142,9 @@ def stalls(tables: Tables, operation: str, span: Span) -> list[Block]:
     columns = ("UTC", "for", "copy", "leader", "behind", "cause")
     return [
         head,
-        Table(names, causes, frozenset(names[1:5])),
+        TableBlock(names, causes, frozenset(names[1:5])),
         Paragraph("The longest:"),
-        Table(columns, each, frozenset({"for", "leader", "behind"})),
+        TableBlock(columns, each, frozenset({"for", "leader", "behind"})),
     ]
 
 
@@ -192,13 +192,13 @@ def throttles(tables: Tables, brokers: Brokers, span: Span) -> list[Block]:
     )
     advice = [
         f"Broker {row['broker']}, what it {_OF_SIDE[row['direction']]}, as of "
-        f"{utc(ms(row['end']))}: {_advice(row)}."
+        f"{moment_text(ms(row['end']))}: {_advice(row)}."
         for row in _latest(rows)
     ]
     more = len(lines) - THROTTLES_MOST
     return [
         head,
-        Table(names, lines[:THROTTLES_MOST], frozenset(names) - {"side"}),
+        TableBlock(names, lines[:THROTTLES_MOST], frozenset(names) - {"side"}),
         *([Paragraph(f"And {many(more, 'rate')} more.")] if more > 0 else []),
         Paragraph(text),
         Bullets(advice[:THROTTLES_MOST]),
@@ -228,7 +228,7 @@ def _effect(rows: Sequence[Row]) -> tuple[str, ...]:
         limit_text(row["permitted_bytes_per_s"]),
         duration_text(_seconds(rows)),
         rate_text(achieved),
-        share_text(_mean(rows, "share_used")),
+        percent_text(_mean(rows, "share_used")),
         str(max(r["copies"] for r in rows)),
         str(sum(r["left_isr"] for r in rows)),
         f"{max(lags):.1f} s" if lags else "?",
@@ -287,14 +287,14 @@ def disks(tables: Tables, brokers: Sequence[int]) -> list[Block]:
             bytes_text(row["disk_free_bytes"]),
             rate_text(row["growth_bytes_per_s"]) if (row["growth_bytes_per_s"] or 0) > 0 else "no",
             "-" if row["full_in_s"] is None else duration_text(row["full_in_s"]),
-            utc(ms(row["newest"])),
+            moment_text(ms(row["newest"])),
         )
         for broker, row in sorted(last.items())
     ]
     names = ("broker", "used", "free", "grows by", "full in", "as of")
     return [
         Heading("Disks of the brokers that it moved to"),
-        Table(names, lines, frozenset(names[:-1])),
+        TableBlock(names, lines, frozenset(names[:-1])),
         Paragraph("Growth is over up to 24 h before, and what this operation moved is part of it."),
     ]
 
@@ -306,7 +306,7 @@ def quality(tables: Tables, missed: Sequence[Missed], span: Span) -> list[Block]
     """What was not recorded, and which samples were not as expected."""
     head = Heading("Gaps and data quality")
     gaps = [
-        f"{utc(gap.from_ms)} to {utc(gap.to_ms)}, "
+        f"{moment_text(gap.from_ms)} to {moment_text(gap.to_ms)}, "
         f"{duration_text((gap.to_ms - gap.from_ms) / 1000)}: {gap.text}"
         for gap in missed
     ]
@@ -336,5 +336,5 @@ def quality(tables: Tables, missed: Sequence[Missed], span: Span) -> list[Block]
     return [
         *blocks,
         Paragraph("Samples of its hours, of any partition, that were not as expected:"),
-        Facts(facts),
+        FactList(facts),
     ]

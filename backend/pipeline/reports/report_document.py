@@ -10,27 +10,36 @@ import numpy as np
 
 from kshunt import __version__
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, WINDOWS
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    clock_text,
+    duration_text,
+    limit_text,
+    listed,
+    many,
+    moment_text,
+    percent_text,
+    rate_text,
+)
 from kshunt.backend.pipeline.reports.document import (
-    BYTES,
-    RATE,
     Block,
     Document,
-    Facts,
+    FactList,
     Heading,
-    Line,
     Paragraph,
     Plot,
-    Table,
+    PlotLine,
+    TableBlock,
 )
-from kshunt.backend.pipeline.reports.forecasts import forecasts
+from kshunt.backend.pipeline.reports.forecasts import MOMENTS, forecasts
 from kshunt.backend.pipeline.reports.material import Material
 from kshunt.backend.pipeline.reports.operation_history import (
-    Change,
-    Copies,
-    Event,
+    HistoryEvent,
+    OperationCopies,
     OperationHistory,
-    Rows,
+    OperationRows,
+    RateChange,
     copies_of,
     elections,
     history_of,
@@ -46,20 +55,10 @@ from kshunt.backend.pipeline.reports.other_sections import (
     stalls,
     throttles,
 )
-from kshunt.backend.pipeline.reports.words import (
-    brokers_text,
-    bytes_text,
-    clock,
-    duration_text,
-    limit_text,
-    rate_text,
-    share_text,
-    utc,
-)
 
 EVENTS_MOST: Final = 40
-MOMENTS: Final = 10
 PAIRS_MOST: Final = 10
+BROKERS_MOST: Final = 12
 _LAST_MOST: Final = 5
 
 
@@ -68,8 +67,8 @@ class OperationFigures:
     """An operation, worked out."""
 
     material: Material
-    rows: Rows
-    copies: Copies
+    rows: OperationRows
+    copies: OperationCopies
     history: OperationHistory
     began_ms: float
     ended_ms: float | None
@@ -114,25 +113,25 @@ class OperationFigures:
 
 def report(material: Material, now_ms: float) -> Document:
     """The document; `now_ms` is when it is written."""
-    told = OperationFigures.of(material)
-    tables, span = material.tables, (told.began_ms, told.ended_ms or told.seen_ms)
-    brokers = {"leader": set(told.sources), "follower": set(told.destinations)}
-    if not len(told.copies):
+    figures = OperationFigures.of(material)
+    tables, span = material.tables, (figures.began_ms, figures.ended_ms or figures.seen_ms)
+    brokers = {"leader": set(figures.sources), "follower": set(figures.destinations)}
+    if not len(figures.copies):
         lacks = quality(tables, material.missed, span)
-        return _titled(material, [*_summary(told, now_ms), *lacks, *_source(told, now_ms)])
+        return _titled(material, [*_summary(figures, now_ms), *lacks, *_source(figures, now_ms)])
     blocks: list[Block] = [
-        *_summary(told, now_ms),
-        *next_steps(tables, material.operation, brokers, span, over=told.over),
-        *_progress(told),
-        *_speed(told),
-        *_events(told),
+        *_summary(figures, now_ms),
+        *next_steps(tables, material.operation, brokers, span, over=figures.over),
+        *_progress(figures),
+        *_speed(figures),
+        *_events(figures),
         *stalls(tables, material.operation, span),
-        *forecasts(tables, material.operation, told.ended_ms),
+        *forecasts(tables, material.operation, figures.ended_ms),
         *throttles(tables, brokers, span),
-        *_pairs(told),
-        *disks(tables, told.destinations),
+        *_pairs(figures),
+        *disks(tables, figures.destinations),
         *quality(tables, material.missed, span),
-        *_source(told, now_ms),
+        *_source(figures, now_ms),
     ]
     return _titled(material, blocks)
 
@@ -144,34 +143,41 @@ def _titled(material: Material, blocks: Sequence[Block]) -> Document:
 # What was moved
 
 
-def _summary(told: OperationFigures, now_ms: float) -> list[Block]:
-    rows, copies = told.rows, told.copies
+def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
+    rows, copies = figures.rows, figures.copies
     if not len(copies):
         text = "No replica of it was seen to be copied: its partitions were in sync throughout."
-        return [Paragraph(text), Facts([("Cluster", told.material.cluster)])]
+        return [Paragraph(text), FactList([("Cluster", figures.material.cluster)])]
     moved = float(copies.bytes.sum())
-    end = told.ended_ms or told.seen_ms
-    took_s = max((end - told.began_ms) / 1000, 0.0)
+    end = figures.ended_ms or figures.seen_ms
+    took_s = max((end - figures.began_ms) / 1000, 0.0)
     names = {(rows.topic[i], rows.partition[i]) for i in copies.row.tolist()}
     topics = sorted({rows.topics[topic] for topic, _ in names})
     leaving = np.unique(rows.broker[rows.removing]).tolist()
     facts = [
-        ("Cluster", told.material.cluster),
-        ("State", _state(told, now_ms)),
-        ("First copy seen", utc(told.began_ms)),
-        ("Last arrival" if told.ended_ms else "Last sample", f"{utc(end)}, {_after(took_s)}"),
+        ("Cluster", figures.material.cluster),
+        ("State", _state(figures, now_ms)),
+        ("First copy seen", moment_text(figures.began_ms)),
+        (
+            "Last arrival" if figures.ended_ms else "Last sample",
+            f"{moment_text(end)}, {_after(took_s)}",
+        ),
         (
             "Copied",
             f"{bytes_text(moved)} into {many(len(copies), 'replica')} of "
             f"{many(len(names), 'partition')} of {_topics(topics)}",
         ),
-        ("From brokers", brokers_text(told.sources)),
-        ("To brokers", brokers_text(told.destinations)),
-        ("Taken off brokers", brokers_text([int(one) for one in leaving])),
+        ("From brokers", _brokers(figures.sources)),
+        ("To brokers", _brokers(figures.destinations)),
+        ("Taken off brokers", _brokers(leaving)),
         ("Mean rate", rate_text(moved / took_s if took_s else None)),
-        ("Throttles", _held(told)),
+        ("Throttles", _held(figures)),
     ]
-    return [Facts(facts)]
+    return [FactList(facts)]
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return listed(ids, BROKERS_MOST) or "none"
 
 
 def _after(seconds: float) -> str:
@@ -183,22 +189,22 @@ def _topics(names: Sequence[str]) -> str:
     return some if len(names) <= 3 else f"{some} and {many(len(names) - 3, 'topic')} more"
 
 
-def _state(told: OperationFigures, now_ms: float) -> str:
-    copies = told.copies
+def _state(figures: OperationFigures, now_ms: float) -> str:
+    copies = figures.copies
     arrived = int(np.isfinite(copies.arrived_ms).sum())
-    if told.ended_ms is not None:
+    if figures.ended_ms is not None:
         return f"done: {_all(len(copies))} in the ISR"
-    if told.over:
+    if figures.over:
         return (
             f"over: {arrived} of {many(len(copies), 'copy', 'copies')} in the ISR; the others "
-            f"were last seen at {utc(float(copies.last_ms.max()))}, so they were cancelled, or are "
-            "no longer recorded"
+            f"were last seen at {moment_text(float(copies.last_ms.max()))}, so they were "
+            "cancelled, or are no longer recorded"
         )
     left = bytes_text(float(np.nansum(copies.remaining_bytes)))
-    age = duration_text((now_ms - told.seen_ms) / 1000)
+    age = duration_text((now_ms - figures.seen_ms) / 1000)
     return (
         f"{arrived} of {many(len(copies), 'copy', 'copies')} in the ISR, {left} left, "
-        f"as of {utc(told.seen_ms)} ({age} before this report)"
+        f"as of {moment_text(figures.seen_ms)} ({age} before this report)"
     )
 
 
@@ -206,27 +212,30 @@ def _all(count: int) -> str:
     return "the one copy is" if count == 1 else f"all {count:,} copies are"
 
 
-def _held(told: OperationFigures) -> str:
-    permitted = told.history.permitted_bytes_per_s
+def _held(figures: OperationFigures) -> str:
+    permitted = figures.history.permitted_bytes_per_s
     held = np.isfinite(permitted)
     if not held.any():
         return "none held all of it"
-    changes = len({change.at_ms for change in throttle_changes(told.rows)})
+    changes = len({change.at_ms for change in throttle_changes(figures.rows)})
     low, high = float(permitted[held].min()), float(permitted[held].max())
     rates = rate_text(low) if low == high else f"{rate_text(low)} to {rate_text(high)}"
     changed = f", changed {many(changes, 'time')}" if changes else ""
-    return f"{rates} in all, in force for {share_text(float(held.mean()))} of the time{changed}"
+    return f"{rates} in all, in force for {percent_text(float(held.mean()))} of the time{changed}"
 
 
 # Over time
 
 
-def _progress(told: OperationFigures) -> list[Block]:
-    history = told.history
+def _progress(figures: OperationFigures) -> list[Block]:
+    history = figures.history
     if not len(history.at_ms):
         return []
     plot = Plot(
-        "Bytes that remain", history.at_ms, BYTES, [Line("remaining", history.remaining_bytes)]
+        "Bytes that remain",
+        history.at_ms,
+        Unit.BYTES,
+        [PlotLine("remaining", history.remaining_bytes)],
     )
     places = np.unique(np.linspace(0, len(history.at_ms) - 1, MOMENTS).round().astype(int))
     rows = []
@@ -234,71 +243,77 @@ def _progress(told: OperationFigures) -> list[Block]:
         part = slice(since, place + 1) if place else slice(0, 1)
         rows.append(
             (
-                clock(float(history.at_ms[place])),
-                duration_text((float(history.at_ms[place]) - told.began_ms) / 1000),
+                clock_text(float(history.at_ms[place]), seconds=True),
+                duration_text((float(history.at_ms[place]) - figures.began_ms) / 1000),
                 bytes_text(float(history.remaining_bytes[place])),
                 rate_text(float(history.rate_bytes_per_s[part].mean())),
-                _permitted(float(history.permitted_bytes_per_s[place])),
-                f"{int(history.arrived[place])} of {len(told.copies)}",
+                limit_text(_or_none(float(history.permitted_bytes_per_s[place]))),
+                f"{int(history.arrived[place])} of {len(figures.copies)}",
             )
         )
     names = ("UTC", "after", "remaining", "rate since", "permitted", "in the ISR")
-    return [Heading("Progress"), plot, Table(names, rows, frozenset(names[1:]))]
+    return [Heading("Progress"), plot, TableBlock(names, rows, frozenset(names[1:]))]
 
 
-def _permitted(rate: float) -> str:
-    return "no limit" if np.isnan(rate) else rate_text(rate)
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else value
 
 
-def _speed(told: OperationFigures) -> list[Block]:
-    history = told.history
+def _speed(figures: OperationFigures) -> list[Block]:
+    history = figures.history
     if not len(history.at_ms):
         return []
-    lines = [Line("copied", history.rate_bytes_per_s)]
+    lines = [PlotLine("copied", history.rate_bytes_per_s)]
     words = "What all copies together fetched."
     if np.isfinite(history.permitted_bytes_per_s).any():
-        lines.append(Line("permitted", history.permitted_bytes_per_s, limit=True))
+        lines.append(PlotLine("permitted", history.permitted_bytes_per_s, limit=True))
         words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
         words += "; where it is not drawn, something was not throttled."
-    plot = Plot("Rate against throttle", history.at_ms, RATE, lines)
+    plot = Plot("Rate against throttle", history.at_ms, Unit.BYTES_PER_S, lines)
     return [Heading("Rate and throttle"), plot, Paragraph(words)]
 
 
-def _events(told: OperationFigures) -> list[Block]:
-    found = [Event(change.at_ms, _change(change)) for change in throttle_changes(told.rows)]
-    found += elections(told.rows) + isr_losses(told.rows) + _arrivals(told)
-    found += [
-        Event(gap.from_ms, f"not recorded until {utc(gap.to_ms)}: {gap.text}")
-        for gap in told.material.missed
+def _events(figures: OperationFigures) -> list[Block]:
+    found = [
+        HistoryEvent(change.at_ms, _change(change)) for change in throttle_changes(figures.rows)
     ]
-    end = told.ended_ms or told.seen_ms
+    found += elections(figures.rows) + isr_losses(figures.rows) + _arrivals(figures)
+    found += [
+        HistoryEvent(gap.from_ms, f"not recorded until {moment_text(gap.to_ms)}: {gap.text}")
+        for gap in figures.material.missed
+    ]
+    end = figures.ended_ms or figures.seen_ms
     found = sorted((e for e in found if e.at_ms <= end + GAP_S * 1000), key=lambda e: e.at_ms)
     if not found:
         return [Heading("What happened"), Paragraph("Nothing but copying.")]
     rows = [
-        (utc(event.at_ms), duration_text(max(event.at_ms - told.began_ms, 0) / 1000), event.text)
+        (
+            moment_text(event.at_ms),
+            duration_text(max(event.at_ms - figures.began_ms, 0) / 1000),
+            event.text,
+        )
         for event in found[:EVENTS_MOST]
     ]
-    table = Table(("UTC", "after", "what"), rows, frozenset({"after"}))
+    table = TableBlock(("UTC", "after", "what"), rows, frozenset({"after"}))
     more = len(found) - EVENTS_MOST
     rest = [Paragraph(f"And {many(more, 'event')} after these.")] if more > 0 else []
     return [Heading("What happened"), table, *rest]
 
 
-def _change(change: Change) -> str:
-    many = len(change.brokers) > 1
-    who = f"broker{'s' if many else ''} {brokers_text(list(change.brokers))}"
+def _change(change: RateChange) -> str:
+    several = len(change.brokers) > 1
+    who = f"broker{'s' if several else ''} {_brokers(change.brokers)}"
     what = "may send" if change.direction == "leader" else "may fetch"
-    each = " each" if many else ""
+    each = " each" if several else ""
     if change.after is None:
         return f"throttle: {who} {what} without a limit (before: {rate_text(change.before)}{each})"
     before = limit_text(change.before)
     return f"throttle: {who} {what} {rate_text(change.after)}{each} (before: {before})"
 
 
-def _arrivals(told: OperationFigures) -> list[Event]:
+def _arrivals(figures: OperationFigures) -> list[HistoryEvent]:
     """When a quarter, half, three quarters and all of the copies had arrived; the last by name."""
-    copies, rows = told.copies, told.rows
+    copies, rows = figures.copies, figures.rows
     arrived = np.flatnonzero(np.isfinite(copies.arrived_ms))
     order = arrived[np.argsort(copies.arrived_ms[arrived], kind="stable")]
     # Of those that arrive at one moment the last is told.
@@ -308,19 +323,21 @@ def _arrivals(told: OperationFigures) -> list[Event]:
         if 0 <= place < len(order):
             at_ms = float(copies.arrived_ms[order[place]])
             shares[at_ms] = f"{name} of the copies in the ISR ({place + 1:,} of {len(copies):,})"
-    events = [Event(at_ms, text) for at_ms, text in shares.items()]
+    events = [HistoryEvent(at_ms, text) for at_ms, text in shares.items()]
     for place in order[len(copies) - _LAST_MOST :] if len(copies) > _LAST_MOST else ():
         row = int(copies.row[place])
         who = f"{rows.partition_text(row)} on broker {rows.broker[row]}"
-        events.append(Event(float(copies.arrived_ms[place]), f"among the last in the ISR: {who}"))
+        events.append(
+            HistoryEvent(float(copies.arrived_ms[place]), f"among the last in the ISR: {who}")
+        )
     return events
 
 
 # Pairs
 
 
-def _pairs(told: OperationFigures) -> list[Block]:
-    found = pairs_of(told.rows)
+def _pairs(figures: OperationFigures) -> list[Block]:
+    found = pairs_of(figures.rows)
     if not found:
         return []
     rows = [
@@ -340,20 +357,26 @@ def _pairs(told: OperationFigures) -> list[Block]:
     )
     if len(found) > PAIRS_MOST:
         text += f" {many(len(found) - PAIRS_MOST, 'faster pair')} left out."
-    table = Table(names, rows, frozenset(names[1:]))
+    table = TableBlock(names, rows, frozenset(names[1:]))
     return [Heading("Slowest pairs of brokers"), table, Paragraph(text)]
 
 
 # Where it is from
 
 
-def _source(told: OperationFigures, now_ms: float) -> list[Block]:
-    material = told.material
+def _source(figures: OperationFigures, now_ms: float) -> list[Block]:
+    material = figures.material
     results, samples = material.results_newest_ms, material.samples_newest_ms
     facts = [
-        ("Written", f"{utc(now_ms)} by kshunt {__version__}, from results of recorded samples"),
-        ("Newest result", f"{utc(results)}, {_age(now_ms, results)}"),
-        ("Newest sample", f"{utc(samples)}, {_age(now_ms, samples)}" if samples else "gone"),
+        (
+            "Written",
+            f"{moment_text(now_ms)} by kshunt {__version__}, from results of recorded samples",
+        ),
+        ("Newest result", f"{moment_text(results)}, {_age(now_ms, results)}"),
+        (
+            "Newest sample",
+            f"{moment_text(samples)}, {_age(now_ms, samples)}" if samples else "gone",
+        ),
     ]
     facts += [
         (made.table, f"{many(made.rows, 'row')}{f', from {made.by}' if made.by else ''}")
@@ -369,7 +392,7 @@ def _source(told: OperationFigures, now_ms: float) -> list[Block]:
             f"Samples go on for {duration_text((samples - results) / 1000)} after the newest "
             "result: make results anew before this is taken for the whole."
         )
-    return [Heading("Where this is from"), Facts(facts), *map(Paragraph, notes)]
+    return [Heading("Where this is from"), FactList(facts), *map(Paragraph, notes)]
 
 
 def _age(now_ms: float, at_ms: float | None) -> str:

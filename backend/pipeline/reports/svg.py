@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.pipeline.reports.axes import time_marks, value_marks, value_text
-from kshunt.backend.pipeline.reports.document import Floats, Line, Plot
-from kshunt.backend.pipeline.reports.words import visible
+from kshunt.backend.domain.text.axes import Tick, moment_ticks, value_ticks
+from kshunt.backend.pipeline.reports.document import Floats, Plot, PlotLine
+from kshunt.backend.pipeline.reports.visible_text import visible
 
 WIDTH: Final = 760
 HEIGHT: Final = 250
@@ -23,7 +23,7 @@ POINTS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _PlotArea:
     """Where values lie in the picture."""
 
     first_ms: float
@@ -44,13 +44,13 @@ def as_svg(plot: Plot, number: int) -> str:
     known = [float(np.nanmax(v)) for line in lines if np.isfinite(v := line.values).any()]
     if not known or len(plot.times_ms) < 2:
         return "<p>Nothing is known of it.</p>"
-    marks = value_marks(max(known), plot.unit)
-    frame = _Frame(float(plot.times_ms[0]), float(plot.times_ms[-1]), marks[-1])
+    ticks = value_ticks(max(known), plot.unit)
+    frame = _PlotArea(float(plot.times_ms[0]), float(plot.times_ms[-1]), ticks[-1][0])
     thinned = _thinned(plot.times_ms)
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="plot{number}">',
         f'<title id="plot{number}">{escape(visible(plot.title))}</title>',
-        *_axes(plot, frame, marks),
+        *_axes(frame, ticks),
     ]
     if plot.band is not None:
         parts.append(_area(plot, frame, thinned))
@@ -61,7 +61,7 @@ def as_svg(plot: Plot, number: int) -> str:
     return "\n".join(parts)
 
 
-def _class(line: Line, place: int) -> str:
+def _class(line: PlotLine, place: int) -> str:
     return "limit" if line.limit else f"line{place}"
 
 
@@ -71,13 +71,13 @@ def _thinned(times: Floats) -> NDArray[np.int64]:
     return found
 
 
-def _axes(plot: Plot, frame: _Frame, marks: Sequence[float]) -> list[str]:
+def _axes(frame: _PlotArea, ticks: Sequence[Tick]) -> list[str]:
     parts = []
-    for value in marks:
+    for value, words in ticks:
         y = frame.y(value)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 6, y + 4, value_text(value, plot.unit), "end"))
-    for at_ms, words in time_marks(frame.first_ms, frame.last_ms):
+        parts.append(_text(LEFT - 6, y + 4, words, "end"))
+    for at_ms, words in moment_ticks(frame.first_ms, frame.last_ms):
         x = frame.x(at_ms)
         parts.append(f'<path class="axis" d="M{x:.1f} {HEIGHT - BOTTOM}v4"/>')
         anchor = "end" if x > WIDTH - 40 else "middle"
@@ -102,17 +102,17 @@ def _runs(times: Floats, values: Floats) -> list[list[tuple[float, float]]]:
     return [run for run in runs if run]
 
 
-def _polyline(run: Sequence[tuple[float, float]], frame: _Frame, name: str) -> str:
+def _polyline(run: Sequence[tuple[float, float]], frame: _PlotArea, name: str) -> str:
     if len(run) == 1:
         run = [run[0], run[0]]
     return f'<polyline class="{name}" points="{_points(run, frame)}"/>'
 
 
-def _points(run: Sequence[tuple[float, float]], frame: _Frame) -> str:
+def _points(run: Sequence[tuple[float, float]], frame: _PlotArea) -> str:
     return " ".join(f"{frame.x(at_ms):.1f},{frame.y(value):.1f}" for at_ms, value in run)
 
 
-def _area(plot: Plot, frame: _Frame, thinned: NDArray[np.int64]) -> str:
+def _area(plot: Plot, frame: _PlotArea, thinned: NDArray[np.int64]) -> str:
     assert plot.band is not None
     low, high = (line.values[thinned] for line in plot.band)
     both = np.where(np.isfinite(low) & np.isfinite(high), 1.0, np.nan)

@@ -50,7 +50,7 @@ OPEN: Final = f"{BATCH}open"
 """The part of a table with the rows of what has not ended."""
 COUNTED: Final = f"{BATCH}counted"
 """The part of `quality`: what was counted in an hour so far."""
-SETTLE_MS: Final = 300_000
+FINAL_AFTER_MS: Final = 300_000
 """Rows may come to an hour so long after all ticks of it were closed; then it is settled."""
 _ASIDE: Final = ".batch-"
 _META: Final = "meta.json"
@@ -92,11 +92,11 @@ class Meta:
     """Of the columns of the state's tables."""
 
     @property
-    def settled_ms(self) -> int | None:
+    def final_ms(self) -> int | None:
         """Hours that end by then get no rows any more."""
         if self.closed_ms is None:
             return None
-        at_ms = self.closed_ms - SETTLE_MS
+        at_ms = self.closed_ms - FINAL_AFTER_MS
         return at_ms - at_ms % HOUR_MS
 
     @property
@@ -176,7 +176,7 @@ def streaming_until(results: Path) -> int | None:
         lock.close()
         return None
     meta = newest(results)
-    return 0 if meta is None else meta.settled_ms or 0
+    return 0 if meta is None else meta.final_ms or 0
 
 
 @dataclass(slots=True)

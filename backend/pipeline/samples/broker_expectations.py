@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
 from kshunt.backend.pipeline.samples.expectations import (
     TIME_PLAUSIBLE,
-    Bounds,
     Expectation,
     Fitness,
-    Outcome,
+    RowOutcome,
+    TimeBounds,
     holds,
     keys_known,
     not_negative,
@@ -38,10 +38,10 @@ BROKER_EXPECTATIONS: Final = (
         (*_COUNTS, *_SIZES, *_SPEEDS),
         "no count, size or speed is below 0",
     ),
-    Expectation("unique", Outcome.DROPPED, "one row a broker and time", "copy_number = 1"),
+    Expectation("unique", RowOutcome.DROPPED, "one row a broker and time", "copy_number = 1"),
     Expectation(
         "disk_adds_up",
-        Outcome.KEPT,
+        RowOutcome.KEPT,
         "no more is free on its disks than they hold",
         "disk_usable_bytes <= disk_total_bytes",
     ),
@@ -63,7 +63,7 @@ class BrokerSplit:
         return {name: int(count) for name, count in counted.items()}
 
 
-def split_brokers(samples: DataFrame, bounds: Bounds, count_from_ms: int = 0) -> BrokerSplit:
+def split_brokers(samples: DataFrame, bounds: TimeBounds, count_from_ms: int = 0) -> BrokerSplit:
     """Part broker samples by `BROKER_EXPECTATIONS`.
 
     Rows before `count_from_ms` are gone on with, and neither counted nor set aside.

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from kshunt.backend.domain.pipeline.result_columns import GROWTH_S
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
 from kshunt.backend.pipeline.samples.broker_expectations import BrokerSplit, split_brokers
-from kshunt.backend.pipeline.samples.expectations import Bounds
+from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
 
 
 def broker_samples(
@@ -24,9 +24,9 @@ def broker_samples(
     counted, or set aside.
     """
     before_ms = start_ms - GROWTH_S * 1000
-    hours = within(counted(samples, Table.BROKERS), before_ms, end_ms)
+    hours = within(counted(samples, SampleTable.BROKERS), before_ms, end_ms)
     if not within(hours, start_ms, end_ms):
         return None
     names = [literal(path) for paths in hours.values() for path in paths]
     rows: DataFrame = session.read.schema(struct_of(BROKER_SAMPLES)).parquet(*names)
-    return split_brokers(rows, Bounds.of(before_ms, now_ms), start_ms)
+    return split_brokers(rows, TimeBounds.of(before_ms, now_ms), start_ms)

@@ -30,7 +30,7 @@ BEHIND_MS: Final = DAY_MS
 """How far before its own hour's folder a row's time may be."""
 
 
-class Outcome(enum.StrEnum):
+class RowOutcome(enum.StrEnum):
     """What becomes of a row that breaks an expectation."""
 
     QUARANTINED = "quarantined"
@@ -43,7 +43,7 @@ class Expectation:
     """Something that holds of every row."""
 
     name: str
-    outcome: Outcome
+    outcome: RowOutcome
     meaning: str
     holds: str = ""
     """By SQL, where Spark looks at it; a condition that is null is not broken. May name, besides
@@ -54,18 +54,18 @@ def keys_known(names: Iterable[str]) -> Expectation:
     """These columns are never null."""
     condition = " and ".join(f"{name} is not null" for name in names)
     meaning = "whatever is always known is there"
-    return Expectation("keys_known", Outcome.QUARANTINED, meaning, condition)
+    return Expectation("keys_known", RowOutcome.QUARANTINED, meaning, condition)
 
 
 def not_negative(name: str, columns: Iterable[str], meaning: str) -> Expectation:
     """These columns are 0 or more, or not known."""
     condition = " and ".join(f"coalesce({column}, 0) >= 0" for column in columns)
-    return Expectation(name, Outcome.QUARANTINED, meaning, condition)
+    return Expectation(name, RowOutcome.QUARANTINED, meaning, condition)
 
 
 TIME_PLAUSIBLE: Final = Expectation(
     "time_plausible",
-    Outcome.QUARANTINED,
+    RowOutcome.QUARANTINED,
     "its time is at most 5 minutes ahead, and not long before its recording",
     "at_ms between earliest_ms and latest_ms",
 )
@@ -79,26 +79,26 @@ REPLICA_EXPECTATIONS: Final = (
     not_negative("lag_not_negative", ("lag_messages",), "lag_messages is at least 0"),
     not_negative("sizes_not_negative", _SIZES, "no size is below 0"),
     not_negative("offsets_not_negative", _OFFSETS, "no log ends below 0"),
-    Expectation("unique", Outcome.DROPPED, "one row a replica and time"),
+    Expectation("unique", RowOutcome.DROPPED, "one row a replica and time"),
     Expectation(
         "not_ahead_of_leader",
-        Outcome.KEPT,
+        RowOutcome.KEPT,
         "its log ends no later than its leader's, unless the leader changed",
     ),
-    Expectation("log_grows", Outcome.KEPT, "its log does not get shorter under one leader"),
-    Expectation("no_gap", Outcome.KEPT, f"the next sample comes within {GAP_S} s"),
+    Expectation("log_grows", RowOutcome.KEPT, "its log does not get shorter under one leader"),
+    Expectation("no_gap", RowOutcome.KEPT, f"the next sample comes within {GAP_S} s"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TimeBounds:
     """Between which times a row's may be, in milliseconds."""
 
     earliest_ms: int
     latest_ms: int
 
     @classmethod
-    def of(cls, first_hour_ms: int, now_ms: int) -> Bounds:
+    def of(cls, first_hour_ms: int, now_ms: int) -> TimeBounds:
         """Of a recording whose first hour is looked at, by a clock that says `now_ms`."""
         return cls(max(EARLIEST_MS, first_hour_ms - BEHIND_MS), now_ms + AHEAD_MS)
 
@@ -108,7 +108,7 @@ class Fitness:
 
     def __init__(self, expectations: Iterable[Expectation]) -> None:
         """Of these, those that a row is quarantined by."""
-        self._each = [e for e in expectations if e.outcome is Outcome.QUARANTINED]
+        self._each = [e for e in expectations if e.outcome is RowOutcome.QUARANTINED]
         self.fits: Final = " and ".join(f"coalesce({e.holds}, true)" for e in self._each)
         """Whether a row breaks none; by SQL, of rows `with_bounds`."""
 
@@ -118,7 +118,7 @@ class Fitness:
         return F.concat_ws(",", *broken).alias("reasons")
 
 
-def with_bounds(samples: DataFrame, bounds: Bounds, count_from_ms: int) -> DataFrame:
+def with_bounds(samples: DataFrame, bounds: TimeBounds, count_from_ms: int) -> DataFrame:
     """Samples with what expectations may name, and `counts`: whether the row is of the period.
 
     Rows before `count_from_ms` are not: they were looked at with the period that they belong to.
@@ -138,7 +138,7 @@ def holds(expectation: Expectation) -> Column:
     return F.coalesce(F.expr(expectation.holds), F.lit(True))
 
 
-def quarantined(samples: DataFrame, bounds: Bounds, count_from_ms: int = 0) -> DataFrame:
+def quarantined(samples: DataFrame, bounds: TimeBounds, count_from_ms: int = 0) -> DataFrame:
     """Replica samples from `count_from_ms` on that no table can be made from.
 
     As recorded, with `reasons`: the names of the expectations, with commas.

@@ -12,7 +12,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.pipeline.process.console import to_the_minute
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples, open_file
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class NoSamples(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class SampleRecording:
     """The replica samples of one cluster, by hour."""
 
     folder: Path
@@ -43,23 +43,23 @@ class Recording:
         return tuple(within(self.files, start_ms, end_ms))
 
 
-def find_recording(folder: Path) -> Recording:
+def find_recording(folder: Path) -> SampleRecording:
     """The recording in a folder.
 
     Raises:
         NoSamples: there is none.
     """
     try:
-        files = counted(folder, Table.REPLICAS)
+        files = counted(folder, SampleTable.REPLICAS)
     except OSError as error:
         raise NoSamples(f"{folder} cannot be read: {error.strerror}.") from None
     if not files:
-        below = sorted(path.parent.name for path in folder.glob(f"*/{Table.REPLICAS.value}"))
+        below = sorted(path.parent.name for path in folder.glob(f"*/{SampleTable.REPLICAS.value}"))
         advice = "Name the folder of one cluster's recording: the one that `replicas` lies in."
         if below:
             advice += f" There are: {', '.join(below[:5])}."
         raise NoSamples(f"There are no replica samples in {folder}.", advice=advice)
-    return Recording(folder, files)
+    return SampleRecording(folder, files)
 
 
 def check_files(files: Sequence[Path]) -> None:
@@ -70,7 +70,7 @@ def check_files(files: Sequence[Path]) -> None:
     """
     clusters: dict[bytes, Path] = {}
     for path in files:
-        with open_file(path, Table.REPLICAS) as file:
+        with open_file(path, SampleTable.REPLICAS) as file:
             clusters.setdefault(file.metadata.metadata[CLUSTER_KEY.encode()], path)
     if len(clusters) > 1:
         (one, first), (other, second), *_ = clusters.items()
@@ -86,7 +86,9 @@ def read_samples(session: SparkSession, files: Sequence[Path]) -> DataFrame:
     return session.read.schema(struct_of(REPLICA_SAMPLES)).parquet(*names)
 
 
-def period_of(recording: Recording, from_ms: int | None, to_ms: int | None) -> tuple[int, int]:
+def period_of(
+    recording: SampleRecording, from_ms: int | None, to_ms: int | None
+) -> tuple[int, int]:
     """The whole hours that [from_ms, to_ms) touches, from the first recorded one to the last.
 
     Raises:

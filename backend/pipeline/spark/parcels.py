@@ -13,7 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from kshunt.backend.domain.pipeline.sample_columns import REPLICA_SAMPLES, SampleColumn, Type
-from kshunt.backend.pipeline.kernels.parcels import SAMPLES, STATE, Part, as_text, pack, pack_files
+from kshunt.backend.pipeline.kernels.parcels import (
+    SAMPLES,
+    STATE,
+    RowGroups,
+    as_text,
+    pack,
+    pack_files,
+)
 
 BUCKETS: Final = 64
 """Into which replicas are parted, where nothing is known of how many rows there are."""
@@ -96,7 +103,7 @@ def of_files(
     return texts.repartition(len(tasks)).mapInArrow(packed, PARCEL)
 
 
-def _parts(files: Sequence[Path], needless: range) -> Iterator[tuple[Part, int]]:
+def _parts(files: Sequence[Path], needless: range) -> Iterator[tuple[RowGroups, int]]:
     """Row groups, and how many rows each has."""
     for path in files:
         about = pq.read_metadata(path)
@@ -108,13 +115,13 @@ def _parts(files: Sequence[Path], needless: range) -> Iterator[tuple[Part, int]]
                 least, most = (round(t.timestamp() * 1000) for t in (seen.min, seen.max))
                 if least in needless and most in needless:
                     continue
-            yield Part(str(path), i, i + 1), group.num_rows
+            yield RowGroups(str(path), i, i + 1), group.num_rows
 
 
-def _tasks(found: Sequence[tuple[Part, int]]) -> list[list[Part]]:
+def _tasks(found: Sequence[tuple[RowGroups, int]]) -> list[list[RowGroups]]:
     """Parts by task."""
     most = min(_ROWS_A_TASK, sum(rows for _, rows in found) // _TASKS)
-    tasks: list[list[Part]] = [[]]
+    tasks: list[list[RowGroups]] = [[]]
     waiting = 0
     for part, rows in found:
         if tasks[-1] and waiting + rows > most:

@@ -34,7 +34,7 @@ from pyspark.sql import types as T
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, TICK_S, WINDOWS
 from kshunt.backend.pipeline.kernels import rate_step
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.kernels.rates import Settings
+from kshunt.backend.pipeline.kernels.rates import RateSettings
 from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
 from kshunt.backend.pipeline.spark.column_types import select_as, struct_of
 from kshunt.backend.pipeline.spark.parcels import (
@@ -73,7 +73,7 @@ MADE_SCHEMA: Final = pa.schema(
         ("_kept", pa.binary()),
     ]
 )
-SETTINGS: Final = Settings(
+SETTINGS: Final = RateSettings(
     TICK_S * 1000,
     GAP_S * 1000,
     tuple((window.name, window.seconds * 1000, window.step_s * 1000) for window in WINDOWS),

@@ -66,7 +66,7 @@ def islands(rates: DataFrame, newest_ms: int, state: DataFrame | None = None) ->
 
 def islands_of(parcels: DataFrame, newest_ms: int) -> DataFrame:
     """The same, of rates in parcels."""
-    settings = kernel.Settings(newest_ms, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE)
+    settings = kernel.StallSettings(newest_ms, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE)
     return worked(parcels, lambda batches: kernel.work(batches, settings), _MADE)
 
 

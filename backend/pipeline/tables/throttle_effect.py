@@ -37,7 +37,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kshunt.backend.domain.pipeline.result_columns import EFFECT_S, THROTTLE_EFFECT, TICK_S, WINDOWS
-from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
+from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S, RATE_SPARE
 from kshunt.backend.pipeline.spark.column_types import millis, moment, select_as
 
 BEFORE_S: Final = 75
@@ -53,8 +53,6 @@ LAG_S: Final = 5.0
 GREW: Final = 1.5
 LOWER: Final = 0.75
 RAISE: Final = 1.5
-SPARE: Final = 1.1
-"""What is written varies; a rate that shall carry it has so much to spare."""
 
 LEADER, FOLLOWER = "leader", "follower"
 _SLICE_MS: Final = EFFECT_S * 1000
@@ -263,7 +261,7 @@ def _each_replica(rows: DataFrame) -> DataFrame:
 
 def _advised(rows: DataFrame) -> DataFrame:
     rate = F.col("_rate").cast("double")
-    written = F.coalesce("written_bytes_per_s", F.lit(0.0)) * F.lit(SPARE)
+    written = F.coalesce("written_bytes_per_s", F.lit(0.0)) * F.lit(RATE_SPARE)
     down = _rounded(F.greatest(F.least(rate, "_used") * F.lit(LOWER), written), up=False)
     # Rounded down it might carry less than is written.
     down = F.greatest(down, F.ceil(written).cast("long"), F.lit(RATE_MIN_BYTES_PER_S).cast("long"))

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import why_left_out
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import BrokerFacts, Situation
@@ -229,7 +229,7 @@ class PlanDraft:
             )
         return changed(
             note,
-            why=f"No broker has room for {size_text(self.size(row))} below "
+            why=f"No broker has room for {bytes_text(self.size(row))} below "
             f"{self.scope.disk_fraction:.0%} of its disks.",
             remedy="Free some space, add a broker, or raise the disk fraction.",
         )

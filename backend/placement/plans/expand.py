@@ -31,7 +31,7 @@ from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft
 from kshunt.backend.placement.plans.leveller import Band, Leveller
-from kshunt.backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
+from kshunt.backend.placement.plans.loads import Loads, ReplicaBins, SearchLimits, solve_exactly
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import Situation
 
@@ -84,11 +84,11 @@ def _give(loads: Loads, band: Band, receivers: NDArray[np.bool_], share: float) 
     short = receivers & (loads.by_broker < share)
     draft.usable &= short
     floor, most = np.full(len(draft.ids), share), np.where(receivers, share, np.inf)
-    limits = Limits(float("inf"), floor, most, reorder=False)
+    limits = SearchLimits(float("inf"), floor, most, reorder=False)
     if not short.any() or solve_exactly(loads, band, limits):
         return
     items, rows = loads.items()
-    leveller = Leveller(items, loads.by_broker, band, Replicas(draft, items, rows))
+    leveller = Leveller(items, loads.by_broker, band, ReplicaBins(draft, items, rows))
     leveller.pull(np.where(short, share, -np.inf), floor)
 
 

@@ -49,7 +49,7 @@ def balance_leaders(
     draft = PlanDraft(situation, scope or Scope())
     if not draft.up.any():
         raise BadInput("No broker is up; nothing was planned.")
-    flow = _Flow(draft)
+    flow = _LeaderFlow(draft)
     mean = sum(flow.led[broker] for broker in flow.counted) / len(flow.counted)
     low = ceil(min(mean * (1 - tolerance), floor(mean)))
     high = floor(max(mean * (1 + tolerance), ceil(mean)))
@@ -64,7 +64,7 @@ def balance_leaders(
     return draft.proposal("balance leaders", measure, _uneven(flow, low, high))
 
 
-class _Flow:
+class _LeaderFlow:
     """Who leads how many, and which partitions could pass from one broker to another."""
 
     def __init__(self, draft: PlanDraft) -> None:
@@ -167,7 +167,7 @@ def _walk(came: dict[int, int], start: int, end: int) -> list[int]:
     return path[::-1]
 
 
-def _uneven(flow: _Flow, low: int, high: int) -> Iterator[PlanNote]:
+def _uneven(flow: _LeaderFlow, low: int, high: int) -> Iterator[PlanNote]:
     for broker in flow.counted:
         count = flow.led[broker]
         if not low <= count <= high:

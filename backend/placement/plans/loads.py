@@ -96,7 +96,7 @@ class Loads:
             )
 
 
-class Replicas:
+class ReplicaBins:
     """The items of `Loads.items` on their brokers (`level.Bins`)."""
 
     def __init__(self, draft: PlanDraft, items: Items, rows: Sequence[int]) -> None:
@@ -120,7 +120,7 @@ class Replicas:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class SearchLimits:
     """What the exact search has to keep besides what every draft does."""
 
     budget_bytes: float
@@ -133,7 +133,7 @@ class Limits:
     """Whether another replica of a list may be made its first."""
 
 
-def solve_exactly(loads: Loads, band: Band, limits: Limits) -> bool:
+def solve_exactly(loads: Loads, band: Band, limits: SearchLimits) -> bool:
     """Take the best of all choices, if they are few; say whether that was done.
 
     `loads` are those from before anything was changed, and are kept right.

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from kshunt.backend.domain.text.formatting import listed, many, size_text
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft, first_least
 from kshunt.backend.placement.plans.exhaustive_search import Choices, best_of_all, few_enough
@@ -269,7 +269,7 @@ def _drain(dirs: _Dirs) -> Iterator[PlanNote]:
         target = first_least(dirs.may_take(item), dirs.loads / share)
         if target is None:
             yield PlanNote(
-                f"No directory has room for {size_text(dirs.draft.size(row))}, so it stays in "
+                f"No directory has room for {bytes_text(dirs.draft.size(row))}, so it stays in "
                 f"{path}.",
                 "Free some space on the broker, or move some of its replicas away.",
                 dirs.draft.name(row),
@@ -289,10 +289,10 @@ def _solve(dirs: _Dirs, band: Band) -> bool:
     options = [[dirs.source[item], *np.flatnonzero(dirs.may_take(item)).tolist()] for item in items]
     choices = [_choices(dirs, item, places) for item, places in zip(items, options, strict=True)]
     rest = dirs.loads - sum((each.loads[0] for each in choices), np.zeros(bins))
-    taken = best_of_all(
+    best = best_of_all(
         choices, rest, dirs.room, lambda states: band.outside(states).sum(axis=1), float("inf")
     )
-    for item, places, choice in zip(items, options, taken, strict=True):
+    for item, places, choice in zip(items, options, best, strict=True):
         if choice:
             dirs.move(item, places[choice])
             dirs.loads[dirs.source[item]] -= dirs.weights[item]
@@ -312,8 +312,8 @@ def _uneven(dirs: _Dirs, band: Band) -> Iterator[PlanNote]:
     far = band.outside(dirs.loads)
     for place in np.flatnonzero(far > 1e-6 * max(float(dirs.loads.max(initial=0.0)), 1.0)):
         yield PlanNote(
-            f"{dirs.dirs[place].path} comes to {size_text(float(dirs.loads[place]))}, where "
-            f"{size_text(float(band.goal[place]))} is its share; no replica was found that may "
+            f"{dirs.dirs[place].path} comes to {bytes_text(float(dirs.loads[place]))}, where "
+            f"{bytes_text(float(band.goal[place]))} is its share; no replica was found that may "
             "move and brings it nearer.",
             "Allow a larger tolerance, or free some space.",
             broker=dirs.broker,

@@ -25,11 +25,11 @@ import numpy as np
 
 from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
 from kshunt.backend.domain.planning.requests import Weighing
-from kshunt.backend.domain.text.formatting import size_text
+from kshunt.backend.domain.text.formatting import bytes_text, rate_text
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft
 from kshunt.backend.placement.plans.leveller import Band, Floats, Leveller
-from kshunt.backend.placement.plans.loads import Limits, Loads, Replicas, solve_exactly
+from kshunt.backend.placement.plans.loads import Loads, ReplicaBins, SearchLimits, solve_exactly
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import Situation
 
@@ -58,7 +58,7 @@ def rebalance(
     before = float(band.outside(loads.by_broker).sum())
     budget = float("inf") if max_moved_bytes is None else float(max_moved_bytes)
     anything = np.full(len(draft.ids), np.inf)
-    limits = Limits(budget, -anything, anything, reorder=by is Weighing.LOAD)
+    limits = SearchLimits(budget, -anything, anything, reorder=by is Weighing.LOAD)
     if before and not solve_exactly(loads, band, limits):
         _by_passes(loads, band, budget)
     after = float(band.outside(loads.by_broker).sum())
@@ -84,7 +84,7 @@ def _by_passes(loads: Loads, band: Band, budget: float) -> None:
     if loads.weighing is Weighing.LOAD:
         _hand_over(loads, band)
     items, rows = loads.items()
-    Leveller(items, loads.by_broker, band, Replicas(loads.draft, items, rows), budget).level()
+    Leveller(items, loads.by_broker, band, ReplicaBins(loads.draft, items, rows), budget).level()
 
 
 def _hand_over(loads: Loads, band: Band) -> None:
@@ -122,7 +122,9 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[P
         has, wanted = (_amount(value, loads.weighing) for value in (loads.by_broker[broker], mark))
         remedy = "Allow a larger tolerance, or split the largest partitions."
         if max_moved_bytes is not None:
-            remedy = f"Allow more than {size_text(max_moved_bytes)} to move, or a larger tolerance."
+            remedy = (
+                f"Allow more than {bytes_text(max_moved_bytes)} to move, or a larger tolerance."
+            )
         yield PlanNote(
             f"It comes to {has}, {'above' if above else 'below'} the {wanted} that was wanted; "
             "no replica was found that may move and brings it nearer.",
@@ -134,4 +136,4 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[P
 def _amount(value: float, weighing: Weighing) -> str:
     if weighing is Weighing.REPLICAS:
         return f"{value:.0f} replicas"
-    return size_text(value) + ("/s" if weighing is Weighing.LOAD else "")
+    return rate_text(value) if weighing is Weighing.LOAD else bytes_text(value)

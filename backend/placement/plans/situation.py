@@ -41,7 +41,7 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionFacts:
+class PartitionSituation:
     """One partition; None is "not known"."""
 
     partition: TopicPartition
@@ -103,7 +103,7 @@ class Situation:
     @classmethod
     def of(
         cls,
-        partitions: Iterable[PartitionFacts],
+        partitions: Iterable[PartitionSituation],
         brokers: Iterable[BrokerFacts],
         moving: Iterable[OngoingReassignment] = (),
         leaving: Mapping[TopicPartition, PartitionMode] | None = None,
@@ -172,7 +172,7 @@ def with_strangers(
     return dict(sorted({**known, **strangers}.items()))
 
 
-def _check(each: PartitionFacts) -> None:
+def _check(each: PartitionSituation) -> None:
     name = each.partition
     if not each.replicas:
         raise BadInput(f"Partition {name} has no replicas; nothing was planned.")
@@ -192,7 +192,7 @@ def _table(rows: Sequence[Sequence[int]], width: int) -> NDArray[np.int32]:
     return table
 
 
-def _in_sync(facts: Sequence[PartitionFacts], width: int) -> NDArray[np.bool_]:
+def _in_sync(facts: Sequence[PartitionSituation], width: int) -> NDArray[np.bool_]:
     table = np.zeros((len(facts), width), np.bool_)
     for row, each in enumerate(facts):
         isr = each.isr
@@ -200,7 +200,9 @@ def _in_sync(facts: Sequence[PartitionFacts], width: int) -> NDArray[np.bool_]:
     return table
 
 
-def _dirs(facts: Sequence[PartitionFacts], width: int, paths: Sequence[str]) -> NDArray[np.int16]:
+def _dirs(
+    facts: Sequence[PartitionSituation], width: int, paths: Sequence[str]
+) -> NDArray[np.int16]:
     number: dict[str | None, int] = {path: index for index, path in enumerate(paths)}
     table = np.full((len(facts), width), UNKNOWN, np.int16)
     for row, each in enumerate(facts):

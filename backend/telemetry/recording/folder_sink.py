@@ -20,7 +20,6 @@ import logging
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
@@ -29,19 +28,20 @@ import pyarrow as pa
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import Conflict, WrongCluster
 from kshunt.backend.files import locked, make_folder, replace_file
 from kshunt.backend.telemetry.recording.gaps import (
     Gap,
     GapLog,
-    State,
-    Why,
+    GapReason,
+    RecordingState,
     end_state,
     read_state,
     write_state,
 )
 from kshunt.backend.telemetry.recording.layout import (
-    Table,
+    SampleTable,
     file_name,
     highest_number,
 )
@@ -65,11 +65,11 @@ class Sink(Protocol):
         """
         ...
 
-    def pieces(self, table: Table, rows: Any) -> list[Any]:
+    def pieces(self, table: SampleTable, rows: Any) -> list[Any]:
         """Rows in pieces, each of which is written as a whole or not at all."""
         ...
 
-    def write(self, table: Table, piece: Any) -> None:
+    def write(self, table: SampleTable, piece: Any) -> None:
         """Write one piece.
 
         Raises:
@@ -103,7 +103,7 @@ class Sink(Protocol):
 
 
 @dataclass(eq=False)
-class _Held:
+class _LockedFolder:
     """The folder, while it is ours."""
 
     cluster_id: str
@@ -120,7 +120,7 @@ class FolderSink:
         self._started_ms = 0
         self._written_ms = 0
         self._number = 0
-        self._held: _Held | None = None
+        self._held: _LockedFolder | None = None
 
     def open(self, cluster_id: str, now_ms: int) -> Sequence[Gap]:
         """See `Sink.open`.
@@ -132,7 +132,7 @@ class FolderSink:
         """
         self.close()
         make_folder(self._folder)
-        held = _Held(cluster_id, _locked(self._folder), GapLog(self._folder))
+        held = _LockedFolder(cluster_id, _locked(self._folder), GapLog(self._folder))
         try:
             _claim(self._folder, cluster_id)
             if not self._started_ms:
@@ -142,31 +142,30 @@ class FolderSink:
             held.gaps.append(gaps)
             self._started_ms = self._started_ms or now_ms
             self._written_ms = self._written_ms or now_ms
-            write_state(self._folder, State(self._run, self._started_ms, self._written_ms))
+            write_state(self._folder, RecordingState(self._run, self._started_ms, self._written_ms))
         except BaseException:
             held.lock.close()
             raise
         self._held = held
         return gaps
 
-    def _found(self, state: State | None, now_ms: int) -> list[Gap]:
+    def _found(self, state: RecordingState | None, now_ms: int) -> list[Gap]:
         if state is None or state.run == self._run:
             return []
         text = "The recorder did not end cleanly"
         if state.written_ms == UNKNOWN:
             text = f"{text}, and since when rows lack is not known."
-            return [Gap(now_ms, now_ms, Why.CRASH, text)]
-        since = datetime.fromtimestamp(state.written_ms // 1000, UTC)
-        text = f"{text}: what it had not written is lost, from {since:%Y-%m-%d %H:%M:%S} UTC on."
-        return [Gap(state.written_ms, max(now_ms, state.written_ms), Why.CRASH, text)]
+            return [Gap(now_ms, now_ms, GapReason.CRASH, text)]
+        text = f"{text}: what it had not written is lost, from {moment_text(state.written_ms)} on."
+        return [Gap(state.written_ms, max(now_ms, state.written_ms), GapReason.CRASH, text)]
 
-    def pieces(self, table: Table, rows: Any) -> list[Any]:
+    def pieces(self, table: SampleTable, rows: Any) -> list[Any]:
         """Rows by their hour."""
         hours = rows["at"].cast(pa.int64()).to_numpy() // HOUR_MS
         found = np.unique(hours)
         return [rows] if len(found) == 1 else [rows.filter(pa.array(hours == h)) for h in found]
 
-    def write(self, table: Table, piece: Any) -> None:
+    def write(self, table: SampleTable, piece: Any) -> None:
         """See `Sink.write`."""
         held = self._ready()
         at_ms = piece["at"][0].value
@@ -185,7 +184,7 @@ class FolderSink:
     def note_written(self, gaps: Sequence[Gap], written_ms: int) -> None:
         """See `Sink.note_written`."""
         self._ready().gaps.append(gaps)
-        write_state(self._folder, State(self._run, self._started_ms, written_ms))
+        write_state(self._folder, RecordingState(self._run, self._started_ms, written_ms))
         self._written_ms = written_ms
 
     def lost(self) -> Sequence[Gap]:
@@ -212,7 +211,7 @@ class FolderSink:
         if held is not None:
             held.lock.close()
 
-    def _ready(self) -> _Held:
+    def _ready(self) -> _LockedFolder:
         if self._held is None or not (self._folder / CLUSTER).exists():
             raise FileNotFoundError(
                 errno.ENOENT, "The folder is gone, or was replaced by another", str(self._folder)

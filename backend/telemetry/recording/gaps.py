@@ -29,7 +29,7 @@ GAPS: Final = "gaps.jsonl"
 STATE: Final = "recording.json"
 
 
-class Why(enum.StrEnum):
+class GapReason(enum.StrEnum):
     """Why rows lack."""
 
     CRASH = "crash"
@@ -48,7 +48,7 @@ class Gap:
 
     from_ms: int
     to_ms: int
-    why: Why
+    why: GapReason
     text: str
     """For an operator."""
     rows: int | None = None
@@ -63,7 +63,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RecordingState:
     """How far a recording is written."""
 
     run: str
@@ -73,7 +73,7 @@ class State:
     """Everything until then is written, or in `gaps.jsonl`."""
 
     @classmethod
-    def of(cls, document: Any) -> State | None:
+    def of(cls, document: Any) -> RecordingState | None:
         """From JSON; None for anything else."""
         try:
             return cls(
@@ -114,9 +114,9 @@ class GapLog:
         """
         with self._lock:
             gaps = read_file(self._path)
-            kept = [gap for gap in gaps if gap.to_ms >= before_ms]
-            if len(kept) < len(gaps):
-                replace_file(self._path, b"".join(gap.line for gap in kept))
+            recent = [gap for gap in gaps if gap.to_ms >= before_ms]
+            if len(recent) < len(gaps):
+                replace_file(self._path, b"".join(gap.line for gap in recent))
 
 
 def read_file(path: Path) -> list[Gap]:
@@ -133,7 +133,7 @@ def _gap(line: bytes) -> Gap | None:
         return Gap(
             int(document["from_ms"]),
             int(document["to_ms"]),
-            Why(document["why"]),
+            GapReason(document["why"]),
             str(document["text"]),
             document.get("rows"),
             document.get("moments"),
@@ -147,7 +147,7 @@ def _ends_whole(file: Any) -> bool:
     return bool(file.read(1) == b"\n")
 
 
-def read_state(folder: Path) -> State | None:
+def read_state(folder: Path) -> RecordingState | None:
     """How far the last run came; None where it ended cleanly, or there was none.
 
     A file that is no state counts as one whose time is UNKNOWN, so that it is said.
@@ -160,13 +160,13 @@ def read_state(folder: Path) -> State | None:
     except FileNotFoundError:
         return None
     try:
-        state = State.of(json.loads(content))
+        state = RecordingState.of(json.loads(content))
     except ValueError:
         state = None
-    return state or State("", UNKNOWN, UNKNOWN)
+    return state or RecordingState("", UNKNOWN, UNKNOWN)
 
 
-def write_state(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: RecordingState) -> None:
     """Say how far this run came.
 
     Raises:

@@ -23,19 +23,19 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 
 from kshunt.backend.errors import ClusterUnreachable
-from kshunt.backend.telemetry.recording.gaps import Gap, Why
+from kshunt.backend.telemetry.recording.gaps import Gap, GapReason
 from kshunt.backend.telemetry.recording.json_rows import json_rows
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 
 PIECE_ROWS: Final = 5_000
 FULL_POLLS: Final = 100
 """So often a full queue is looked at before a piece is given back."""
 FLUSH_S: Final = 5.0
 
-KEYS: Final = {Table.REPLICAS: "rid", Table.BROKERS: "broker"}
+KEYS: Final = {SampleTable.REPLICAS: "rid", SampleTable.BROKERS: "broker"}
 
 
-class Lost(Protocol):
+class LostRows(Protocol):
     """Rows that were not delivered; `kshunt.backend.admin.kafka.sample_producer.Lost` is one."""
 
     @property
@@ -75,7 +75,7 @@ class Producing(Protocol):
         """Wait for the delivery; how many rows are not delivered yet."""
         ...
 
-    def take_lost(self) -> Lost | None:
+    def take_lost(self) -> LostRows | None:
         """What was lost since this was last asked."""
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class TopicSink:
     """A recording in two topics; see the module's text."""
 
     def __init__(self, topic: str, producer: Producing, keep_days: int) -> None:
-        self._topics = {table: f"{topic}-{table}" for table in Table}
+        self._topics = {table: f"{topic}-{table}" for table in SampleTable}
         self._producer = producer
         self._keep_days = keep_days
 
@@ -95,11 +95,11 @@ class TopicSink:
         self._producer.ensure(list(self._topics.values()), self._keep_days)
         return ()
 
-    def pieces(self, table: Table, rows: Any) -> list[Any]:
+    def pieces(self, table: SampleTable, rows: Any) -> list[Any]:
         """Small ones: of what is handed over in part only, little is sent twice."""
         return [rows.slice(place, PIECE_ROWS) for place in range(0, len(rows), PIECE_ROWS)]
 
-    def write(self, table: Table, piece: Any) -> None:
+    def write(self, table: SampleTable, piece: Any) -> None:
         """Hand a piece over.
 
         Raises:
@@ -138,7 +138,7 @@ class TopicSink:
         if lost is None:
             return ()
         text = f"Rows that the cluster did not take: {lost.rows} ({lost.why})."
-        return [Gap(lost.from_ms, lost.to_ms, Why.LOST, text, rows=lost.rows)]
+        return [Gap(lost.from_ms, lost.to_ms, GapReason.LOST, text, rows=lost.rows)]
 
     def end(self) -> None:
         """Everything was delivered at the last flush."""

@@ -36,7 +36,7 @@ _HOUR: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)")
 _NAME: Final = re.compile(r"[0-9TZ]+-(\d{10,18})\.parquet")
 
 
-class Table(enum.StrEnum):
+class SampleTable(enum.StrEnum):
     """The two tables of a recording, by the names of their folders."""
 
     REPLICAS = "replicas"
@@ -60,17 +60,17 @@ def file_name(at_ms: int, number: int) -> str:
     return f"{at:%Y%m%dT%H%M%S}{at_ms % 1000:03}Z-{number:010}{SUFFIX}"
 
 
-def written(folder: Path, table: Table) -> list[SampleFile]:
+def written(folder: Path, table: SampleTable) -> list[SampleFile]:
     """Files as they were written, by hour and number."""
     return _listed(folder / table)
 
 
-def together(folder: Path, table: Table) -> list[SampleFile]:
+def together(folder: Path, table: SampleTable) -> list[SampleFile]:
     """Files that hold an hour each, by hour and number."""
     return _listed(folder / HOURS / table)
 
 
-def counted(folder: Path, table: Table) -> dict[int, tuple[Path, ...]]:
+def counted(folder: Path, table: SampleTable) -> dict[int, tuple[Path, ...]]:
     """The files that count, by hour; both in order. See the module's text.
 
     A file that is listed here may be gone a moment later, because its rows are in another one:
@@ -119,7 +119,9 @@ def left_over(plain: Sequence[SampleFile], newest: Mapping[int, SampleFile]) -> 
 
 def highest_number(folder: Path) -> int:
     """Of all files, whether they count or not; 0 where there is none."""
-    parts = (part for table in Table for part in written(folder, table) + together(folder, table))
+    parts = (
+        part for table in SampleTable for part in written(folder, table) + together(folder, table)
+    )
     return max((part.number for part in parts), default=0)
 
 

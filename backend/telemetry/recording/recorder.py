@@ -32,8 +32,8 @@ from kshunt.backend.errors import KshuntError, WrongCluster
 from kshunt.backend.settings import RecordingSettings
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
-from kshunt.backend.telemetry.recording.gaps import Gap, Why
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.gaps import Gap, GapReason
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.retention import Retention
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
 from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
@@ -69,7 +69,7 @@ class RecorderStatus:
 GAPS_KEPT: Final = 20
 
 
-class Recorder:
+class SampleRecorder:
     """See the module's text."""
 
     def __init__(
@@ -205,12 +205,12 @@ class Recorder:
         layout, rows = self._due.of(snapshot)
         if len(rows):
             self._pending.add(
-                Table.REPLICAS, replica_rows(snapshot, layout, rows, self._operations())
+                SampleTable.REPLICAS, replica_rows(snapshot, layout, rows, self._operations())
             )
         now_s = self._clock.monotonic_s()
         if now_s >= self._brokers_due_s:
             self._brokers_due_s = now_s + self._settings.brokers_s
-            self._pending.add(Table.BROKERS, broker_rows(snapshot))
+            self._pending.add(SampleTable.BROKERS, broker_rows(snapshot))
         self._added_ms = snapshot.taken_ms
 
     def _flush(self) -> None:
@@ -269,7 +269,9 @@ class Recorder:
                 f"Rows that were let go, because they could not be written for too long: "
                 f"{dropped.rows}, of {seconds:.0f} s."
             )
-            found.append(Gap(dropped.from_ms, dropped.to_ms, Why.DROPPED, text, rows=dropped.rows))
+            found.append(
+                Gap(dropped.from_ms, dropped.to_ms, GapReason.DROPPED, text, rows=dropped.rows)
+            )
         self._found(found)
 
     def _found(self, found: Sequence[Gap]) -> None:
@@ -279,7 +281,7 @@ class Recorder:
         for gap in found:
             log.warning("Recording of samples: %s", gap.text)
         self._gaps += found
-        self._count(rows_lost=sum(gap.rows or 0 for gap in found if gap.why is Why.LOST))
+        self._count(rows_lost=sum(gap.rows or 0 for gap in found if gap.why is GapReason.LOST))
         self._note(gaps=(*self._status.gaps, *found)[-GAPS_KEPT:])
 
     def _well(self, written_ms: int) -> None:
@@ -349,7 +351,7 @@ def _skipped(before: Gap | None, moments: int, from_ms: int, to_ms: int) -> Gap:
     text = (
         f"Moments of the sampler that were left out, because the recorder fell behind: {moments}."
     )
-    return Gap(from_ms, to_ms, Why.SKIPPED, text, moments=moments)
+    return Gap(from_ms, to_ms, GapReason.SKIPPED, text, moments=moments)
 
 
 def _words(error: OSError | KshuntError) -> str:

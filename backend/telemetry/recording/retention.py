@@ -36,7 +36,7 @@ from kshunt.backend.files import make_folder, refuse_link, sync_folder
 from kshunt.backend.telemetry.recording.layout import (
     HOURS,
     SampleFile,
-    Table,
+    SampleTable,
     file_name,
     hour_folders,
     left_over,
@@ -59,8 +59,8 @@ JUMP_S: Final = 300.0
 """A clock that differs by more from the time that passed has been set."""
 _GONE: Final = ".gone-"
 _SORTED: Final = {
-    Table.REPLICAS: [("rid", "ascending"), ("at", "ascending")],
-    Table.BROKERS: [("broker", "ascending"), ("at", "ascending")],
+    SampleTable.REPLICAS: [("rid", "ascending"), ("at", "ascending")],
+    SampleTable.BROKERS: [("broker", "ascending"), ("at", "ascending")],
 }
 
 Step = Callable[[str], None]
@@ -102,7 +102,7 @@ class Retention:
 
     def drop(self, before_ms: int) -> None:
         """Drop the hours that ended before a moment."""
-        for table in Table:
+        for table in SampleTable:
             for top in (self.folder / table, self.folder / HOURS / table):
                 for hour_ms, path in list(hour_folders(top)):
                     if hour_ms + HOUR_MS <= before_ms:
@@ -116,7 +116,7 @@ class Retention:
 
     def put_together(self, before_ms: int) -> None:
         """Make one file a table of each hour that ended before a moment."""
-        for table in Table:
+        for table in SampleTable:
             hours = {part.hour_ms: part for part in together(self.folder, table)}
             fresh: dict[int, list[SampleFile]] = {}
             for part in left_over(written(self.folder, table), hours):
@@ -126,7 +126,7 @@ class Retention:
                     older = [hours[hour_ms]] if hour_ms in hours else []
                     self._try(table, hour_ms, older + parts)
 
-    def _try(self, table: Table, hour_ms: int, parts: Sequence[SampleFile]) -> None:
+    def _try(self, table: SampleTable, hour_ms: int, parts: Sequence[SampleFile]) -> None:
         try:
             self._merge(table, hour_ms, parts)
         except KshuntError as error:
@@ -134,7 +134,7 @@ class Retention:
                 self._said.add(str(error))
                 log.warning("An hour of the recording stays as it is: %s", error)
 
-    def _merge(self, table: Table, hour_ms: int, parts: Sequence[SampleFile]) -> None:
+    def _merge(self, table: SampleTable, hour_ms: int, parts: Sequence[SampleFile]) -> None:
         folder = self.folder / HOURS / table / hour_folder(hour_ms)
         path = folder / file_name(hour_ms, max(part.number for part in parts))
         make_folder(folder)
@@ -155,7 +155,7 @@ class Retention:
         self.step("remove folder")
         _remove_empty(self.folder / table / hour_folder(hour_ms))
 
-    def _write(self, table: Table, parts: Sequence[SampleFile], aside: Path) -> bool:
+    def _write(self, table: SampleTable, parts: Sequence[SampleFile], aside: Path) -> bool:
         """Write the rows of some files to another; False where this was stopped."""
         cluster_id = _cluster_of(parts[-1].path, table)
         with open(aside, "wb", opener=refuse_link) as file:
@@ -170,12 +170,12 @@ class Retention:
         return True
 
 
-def _cluster_of(path: Path, table: Table) -> str:
+def _cluster_of(path: Path, table: SampleTable) -> str:
     with open_file(path, table) as file:
         return str((file.metadata.metadata or {}).get(CLUSTER_KEY.encode(), b"").decode())
 
 
-def _groups(table: Table, parts: Sequence[SampleFile]) -> Iterator[Any]:
+def _groups(table: SampleTable, parts: Sequence[SampleFile]) -> Iterator[Any]:
     """The rows of some files in sorted groups, of which few are held at a time."""
     held: list[Any] = []
     rows = 0
@@ -190,7 +190,7 @@ def _groups(table: Table, parts: Sequence[SampleFile]) -> Iterator[Any]:
         yield pa.concat_tables(held).sort_by(_SORTED[table])
 
 
-def _batches(table: Table, path: Path) -> Iterator[Any]:
+def _batches(table: SampleTable, path: Path) -> Iterator[Any]:
     with open_file(path, table) as file:
         try:
             for group in range(file.num_row_groups):
@@ -205,7 +205,7 @@ def clear(folder: Path) -> None:
     Raises:
         OSError: a folder cannot be read or changed.
     """
-    for table in Table:
+    for table in SampleTable:
         for top in (folder / table, folder / HOURS / table):
             _clear_aside(top)
         hours = together(folder, table)

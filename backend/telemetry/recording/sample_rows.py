@@ -28,7 +28,7 @@ from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.telemetry.recording.due_samples import Layout
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.schema import SCHEMAS
 from kshunt.backend.telemetry.stuck.throttle_shares import numbered
 
@@ -91,7 +91,7 @@ def replica_rows(
         "operation_id": _operations(layout, rows, operations),
         "mode": _MODES.take(pa.array(replicas.mode[rows].astype(np.int32) + 1)),
     }
-    schema = SCHEMAS[Table.REPLICAS]
+    schema = SCHEMAS[SampleTable.REPLICAS]
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
@@ -194,7 +194,7 @@ def broker_rows(snapshot: Snapshot) -> Any:
             _by_broker(ids, {b: rate.follower_bytes_per_s for b, rate in rates.items()})
         ),
     }
-    schema = SCHEMAS[Table.BROKERS]
+    schema = SCHEMAS[SampleTable.BROKERS]
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 

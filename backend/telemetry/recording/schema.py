@@ -24,14 +24,14 @@ from kshunt.backend.domain.pipeline.sample_columns import (
     Type,
 )
 from kshunt.backend.errors import BadInput
-from kshunt.backend.telemetry.recording.layout import Table, counted, within
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
 
 TABLE_KEY: Final = "kshunt.samples.table"
 """Key of a file's metadata: which table it is of."""
 
-COLUMNS: Final[Mapping[Table, tuple[SampleColumn, ...]]] = {
-    Table.REPLICAS: REPLICA_SAMPLES,
-    Table.BROKERS: BROKER_SAMPLES,
+COLUMNS: Final[Mapping[SampleTable, tuple[SampleColumn, ...]]] = {
+    SampleTable.REPLICAS: REPLICA_SAMPLES,
+    SampleTable.BROKERS: BROKER_SAMPLES,
 }
 _TYPES: Final[Mapping[Type, Any]] = {
     Type.TIME: pa.timestamp("ms", tz="UTC"),
@@ -67,17 +67,17 @@ def _field(column: SampleColumn) -> Any:
     return pa.field(column.name, _TYPES[column.type], nullable, about)
 
 
-SCHEMAS: Final[Mapping[Table, Any]] = {
+SCHEMAS: Final[Mapping[SampleTable, Any]] = {
     table: arrow_schema(columns) for table, columns in COLUMNS.items()
 }
 
 
-def file_metadata(table: Table, cluster_id: str) -> dict[str, str]:
+def file_metadata(table: SampleTable, cluster_id: str) -> dict[str, str]:
     """What a file says of itself."""
     return {VERSION_KEY: str(SAMPLES_VERSION), CLUSTER_KEY: cluster_id, TABLE_KEY: table.value}
 
 
-def parquet(rows: Any, table: Table, cluster_id: str) -> Any:
+def parquet(rows: Any, table: SampleTable, cluster_id: str) -> Any:
     """A Parquet file of these rows, in memory."""
     out = pa.BufferOutputStream()
     with parquet_writer(out, table, cluster_id) as writer:
@@ -85,7 +85,7 @@ def parquet(rows: Any, table: Table, cluster_id: str) -> Any:
     return out.getvalue()
 
 
-def parquet_writer(where: Any, table: Table, cluster_id: str) -> Any:
+def parquet_writer(where: Any, table: SampleTable, cluster_id: str) -> Any:
     """A `pyarrow.parquet.ParquetWriter` of a table's files."""
     schema = SCHEMAS[table]
     named = [name for name in DICTIONARIES if name in schema.names]
@@ -97,7 +97,9 @@ def parquet_writer(where: Any, table: Table, cluster_id: str) -> Any:
     )
 
 
-def read_recording(folder: Path, table: Table, since_ms: int = 0, until_ms: int = 1 << 62) -> Any:
+def read_recording(
+    folder: Path, table: SampleTable, since_ms: int = 0, until_ms: int = 1 << 62
+) -> Any:
     """The rows of a recording in [since_ms, until_ms), as a `pyarrow.Table`; hour by hour.
 
     Raises:
@@ -119,7 +121,7 @@ def read_recording(folder: Path, table: Table, since_ms: int = 0, until_ms: int 
     )
 
 
-def read(paths: Sequence[Path], table: Table) -> Any:
+def read(paths: Sequence[Path], table: SampleTable) -> Any:
     """The rows of some files, in their order, as a `pyarrow.Table` of the present version.
 
     Raises:
@@ -130,7 +132,7 @@ def read(paths: Sequence[Path], table: Table) -> Any:
     return pa.concat_tables([SCHEMAS[table].empty_table(), *tables])
 
 
-def read_file(path: Path, table: Table) -> Any:
+def read_file(path: Path, table: SampleTable) -> Any:
     """The rows of one file. See `read`."""
     with open_file(path, table) as file:
         try:
@@ -139,7 +141,7 @@ def read_file(path: Path, table: Table) -> Any:
             raise broken(path, error) from None
 
 
-def open_file(path: Path, table: Table) -> Any:
+def open_file(path: Path, table: SampleTable) -> Any:
     """A `pyarrow.parquet.ParquetFile` whose rows `conform` takes.
 
     Raises:
@@ -160,7 +162,7 @@ def open_file(path: Path, table: Table) -> Any:
     return file
 
 
-def conform(rows: Any, table: Table) -> Any:
+def conform(rows: Any, table: SampleTable) -> Any:
     """Rows of an earlier version with what it lacks as null, in the present order."""
     schema = SCHEMAS[table]
     columns = [
@@ -172,7 +174,7 @@ def conform(rows: Any, table: Table) -> Any:
     return pa.table(columns, schema=schema)
 
 
-def _check(path: Path, table: Table, schema: Any, metadata: Mapping[bytes, bytes]) -> None:
+def _check(path: Path, table: SampleTable, schema: Any, metadata: Mapping[bytes, bytes]) -> None:
     about = {key.decode(): value.decode() for key, value in metadata.items() if b"kshunt" in key}
     version = about.get(VERSION_KEY, "")
     if not version.isdigit():
@@ -193,7 +195,7 @@ def _check(path: Path, table: Table, schema: Any, metadata: Mapping[bytes, bytes
     _check_columns(path, table, schema, int(version))
 
 
-def _check_columns(path: Path, table: Table, schema: Any, version: int) -> None:
+def _check_columns(path: Path, table: SampleTable, schema: Any, version: int) -> None:
     for column in COLUMNS[table]:
         place = schema.get_field_index(column.name)
         if place < 0 and column.since > version:

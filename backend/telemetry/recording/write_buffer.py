@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 
 _PIECE_ROWS: Final = 10_000
 """What was put back is let go of in such parts."""
@@ -40,7 +40,7 @@ class WriteBuffer:
     def __init__(self, rows_max: int) -> None:
         """The newest table stays even where it alone is over `rows_max`."""
         self._rows_max = rows_max
-        self._waiting: deque[tuple[Table, Any]] = deque()
+        self._waiting: deque[tuple[SampleTable, Any]] = deque()
         self._rows = 0
         self._dropped: Dropped | None = None
         self._rows_dropped = 0
@@ -56,7 +56,7 @@ class WriteBuffer:
         """How many were let go in all."""
         return self._rows_dropped
 
-    def add(self, table: Table, rows: Any) -> None:
+    def add(self, table: SampleTable, rows: Any) -> None:
         """Put rows at the end."""
         if len(rows):
             with self._lock:
@@ -64,17 +64,17 @@ class WriteBuffer:
                 self._rows += len(rows)
                 self._bound()
 
-    def take(self) -> list[tuple[Table, Any]]:
+    def take(self) -> list[tuple[SampleTable, Any]]:
         """All that waits, as one `pyarrow.Table` a table; it waits no longer."""
         with self._lock:
             waiting, self._waiting, self._rows = self._waiting, deque(), 0
         return [
             (table, pa.concat_tables(found))
-            for table in Table
+            for table in SampleTable
             if (found := [rows for one, rows in waiting if one is table])
         ]
 
-    def put_back(self, left: list[tuple[Table, Any]]) -> None:
+    def put_back(self, left: list[tuple[SampleTable, Any]]) -> None:
         """What was taken and could not be written waits again, before all that came since."""
         with self._lock:
             for table, rows in reversed(left):

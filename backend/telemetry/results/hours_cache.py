@@ -91,11 +91,11 @@ class _Hour:
     """Time of its folder, and its run."""
     parts: dict[str, dict[Path, _File]] = field(default_factory=dict)
     """Files of the parts that may change."""
-    settled: set[str] = field(default_factory=set)
+    final: set[str] = field(default_factory=set)
     """Parts that do not change any more."""
-    settled_table: Any = None
+    final_table: Any = None
     """All of them together."""
-    settled_problems: tuple[str, ...] = ()
+    final_problems: tuple[str, ...] = ()
     whole: bool = False
     """Every file has been looked at."""
     table: Any = None
@@ -204,7 +204,7 @@ class HoursCache:
         if state is not None and state.whole and state.stamp == stamp and not young:
             return state
         parts = parts_of(hour, self._table, manifest)
-        if state is None or state.stamp[1] != run or not state.settled.issubset(parts):
+        if state is None or state.stamp[1] != run or not state.final.issubset(parts):
             state = _Hour(stamp)
         self._hours[hour.name] = state
         self._look(state, hour, parts, until_s)
@@ -221,7 +221,7 @@ class HoursCache:
         if self.batches is not None:
             runs = [part for part in newest_first[self.batches :] if part.startswith(RUN)]
             newest_first = newest_first[: self.batches] + runs
-        newest_first = [part for part in newest_first if part not in state.settled]
+        newest_first = [part for part in newest_first if part not in state.final]
         for part in newest_first:
             # At least one file each time: else a short time would never be enough.
             if state.files_read > before and self._clock.monotonic_s() > until_s:
@@ -261,16 +261,16 @@ class HoursCache:
 
     def _sum_up(self, state: _Hour, newest: int) -> None:
         """Put together what is settled by now, and all."""
-        settled = [part for part in state.parts if -1 < batch_of(part) <= newest - YOUNG_BATCHES]
-        if settled:
-            files = [file for part in settled for file in state.parts.pop(part).values()]
-            state.settled.update(settled)
-            state.settled_table = self._together(state.settled_table, files)
-            state.settled_problems += tuple(file.problem for file in files if file.problem)
+        final = [part for part in state.parts if -1 < batch_of(part) <= newest - YOUNG_BATCHES]
+        if final:
+            files = [file for part in final for file in state.parts.pop(part).values()]
+            state.final.update(final)
+            state.final_table = self._together(state.final_table, files)
+            state.final_problems += tuple(file.problem for file in files if file.problem)
         files = [file for part in state.parts.values() for file in part.values()]
-        state.table = self._together(state.settled_table, files)
+        state.table = self._together(state.final_table, files)
         problems = [file.problem for file in files if file.problem]
-        state.problems = (*state.settled_problems, *problems)
+        state.problems = (*state.final_problems, *problems)
 
     def _together(self, table: Any, files: Sequence[_File]) -> Any:
         tables = [] if table is None else [table]

@@ -72,7 +72,7 @@ def status_of(seen: PipelineFacts) -> PipelineStatus:
         return _nothing(seen)
     if seen.process is None and seen.tables and not _streams(seen):
         reason = "A backfill made them, and nothing keeps them up."
-        return _status(seen, PipelineState.STANDING, reason, _run(seen))
+        return _status(seen, PipelineState.UNATTENDED, reason, _run(seen))
     behind_s = _behind_s(seen)
     if behind_s is not None and behind_s * 1000 > STALE_MS:
         if seen.process is not None and seen.now_ms - seen.process.since_ms < STALE_MS:

@@ -33,7 +33,7 @@ RATES: Final = (
 """Rate, the column whose change it is, and the sign of a change for the better."""
 
 
-class Rates:
+class CatchUpRates:
     """Remembers the last sample of each row, and for how long each of its rates was watched."""
 
     def __init__(self) -> None:
@@ -60,14 +60,14 @@ class Rates:
             last_lag_bytes = np.where(last_lag_bytes == UNKNOWN, remembered, last_lag_bytes)
             for rate, source, sign in RATES:
                 watched_s[rate] = self._blend(current, old, rows, rate, source, sign)
-        settled = current.status == ReplicaStatus.IN_SYNC
+        in_sync = current.status == ReplicaStatus.IN_SYNC
         down = current.status == ReplicaStatus.OFFLINE
         for watched in watched_s.values():
-            watched[settled | down] = 0.0
-        current.catch_up_messages_per_s[settled | down] = np.nan
-        current.catch_up_bytes_per_s[settled | down] = np.nan
+            watched[in_sync | down] = 0.0
+        current.catch_up_messages_per_s[in_sync | down] = np.nan
+        current.catch_up_bytes_per_s[in_sync | down] = np.nan
         current.fetched_bytes_per_s[down] = np.nan
-        _forecast(current, settled, watched_s)
+        _forecast(current, in_sync, watched_s)
         self._index, self._replicas, self._watched_s = index, current, watched_s
         self.last_lag_bytes = last_lag_bytes
         return current
@@ -100,7 +100,7 @@ class Rates:
 
 
 def _forecast(
-    current: Replicas, settled: NDArray[np.bool_], watched_s: dict[str, NDArray[np.float64]]
+    current: Replicas, in_sync: NDArray[np.bool_], watched_s: dict[str, NDArray[np.float64]]
 ) -> None:
     """Write the ETA: 0 if settled, inf if it never arrives, NaN while that is not known.
 
@@ -117,4 +117,4 @@ def _forecast(
     never = known & ~nearer & (watched >= NEVER_AFTER_S)
     with np.errstate(divide="ignore", invalid="ignore"):
         seconds: NDArray[Any] = lag / rate
-    current.eta_s[:] = np.select([settled, nearer, never], [0.0, seconds, np.inf], np.nan)
+    current.eta_s[:] = np.select([in_sync, nearer, never], [0.0, seconds, np.inf], np.nan)

@@ -201,10 +201,12 @@ class ObservedState:
         # A topic that was deleted is not asked for: what it listed has gone with it.
         there = () if self.state is None else self.state.assignment.topics
         unasked = frozenset(there) - frozenset(topics)
-        kept = {t: r for t, r in known.replicas.items() if t in unasked or t in fresh.replicas}
+        known_still = {
+            t: r for t, r in known.replicas.items() if t in unasked or t in fresh.replicas
+        }
         self.throttles = Throttles(
             with_known(known.rates, fresh.rates),
-            with_known(known.replicas, {**kept, **fresh.replicas}),
+            with_known(known.replicas, {**known_still, **fresh.replicas}),
             fresh.unknown_brokers,
         )
 

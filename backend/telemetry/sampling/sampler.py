@@ -44,7 +44,7 @@ from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.settings import LIMITS, SamplerSettings
 from kshunt.backend.telemetry.sampling import snapshot_columns
-from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.sampling.move_history import extended
 from kshunt.backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
 from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
@@ -91,7 +91,7 @@ class Sampler:
         self._sweep_due_s = 0.0
         self._min_isr_due_s = 0.0
         self._broker_due_s: dict[int, float] = {}
-        self._rates = Rates()
+        self._rates = CatchUpRates()
         self._watch = AdvanceWatch()
         self._wake = asyncio.Event()
 
@@ -309,8 +309,8 @@ class Sampler:
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:
         """Fill in the causes, in place, and what is known; who is stuck has no ETA but never."""
         answering = {b for b, status in snapshot.brokers.items() if not status.stale}
-        kept = self._known.dir_moves.items()
-        moves = [one for broker, found in kept if broker in answering for one in found]
+        found_moves = self._known.dir_moves.items()
+        moves = [one for broker, found in found_moves if broker in answering for one in found]
         rows = concerned_rows(snapshot, moves)
         part = focused(snapshot, rows)
         diagnosis = diagnose(part, self._watch.update(part), moves, ours)

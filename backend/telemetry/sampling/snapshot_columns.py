@@ -220,8 +220,8 @@ def replicas(
 
 def deletion_times(assignment: Assignment) -> dict[TopicPartition, int]:
     """When the data of each read-only partition goes, where the cluster tells it."""
-    told = (assignment.mode != 0) & (assignment.position == 0)
-    rows = np.flatnonzero(told & (assignment.deletes_ms != UNKNOWN_MS)).tolist()
+    read_only = (assignment.mode != 0) & (assignment.position == 0)
+    rows = np.flatnonzero(read_only & (assignment.deletes_ms != UNKNOWN_MS)).tolist()
     return {
         TopicPartition(
             assignment.topics[int(assignment.topic_index[row])], int(assignment.partition[row])

@@ -44,11 +44,10 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_RATE,
     LOG_DIR_RATE,
     RATE_MIN_BYTES_PER_S,
+    RATE_SPARE,
     Throttles,
 )
 
-SPARE: Final = 1.1
-"""What is written varies; a rate that would do has so much to spare."""
 ARRIVE_S: Final = 3_600.0
 """In about this time the replicas arrive under the rate that is recommended."""
 _DENSE_IDS: Final = 1 << 20
@@ -136,7 +135,7 @@ class ThrottleShare:
     def need(self, row: int) -> RateNeed:
         """The throttle of a row that is held, and the rate that would do."""
         written = float(self.written_bytes_per_s[row])
-        wanted = SPARE * written + float(self.lag_bytes[row]) / ARRIVE_S
+        wanted = RATE_SPARE * written + float(self.lag_bytes[row]) / ARRIVE_S
         return RateNeed(
             int(self.broker[row]),
             self.key,

@@ -20,7 +20,7 @@ from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import WrongCluster
 from kshunt.backend.tools.plan.options import (
     PROG,
-    Action,
+    PlanAction,
     PlanOptions,
     build_parser,
     parse_options,
@@ -37,7 +37,7 @@ from kshunt.backend.tools.shared.console import (
 )
 from kshunt.backend.tools.shared.flags import read_arguments
 from kshunt.backend.tools.shared.new_files import check_target, write_file
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
@@ -138,27 +138,27 @@ def _known(snapshot: Snapshot, *, rates: bool) -> bool:
 # What is done
 
 
-def _report(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
-    if options.action is Action.PICTURE:
+def _report(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
+    if options.action is PlanAction.PICTURE:
         return _save_picture(options, picture)
-    if options.action is Action.REHEARSE:
+    if options.action is PlanAction.REHEARSE:
         return _rehearse(options, picture, clock)
-    if options.action is Action.SHOW:
+    if options.action is PlanAction.SHOW:
         return _show(options, picture, clock)
     return _plan(options, picture, clock)
 
 
-def _save_picture(options: PlanOptions, picture: Picture) -> Report:
+def _save_picture(options: PlanOptions, picture: Picture) -> ToolReport:
     from kshunt.backend.rehearsal.picture_files import save_picture
 
     assert options.out is not None
     save_picture(picture, options.out)
     partitions, brokers = len(picture.situation), len(picture.situation.brokers)
     words = f"{partitions:,} partitions on {brokers:,} brokers saved to {options.out}."
-    return Report(words, {"picture": str(options.out), "partitions": partitions})
+    return ToolReport(words, {"picture": str(options.out), "partitions": partitions})
 
 
-def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     from kshunt.backend.api.schema.plans import PlanProposal
     from kshunt.backend.planning.propose import propose
     from kshunt.backend.tools.plan.reports import plan_lines
@@ -172,7 +172,7 @@ def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
         lines += ["", *_rehearsed(options, picture, {"": targets}, clock, document)]
     lines += ["", *_written(options, answer, document)]
     code = PARTLY if answer.proposal.measure.after > 0 and answer.proposal.notes else output.DONE
-    return Report("\n".join(lines).rstrip(), document, code)
+    return ToolReport("\n".join(lines).rstrip(), document, code)
 
 
 def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
     )
 
 
-def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+def _show(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     from kshunt.backend.placement.impact import impact
     from kshunt.backend.tools.plan.reports import impact_lines
 
@@ -208,14 +208,14 @@ def _show(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
     document: dict[str, Any] = {"plan": name, "impact": to_document(found)}
     if options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": plan.replicas}, clock, document)]
-    return Report("\n".join(lines), document)
+    return ToolReport("\n".join(lines), document)
 
 
-def _rehearse(options: PlanOptions, picture: Picture, clock: Clock) -> Report:
+def _rehearse(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     one = len(options.files) == 1
     plans = {"" if one else name: _loaded(name, picture).replicas for name in options.files}
     document: dict[str, Any] = {}
-    return Report("\n".join(_rehearsed(options, picture, plans, clock, document)), document)
+    return ToolReport("\n".join(_rehearsed(options, picture, plans, clock, document)), document)
 
 
 def _loaded(name: str, picture: Picture) -> ReassignmentPlan:

@@ -70,7 +70,7 @@ exit codes:
 """
 
 
-class Action(enum.StrEnum):
+class PlanAction(enum.StrEnum):
     """What is asked besides goals."""
 
     SHOW = "show"
@@ -78,8 +78,8 @@ class Action(enum.StrEnum):
     PICTURE = "picture"
 
 
-_WORDS: Final = (*Goal, *Action)
-_TAKES_FILES: Final = frozenset({Action.SHOW, Action.REHEARSE})
+_WORDS: Final = (*Goal, *PlanAction)
+_TAKES_FILES: Final = frozenset({PlanAction.SHOW, PlanAction.REHEARSE})
 
 
 def _of(*words: str) -> frozenset[str]:
@@ -87,7 +87,7 @@ def _of(*words: str) -> frozenset[str]:
 
 
 _GOALS: Final = frozenset(map(str, Goal))
-_MOVES: Final = _GOALS | _of(Action.SHOW, Action.REHEARSE)
+_MOVES: Final = _GOALS | _of(PlanAction.SHOW, PlanAction.REHEARSE)
 _BY: Final = _of(Goal.EXPAND, Goal.REBALANCE)
 _LEVELS: Final = _of(Goal.REBALANCE, Goal.LEADERS, Goal.MOVE_LOG_DIRS)
 
@@ -145,7 +145,7 @@ FLAGS: Final = (
         "out",
         "Write the plan to this new file, and the one that leads back beside it.",
         "FILE",
-        _GOALS | _of(Action.PICTURE),
+        _GOALS | _of(PlanAction.PICTURE),
     ),
     JSON,
     *ABOUT,
@@ -156,7 +156,7 @@ FLAGS: Final = (
 class PlanOptions:
     """A command line that has passed every check which needs no cluster."""
 
-    action: Goal | Action
+    action: Goal | PlanAction
     bootstrap_servers: str = ""
     backend: str = ""
     """Address of a shared backend: unix:/path or http://host:port."""
@@ -186,7 +186,7 @@ class PlanOptions:
     def needs_rates(self) -> bool:
         """Whether what is written to partitions matters."""
         by_load = self.request is not None and self.request.by is Weighing.LOAD
-        return self.rehearses or by_load or self.action is Action.PICTURE
+        return self.rehearses or by_load or self.action is PlanAction.PICTURE
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -213,7 +213,7 @@ def parse_options(words: Sequence[str], given: Mapping[str, str], clock: Clock) 
     action, files = _action(words)
     _check_flags(action, given)
     throttles = tuple(_each(given, "throttle", parse_rate))
-    if action is Action.REHEARSE and not throttles and "deadline" not in given:
+    if action is PlanAction.REHEARSE and not throttles and "deadline" not in given:
         raise UsageError("rehearse needs --throttle or --deadline")
     if len(throttles) > THROTTLES_MAX:
         raise UsageError(f"{len(throttles)} throttles; {THROTTLES_MAX} are the most")
@@ -235,21 +235,21 @@ def parse_options(words: Sequence[str], given: Mapping[str, str], clock: Clock) 
     )
 
 
-def _action(words: Sequence[str]) -> tuple[Goal | Action, Sequence[str]]:
+def _action(words: Sequence[str]) -> tuple[Goal | PlanAction, Sequence[str]]:
     if not words:
         raise UsageError(f"Name a goal or an action: {', '.join(_WORDS)}")
     first, *files = words
     if first not in _WORDS:
         raise UsageError(f"'{first}' is no goal and no action: {', '.join(_WORDS)}")
-    action = Goal(first) if first in _GOALS else Action(first)
+    action = Goal(first) if first in _GOALS else PlanAction(first)
     if action in _TAKES_FILES and not files:
         raise UsageError(f"{action} needs the file of a plan")
-    if files and (action not in _TAKES_FILES or (action is Action.SHOW and len(files) > 1)):
+    if files and (action not in _TAKES_FILES or (action is PlanAction.SHOW and len(files) > 1)):
         raise UsageError(f"Unexpected argument '{files[-1]}'")
     return action, files
 
 
-def _check_flags(action: Goal | Action, given: Mapping[str, str]) -> None:
+def _check_flags(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
     for flag in FLAGS:
         if flag.name in given and not flag.goes_with(action):
             raise UsageError(f"Option {flag.name} does not go with {action}")
@@ -260,9 +260,9 @@ def _check_flags(action: Goal | Action, given: Mapping[str, str]) -> None:
         raise UsageError("Give one of --bootstrap-server, --backend and --picture")
     if "command-config" in given and sources != ["bootstrap-server"]:
         raise UsageError("Option command-config goes with --bootstrap-server")
-    if action is Action.PICTURE and "out" not in given:
+    if action is PlanAction.PICTURE and "out" not in given:
         raise UsageError("picture needs --out FILE")
-    if action is Action.PICTURE and sources == ["picture"]:
+    if action is PlanAction.PICTURE and sources == ["picture"]:
         raise UsageError("picture looks at a cluster: give --bootstrap-server or --backend")
 
 

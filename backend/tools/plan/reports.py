@@ -12,11 +12,18 @@ from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import Measure
 from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
 from kshunt.backend.domain.planning.requests import PlanAnswer
-from kshunt.backend.domain.text.formatting import duration_text, listed, many, size_text
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    limit_text,
+    listed,
+    many,
+    rate_text,
+)
 
 NOTES_SHOWN: Final = 12
 EVENTS_SHOWN: Final = 6
-COURSE_POINTS: Final = 10
+TIMELINE_ROWS: Final = 10
 
 
 def plan_lines(answer: PlanAnswer) -> Iterator[str]:
@@ -36,7 +43,7 @@ def plan_lines(answer: PlanAnswer) -> Iterator[str]:
 
 
 def _measure(measure: Measure) -> str:
-    show = size_text if "bytes" in measure.name else _plain
+    show = bytes_text if "bytes" in measure.name else _plain
     name = f"{measure.name[:1].upper()}{measure.name[1:]}"
     return f"{name}: {show(measure.before)}, then {show(measure.after)}."
 
@@ -50,7 +57,7 @@ def impact_lines(impact: Impact) -> Iterator[str]:
     unknown = f", {impact.unknown_sizes} of unknown size" if impact.unknown_sizes else ""
     yield (
         f"{many(impact.partitions, 'partition')} change: {many(impact.added, 'replica')} copied "
-        f"({size_text(impact.moved_bytes)}{unknown}), {impact.removed:,} dropped, "
+        f"({bytes_text(impact.moved_bytes)}{unknown}), {impact.removed:,} dropped, "
         f"{many(impact.reordered, 'list')} only reordered."
     )
     yield (
@@ -90,9 +97,9 @@ def _broker_rows(brokers: Iterable[BrokerImpact]) -> Iterator[Sequence[str]]:
             str(row.broker),
             *(f"{row.replicas_before:,}", f"{row.replicas_after:,}"),
             *(f"{row.leaders_before:,}", f"{row.leaders_after:,}"),
-            *map(size_text, (row.bytes_before, row.bytes_peak, row.bytes_after)),
+            *map(bytes_text, (row.bytes_before, row.bytes_peak, row.bytes_after)),
             _percent(row),
-            *map(size_text, (row.received_bytes, row.sent_bytes)),
+            *map(bytes_text, (row.received_bytes, row.sent_bytes)),
         )
 
 
@@ -136,9 +143,9 @@ def _rehearsal_rows(
     for name, each, impact in named:
         yield (
             *((name,) if first else ()),
-            rate_text(each.throttle_bytes_per_s),
+            limit_text(each.throttle_bytes_per_s),
             duration_text(math.inf if each.finish_s is None else each.finish_s),
-            "-" if each.finish_s is None else clock_text(now_ms + 1000 * each.finish_s, now_ms),
+            "-" if each.finish_s is None else clock_here(now_ms + 1000 * each.finish_s, now_ms),
             "-" if each.throttle_bytes_per_s is None else _least(impact, each.throttle_bytes_per_s),
             _most(each.peak_received_bytes_per_s()),
             _most(each.peak_sent_bytes_per_s()),
@@ -155,7 +162,7 @@ def _least(impact: Impact, throttle_bytes_per_s: int) -> str:
 
 def _most(rates: Mapping[int, float]) -> str:
     broker, rate = max(rates.items(), key=lambda one: one[1], default=(-1, 0.0))
-    return f"{size_text(rate)}/s ({broker})" if rate else "-"
+    return f"{rate_text(rate)} ({broker})" if rate else "-"
 
 
 def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
@@ -169,12 +176,12 @@ def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
         broker, share = max(shares.items(), key=lambda one: one[1])
         return f"{share:.0%} ({broker})"
     broker, peak = max(peaks.items(), key=lambda one: one[1], default=(-1, 0.0))
-    return f"{size_text(peak)} ({broker})"
+    return f"{bytes_text(peak)} ({broker})"
 
 
 def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
     yield f"{_title(name, rehearsal)}:"
-    line = rehearsal.timeline.thinned(COURSE_POINTS)
+    line = rehearsal.timeline.thinned(TIMELINE_ROWS)
     rows: list[Sequence[str]] = [("  after", "left", "into brokers", "busiest", "out of sync")]
     for point in range(len(line)):
         into = line.received_bytes_per_s[point]
@@ -182,9 +189,9 @@ def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
         rows.append(
             (
                 f"  {duration_text(float(line.at_s[point]))}",
-                size_text(float(line.remaining_bytes[point])),
-                f"{size_text(float(into.sum()))}/s",
-                "-" if busiest is None else f"{size_text(float(into.max()))}/s ({busiest})",
+                bytes_text(float(line.remaining_bytes[point])),
+                rate_text(float(into.sum())),
+                "-" if busiest is None else f"{rate_text(float(into.max()))} ({busiest})",
                 str(int(line.out_of_sync[point])),
             )
         )
@@ -198,39 +205,33 @@ def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
 
 
 def _title(name: str, rehearsal: Rehearsal) -> str:
-    throttle = rate_text(rehearsal.throttle_bytes_per_s)
-    if throttle == "none":
-        return f"{name} without a throttle" if name else "Without a throttle"
-    return f"{name} at {throttle}" if name else f"At {throttle}"
+    limit = rehearsal.throttle_bytes_per_s
+    throttle = "without a throttle" if limit is None else f"at {rate_text(limit)}"
+    return f"{name} {throttle}" if name else throttle[0].upper() + throttle[1:]
 
 
 def deadline_lines(deadline: Deadline, now_ms: int) -> Iterator[str]:
     """Which throttle a deadline takes, and what each broker has to carry for it."""
-    by = clock_text(now_ms + 1000 * deadline.deadline_s, now_ms)
+    by = clock_here(now_ms + 1000 * deadline.deadline_s, now_ms)
     rate = deadline.throttle_bytes_per_s
     finish_s = deadline.rehearsal.finish_s
     if rate is not None and finish_s is not None:
-        at = clock_text(now_ms + 1000 * finish_s, now_ms)
+        at = clock_here(now_ms + 1000 * finish_s, now_ms)
         yield f"To be done by {by} takes a throttle of {rate_text(rate)} ({rate} bytes a second)"
         yield f"on each broker that takes part; rehearsed, it is done at {at}."
     elif finish_s is None:
         yield f"Not possible by {by}: it never ends. {deadline.rehearsal.why}"
     else:
-        earliest = clock_text(now_ms + 1000 * finish_s, now_ms)
+        earliest = clock_here(now_ms + 1000 * finish_s, now_ms)
         yield f"Not possible by {by}; the earliest is {earliest}, without a throttle."
     rows: list[Sequence[str]] = [("Broker", "has to receive", "to send")]
     for broker, (received, sent) in sorted(deadline.needs.items()):
-        rows.append((str(broker), f"{size_text(received)}/s", f"{size_text(sent)}/s"))
+        rows.append((str(broker), rate_text(received), rate_text(sent)))
     if len(rows) > 1:
         yield from table(rows)
 
 
-def rate_text(rate_bytes_per_s: int | None) -> str:
-    """`50 MB/s`, or `none`."""
-    return "none" if rate_bytes_per_s is None else f"{size_text(rate_bytes_per_s)}/s"
-
-
-def clock_text(at_ms: float, now_ms: int) -> str:
+def clock_here(at_ms: float, now_ms: int) -> str:
     """A time here, with its day where that is not today's: `06:12`, `Mon 23 Nov 06:12`."""
     at, now = (datetime.fromtimestamp(each / 1000).astimezone() for each in (at_ms, now_ms))
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %d %b %H:%M}"

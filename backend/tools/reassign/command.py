@@ -19,7 +19,13 @@ from kshunt.backend.domain.reassignment.plan import (
 )
 from kshunt.backend.errors import BackendError, Conflict, NotSupported
 from kshunt.backend.tools.reassign import reports
-from kshunt.backend.tools.reassign.options import PROG, Action, Options, build_parser, parse_options
+from kshunt.backend.tools.reassign.options import (
+    PROG,
+    ReassignAction,
+    ReassignCommandLine,
+    build_parser,
+    parse_options,
+)
 from kshunt.backend.tools.reassign.sources import open_gateway, open_reader
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
@@ -31,7 +37,7 @@ from kshunt.backend.tools.shared.console import (
     warn_of_zookeeper,
 )
 from kshunt.backend.tools.shared.flags import read_arguments
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 
 def main(argv: Sequence[str]) -> int:
@@ -51,7 +57,7 @@ def _main(argv: Sequence[str]) -> int:
     return show_report(_ACTIONS[options.action](options), as_json=options.json)
 
 
-def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> None:
+def _refuse_what_is_not_served(options: ReassignCommandLine, given: Mapping[str, str]) -> None:
     if options.zookeeper:
         warn_of_zookeeper()
     if "bootstrap-controller" in given:
@@ -64,32 +70,32 @@ def _refuse_what_is_not_served(options: Options, given: Mapping[str, str]) -> No
 # One function an action
 
 
-def _list(options: Options) -> Report:
+def _list(options: ReassignCommandLine) -> ToolReport:
     with open_reader(options) as reader:
         return reports.list_report(reader.list())
 
 
-def _progress(options: Options) -> Report:
+def _progress(options: ReassignCommandLine) -> ToolReport:
     plan = _plan(options)
     with open_reader(options) as reader:
         return reports.progress_report(reader.progress(plan))
 
 
-def _verify(options: Options) -> Report:
+def _verify(options: ReassignCommandLine) -> ToolReport:
     plan = _plan(options)
     with open_reader(options) as reader:
         answer = reader.verify(plan, preserve_throttles=options.preserve_throttles)
     return reports.verify_report(answer)
 
 
-def _generate(options: Options) -> Report:
+def _generate(options: ReassignCommandLine) -> ToolReport:
     topics = parsed_file(options.topics_file, parse_topics_to_move)
     with open_reader(options) as reader:
         generated = reader.generate(topics, options.brokers, rack_aware=options.rack_aware)
     return reports.generate_report(generated)
 
 
-def _execute(options: Options) -> Report:
+def _execute(options: ReassignCommandLine) -> ToolReport:
     plan = _plan(options)
     with open_gateway(options) as gateway:
         try:
@@ -115,7 +121,7 @@ def _execute(options: Options) -> Report:
     return reports.execute_report(options, plan, answer)
 
 
-def _cancel(options: Options) -> Report:
+def _cancel(options: ReassignCommandLine) -> ToolReport:
     plan = _plan(options)
     with open_gateway(options) as gateway:
         answer = gateway.cancel(
@@ -127,15 +133,15 @@ def _cancel(options: Options) -> Report:
     return reports.cancel_report(plan, answer)
 
 
-_ACTIONS: Final[Mapping[Action, Callable[[Options], Report]]] = {
-    Action.LIST: _list,
-    Action.PROGRESS: _progress,
-    Action.VERIFY: _verify,
-    Action.GENERATE: _generate,
-    Action.EXECUTE: _execute,
-    Action.CANCEL: _cancel,
+_ACTIONS: Final[Mapping[ReassignAction, Callable[[ReassignCommandLine], ToolReport]]] = {
+    ReassignAction.LIST: _list,
+    ReassignAction.PROGRESS: _progress,
+    ReassignAction.VERIFY: _verify,
+    ReassignAction.GENERATE: _generate,
+    ReassignAction.EXECUTE: _execute,
+    ReassignAction.CANCEL: _cancel,
 }
 
 
-def _plan(options: Options) -> ReassignmentPlan:
+def _plan(options: ReassignCommandLine) -> ReassignmentPlan:
     return parsed_file(options.plan_file, parse_plan)

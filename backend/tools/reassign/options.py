@@ -36,7 +36,7 @@ from kshunt.backend.tools.shared.flags import (
 PROG: Final = "kshunt kafka-reassign-partitions"
 
 
-class Action(enum.StrEnum):
+class ReassignAction(enum.StrEnum):
     """What the tool is asked to do; the order is that of Kafka's own message, then KIP-179's."""
 
     GENERATE = "generate"
@@ -48,10 +48,10 @@ class Action(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReassignCommandLine:
     """A command line that has passed every check which needs no file and no cluster."""
 
-    action: Action
+    action: ReassignAction
     bootstrap_servers: str = ""
     """Or what `Settings.bootstrap_servers` has for ZooKeeper."""
     backend: str = ""
@@ -78,35 +78,37 @@ class Options:
     json: bool = False
 
 
-def _with(*actions: Action) -> frozenset[Action]:
+def _with(*actions: ReassignAction) -> frozenset[ReassignAction]:
     return frozenset(actions)
 
 
-_ACTION_HELP: Final[Mapping[Action, str]] = {
-    Action.GENERATE: "Propose a plan that spreads the topics of --topics-to-move-json-file over "
-    "the brokers of --broker-list. Changes nothing.",
-    Action.EXECUTE: "Start the plan in --reassignment-json-file.",
-    Action.VERIFY: "Say whether the plan is done; if it is, remove throttles that nobody owns.",
-    Action.CANCEL: "Stop the plan's moves and return its partitions to where they were.",
-    Action.LIST: "List the partitions that move.",
-    Action.PROGRESS: "Print how far each replica of the plan is behind its leader, and exit.",
+_ACTION_HELP: Final[Mapping[ReassignAction, str]] = {
+    ReassignAction.GENERATE: "Propose a plan that spreads the topics of "
+    "--topics-to-move-json-file over the brokers of --broker-list. Changes nothing.",
+    ReassignAction.EXECUTE: "Start the plan in --reassignment-json-file.",
+    ReassignAction.VERIFY: "Say whether the plan is done; if it is, remove throttles that nobody "
+    "owns.",
+    ReassignAction.CANCEL: "Stop the plan's moves and return its partitions to where they were.",
+    ReassignAction.LIST: "List the partitions that move.",
+    ReassignAction.PROGRESS: "Print how far each replica of the plan is behind its leader, and "
+    "exit.",
 }
 
 FLAGS: Final = (
-    *(Flag(action.value, _ACTION_HELP[action]) for action in Action),
+    *(Flag(action.value, _ACTION_HELP[action]) for action in ReassignAction),
     Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
     Flag(
         "bootstrap-controller",
         "Kafka's flag for asking a controller directly; not served by this version.",
         "HOST:PORT[,...]",
-        _with(Action.CANCEL, Action.LIST),
+        _with(ReassignAction.CANCEL, ReassignAction.LIST),
     ),
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
     Flag(
         "zookeeper",
         ZOOKEEPER_HELP,
         "HOST:PORT[,...]",
-        frozenset(Action) - {Action.PROGRESS, Action.CANCEL},
+        frozenset(ReassignAction) - {ReassignAction.PROGRESS, ReassignAction.CANCEL},
     ),
     ZK_CONFIG,
     Flag("command-config", "Java properties file of an admin client.", "FILE"),
@@ -116,65 +118,75 @@ FLAGS: Final = (
         '"replicas": [1,2,3], "log_dirs": ["any", "/data/a", "any"]}]}. "log_dirs" may be left '
         "out; it has one entry a replica, an absolute path on that broker or any.",
         "FILE",
-        _with(Action.VERIFY, Action.PROGRESS, Action.EXECUTE, Action.CANCEL),
+        _with(
+            ReassignAction.VERIFY,
+            ReassignAction.PROGRESS,
+            ReassignAction.EXECUTE,
+            ReassignAction.CANCEL,
+        ),
         required=True,
     ),
     Flag(
         "topics-to-move-json-file",
         'Topics to spread: {"version": 1, "topics": [{"topic": "foo"}]}.',
         "FILE",
-        _with(Action.GENERATE),
+        _with(ReassignAction.GENERATE),
         required=True,
     ),
     Flag(
         "broker-list",
         "Brokers to spread them over, as in 0,1,2.",
         "IDS",
-        _with(Action.GENERATE),
+        _with(ReassignAction.GENERATE),
         required=True,
     ),
-    Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(Action.GENERATE)),
+    Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(ReassignAction.GENERATE)),
     Flag(
         "throttle",
         "Most bytes a second that the move may take between brokers: 10485760, 50MB/s, 4MiB/s; "
         "at least 1 KB/s, -1 for no throttle (default). It is removed when the move ends. To "
         "change it, start the same plan again with another rate.",
         "RATE",
-        _with(Action.EXECUTE),
+        _with(ReassignAction.EXECUTE),
     ),
     Flag(
         "replica-alter-log-dirs-throttle",
         "The same for moves between the log directories of one broker.",
         "RATE",
-        _with(Action.EXECUTE),
+        _with(ReassignAction.EXECUTE),
     ),
     Flag(
         "timeout",
         f"How long to wait for the change to begin (default {DEFAULT_TIMEOUT_MS}).",
         "MS",
-        _with(Action.EXECUTE, Action.CANCEL),
+        _with(ReassignAction.EXECUTE, ReassignAction.CANCEL),
     ),
-    Flag("additional", "Start the plan although others are moving.", "", _with(Action.EXECUTE)),
+    Flag(
+        "additional",
+        "Start the plan although others are moving.",
+        "",
+        _with(ReassignAction.EXECUTE),
+    ),
     Flag(
         "preserve-throttles",
         "Leave every throttle as it is.",
         "",
-        _with(Action.VERIFY, Action.CANCEL),
+        _with(ReassignAction.VERIFY, ReassignAction.CANCEL),
     ),
     Flag(
         "disallow-replication-factor-change",
         "Refuse a plan that changes the number of a partition's replicas.",
         "",
-        _with(Action.EXECUTE),
+        _with(ReassignAction.EXECUTE),
     ),
     Flag(
         "allow-partial",
         "Start the partitions that can move although others of the plan are refused. Without it, "
         "one mistake in the plan stops all of it, as in Kafka's tool.",
         "",
-        _with(Action.EXECUTE),
+        _with(ReassignAction.EXECUTE),
     ),
-    Flag("reason", REASON_HELP, "TEXT", _with(Action.EXECUTE, Action.CANCEL)),
+    Flag("reason", REASON_HELP, "TEXT", _with(ReassignAction.EXECUTE, ReassignAction.CANCEL)),
     JSON,
     *ABOUT,
 )
@@ -195,7 +207,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser_of(PROG, "ACTION [OPTION ...]", description, EPILOG, FLAGS)
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> ReassignCommandLine:
     """Check what was given, as Kafka's tool checks it.
 
     Raises:
@@ -204,7 +216,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     action = _action(given)
     _check_source(given)
     _check_flags(given, action)
-    return Options(
+    return ReassignCommandLine(
         action=action,
         bootstrap_servers=cluster_address(given),
         backend=backend_address(given),
@@ -227,10 +239,10 @@ def parse_options(given: Mapping[str, str]) -> Options:
     )
 
 
-def _action(given: Mapping[str, str]) -> Action:
-    asked = [action for action in Action if action in given]
+def _action(given: Mapping[str, str]) -> ReassignAction:
+    asked = [action for action in ReassignAction if action in given]
     if len(asked) != 1:
-        names = ", ".join(f"--{action}" for action in Action)
+        names = ", ".join(f"--{action}" for action in ReassignAction)
         raise UsageError(f"Command must include exactly one action: {names}")
     return asked[0]
 
@@ -255,7 +267,7 @@ def _check_source(given: Mapping[str, str]) -> None:
     check_zk_config(given, "command-config")
 
 
-def _check_flags(given: Mapping[str, str], action: Action) -> None:
+def _check_flags(given: Mapping[str, str], action: ReassignAction) -> None:
     flags = {flag.name: flag for flag in FLAGS}
     for flag in FLAGS:
         if flag.required and flag.goes_with(action) and flag.name not in given:

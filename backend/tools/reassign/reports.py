@@ -16,6 +16,7 @@ from kshunt.backend.api.schema.reassignments import (
     MovingPartitions,
     ProgressRows,
 )
+from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
@@ -32,8 +33,8 @@ from kshunt.backend.domain.reassignment.progress import (
     is_not_as_planned,
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
-from kshunt.backend.tools.reassign.options import Options
-from kshunt.backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, Report
+from kshunt.backend.tools.reassign.options import ReassignCommandLine
+from kshunt.backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, ToolReport
 
 EXISTING_ASSIGNMENT: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -47,33 +48,33 @@ EXISTING_IN_ZOOKEEPER: Final = (
     "the current reassignment."
 )
 """The first sentence is that of Kafka's tool, when it spoke to ZooKeeper."""
-NOT_MOVING: Final = "NO_REASSIGNMENT_IN_PROGRESS"
+NOT_MOVING: Final = error_name(NO_REASSIGNMENT_IN_PROGRESS)
 
 
-def list_report(moves: Iterable[OngoingReassignment]) -> Report:
+def list_report(moves: Iterable[OngoingReassignment]) -> ToolReport:
     """`--list`."""
     ordered = sorted(moves, key=lambda move: move.partition)
     document = to_document(MovingPartitions(tuple(map(MovingPartition.of, ordered))))
     if not ordered:
-        return Report("No partition reassignments found.", document)
+        return ToolReport("No partition reassignments found.", document)
     lines = [
         f"{move.partition}: replicas: {_ids(move.replicas)}."
         + (f" adding: {_ids(move.adding)}." if move.adding else "")
         + (f" removing: {_ids(move.removing)}." if move.removing else "")
         for move in ordered
     ]
-    return Report("\n".join(["Current partition reassignments:", *lines]), document)
+    return ToolReport("\n".join(["Current partition reassignments:", *lines]), document)
 
 
-def progress_report(rows: Sequence[ProgressRow]) -> Report:
+def progress_report(rows: Sequence[ProgressRow]) -> ToolReport:
     """`--progress`."""
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
     if not all(row.matches for row in rows):
         code = FAILED
-    return Report(format_progress(rows), to_document(ProgressRows(tuple(rows))), code)
+    return ToolReport(format_progress(rows), to_document(ProgressRows(tuple(rows))), code)
 
 
-def verify_report(answer: VerifyAnswer) -> Report:
+def verify_report(answer: VerifyAnswer) -> ToolReport:
     """`--verify`. The empty line where no log directory is in question is Kafka's."""
     lines = [format_verify(answer.rows), format_log_dirs(answer.log_dirs)]
     if answer.cleared_brokers:
@@ -91,10 +92,10 @@ def verify_report(answer: VerifyAnswer) -> Report:
     code = DONE if answer.done else IN_PROGRESS
     if is_not_as_planned(answer):
         code = FAILED
-    return Report("\n".join(lines), to_document(answer), code, answer.notes)
+    return ToolReport("\n".join(lines), to_document(answer), code, answer.notes)
 
 
-def generate_report(generated: GeneratedPlan) -> Report:
+def generate_report(generated: GeneratedPlan) -> ToolReport:
     """`--generate`."""
     text = (
         "Current partition replica assignment\n"
@@ -102,10 +103,12 @@ def generate_report(generated: GeneratedPlan) -> Report:
         "Proposed partition reassignment configuration\n"
         f"{_kafka_json(generated.proposed)}"
     )
-    return Report(text, to_document(GeneratedPlans.of(generated)), problems=generated.notes)
+    return ToolReport(text, to_document(GeneratedPlans.of(generated)), problems=generated.notes)
 
 
-def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
+def execute_report(
+    options: ReassignCommandLine, plan: ReassignmentPlan, answer: ChangeAnswer
+) -> ToolReport:
     """`--execute`."""
     outcomes = {result.item: result for result in answer.results}
     ordered = _of_partitions(plan, outcomes)
@@ -121,7 +124,7 @@ def execute_report(options: Options, plan: ReassignmentPlan, answer: ChangeAnswe
     if refused:
         problems.append("\n".join(["Error reassigning partition(s):", *map(_failure, refused)]))
     moved, unmoved = _log_dir_lines(plan, outcomes)
-    return Report(
+    return ToolReport(
         "\n".join([*lines, *moved]),
         to_document(answer),
         FAILED if answer.failures else DONE,
@@ -144,7 +147,7 @@ def _rollback_lines(answer: ChangeAnswer) -> list[str]:
     ]
 
 
-def _throttle_lines(options: Options) -> list[str]:
+def _throttle_lines(options: ReassignCommandLine) -> list[str]:
     """Kafka warns here that --verify has to be run; kshunt has nothing to warn of."""
     rates = (
         ("inter-broker", options.throttle_bytes_per_s),
@@ -185,7 +188,7 @@ def _log_dir_lines(
     return moved, failed
 
 
-def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
+def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> ToolReport:
     """`--cancel`. A partition that did not move is no failure, as in Kafka's tool."""
     outcomes = {result.item: result for result in answer.results}
     ordered = _of_partitions(plan, outcomes)
@@ -212,7 +215,7 @@ def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> Report:
         problems.append("Moves between log directories are not cancelled by this version.")
     else:
         lines.append("None of the specified partition moves are active.")
-    return Report(
+    return ToolReport(
         "\n".join([*lines, *answer.notes]),
         to_document(answer),
         FAILED if failed or plan.log_dirs else DONE,

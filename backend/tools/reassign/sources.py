@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import PlacerSettings, Settings
-from kshunt.backend.tools.reassign.options import Options
+from kshunt.backend.tools.reassign.options import ReassignCommandLine
 from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kshunt.backend.tools.local.reassignments import LocalReassignments
 
 
-Reader: TypeAlias = "ReassignmentsClient | LocalReassignments"
+ReassignAnswerer: TypeAlias = "ReassignmentsClient | LocalReassignments"
 """Who answers the tool: a backend, or this process."""
 
 
 @contextmanager
-def open_gateway(options: Options) -> Iterator[ReassignmentsClient]:
+def open_gateway(options: ReassignCommandLine) -> Iterator[ReassignmentsClient]:
     """The backend that the options name, or the private one, started if need be.
 
     Raises:
@@ -45,7 +45,7 @@ def open_gateway(options: Options) -> Iterator[ReassignmentsClient]:
 
 
 @contextmanager
-def open_reader(options: Options) -> Iterator[Reader]:
+def open_reader(options: ReassignCommandLine) -> Iterator[ReassignAnswerer]:
     """The backend that the options name, the private one if it runs, or else this process.
 
     Raises:

@@ -28,7 +28,7 @@ from kshunt.backend.errors import (
 from kshunt.backend.settings import LIMITS
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.flags import UsageError
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ def show(text: str, where: TextIO) -> None:
     print(output.printable(text), file=where, flush=True)
 
 
-def show_report(report: Report, *, as_json: bool) -> int:
+def show_report(report: ToolReport, *, as_json: bool) -> int:
     """Print what an action has to say; its exit code."""
     if as_json:
         show(json.dumps(report.document), sys.stdout)

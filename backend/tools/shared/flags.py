@@ -19,6 +19,7 @@ from kshunt.backend.errors import BadInput
 
 REASON_HELP: Final = f"Why, for the audit (kshunt audit shows it); at most {REASON_MAX} characters."
 DEFAULT_TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS_MAX: Final = 600_000
 """How long a change may take to begin."""
 ANSWER_MARGIN_S: Final = 20.0
 """A backend may take this much longer than the --timeout that it hands to the cluster."""

@@ -13,7 +13,7 @@ USAGE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ToolReport:
     """What an action has to say."""
 
     text: str

@@ -16,14 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.child_processes import environment
+from kshunt.backend.child_processes import LOG_LINES_SHOWN, environment
 from kshunt.backend.errors import BackendUnreachable
 from kshunt.backend.local_sockets import answers, socket_path
 from kshunt.backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
 
 START_DEADLINE_S: Final = 20.0
 POLL_S: Final = 0.02
-LOG_LINES_SHOWN: Final = 12
 
 _started: Final[list[subprocess.Popen[bytes]]] = []
 """Kept, because a child that is still running must not be reported as forgotten."""

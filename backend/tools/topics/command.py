@@ -41,13 +41,13 @@ from kshunt.backend.tools.shared.console import (
     show_report,
 )
 from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.topics import reports
 from kshunt.backend.tools.topics.options import (
     PROG,
     USAGE,
-    Action,
     TopicOptions,
+    TopicsAction,
     build_parser,
     parse_options,
 )
@@ -63,18 +63,18 @@ NAMED_MAX: Final = 10_000
 """So many topics may be named in one question."""
 
 
-Topics: TypeAlias = "TopicsClient | LocalTopics"
+TopicsAnswerer: TypeAlias = "TopicsClient | LocalTopics"
 """Who answers the tool: a backend, or this process."""
 
-Shrinks: TypeAlias = "ShrinksClient | LocalShrinks"
+ShrinksAnswerer: TypeAlias = "ShrinksClient | LocalShrinks"
 """Likewise."""
 
 
 class Cluster(NamedTuple):
     """Where the tool asks."""
 
-    topics: Topics
-    shrinks: Shrinks
+    topics: TopicsAnswerer
+    shrinks: ShrinksAnswerer
 
 
 def main(argv: Sequence[str]) -> int:
@@ -94,7 +94,7 @@ def _main(argv: Sequence[str]) -> int:
     check_client_config(options.command_config)
     with _open(options) as cluster:
         report = _ACTIONS[options.action](options, cluster)
-    if not (report.text or options.json or options.action is Action.LIST):
+    if not (report.text or options.json or options.action is TopicsAction.LIST):
         # Kafka's tool prints an empty list as an empty line, and no topics as nothing.
         return report.code
     return show_report(report, as_json=options.json)
@@ -103,11 +103,11 @@ def _main(argv: Sequence[str]) -> int:
 # One function an action
 
 
-def _list(options: TopicOptions, cluster: Cluster) -> Report:
+def _list(options: TopicOptions, cluster: Cluster) -> ToolReport:
     return reports.list_report(_named(options, cluster))
 
 
-def _describe(options: TopicOptions, cluster: Cluster) -> Report:
+def _describe(options: TopicOptions, cluster: Cluster) -> ToolReport:
     names = [topic.topic for topic in _named(options, cluster)]
     if options.topic and not names:
         return _missing(options)
@@ -122,7 +122,7 @@ def _describe(options: TopicOptions, cluster: Cluster) -> Report:
     return reports.describe_report(options, TopicsDescribed(wanted, found.live))
 
 
-def _alter(options: TopicOptions, cluster: Cluster) -> Report:
+def _alter(options: TopicOptions, cluster: Cluster) -> ToolReport:
     found = cluster.topics.describe([options.topic], configs=False).topics
     if not found:
         return _missing(options)
@@ -141,10 +141,10 @@ def _alter(options: TopicOptions, cluster: Cluster) -> Report:
     return _deleted(options, topic, cluster)
 
 
-_ACTIONS: Final[Mapping[Action, Callable[[TopicOptions, Cluster], Report]]] = {
-    Action.LIST: _list,
-    Action.DESCRIBE: _describe,
-    Action.ALTER: _alter,
+_ACTIONS: Final[Mapping[TopicsAction, Callable[[TopicOptions, Cluster], ToolReport]]] = {
+    TopicsAction.LIST: _list,
+    TopicsAction.DESCRIBE: _describe,
+    TopicsAction.ALTER: _alter,
 }
 
 
@@ -159,14 +159,14 @@ def _named(options: TopicOptions, cluster: Cluster) -> list[TopicSummary]:
     ]
 
 
-def _missing(options: TopicOptions) -> Report:
+def _missing(options: TopicOptions) -> ToolReport:
     """What is said where no topic is meant.
 
     Raises:
         BadInput: it should be there.
     """
     if options.if_exists:
-        return Report("", {"topics": []})
+        return ToolReport("", {"topics": []})
     raise BadInput(f"Topic '{options.topic}' does not exist as expected")
 
 
@@ -182,7 +182,7 @@ def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> st
     )
 
 
-def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
+def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> ToolReport:
     present = topic.open_count
     if options.delay_ms is not None:
         message = _goes_with("delete-partitions-delay", "fewer", topic, options.partitions)
@@ -212,7 +212,7 @@ def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> 
     return reports.added_report(options, answer)
 
 
-def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
+def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> ToolReport:
     support = cluster.shrinks.support()
     if options.partitions < topic.open_count:
         _warn(options, shrink_warnings(support, changing=topic.changing))
@@ -228,7 +228,7 @@ def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -
     return reports.deleted_report(options, answer)
 
 
-def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> Report:
+def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> ToolReport:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
     answer = cluster.shrinks.start(
         ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0), _change(options)
@@ -294,7 +294,7 @@ def _open(options: TopicOptions) -> Iterator[Cluster]:
 
 def _address(options: TopicOptions) -> str:
     """Of the backend, or empty where this process does it."""
-    if not options.backend and options.action is Action.ALTER and not options.validate_only:
+    if not options.backend and options.action is TopicsAction.ALTER and not options.validate_only:
         from kshunt.backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.command_config)

@@ -21,6 +21,7 @@ from kshunt.backend.tools.shared.flags import (
     DEFAULT_TIMEOUT_MS,
     JSON,
     REASON_HELP,
+    TIMEOUT_MS_MAX,
     Flag,
     UsageError,
     backend_address,
@@ -33,7 +34,6 @@ from kshunt.backend.tools.shared.flags import (
 PROG: Final = "kshunt kafka-topics"
 USAGE: Final = 1
 """Kafka's tool has one code for everything that is not done."""
-TIMEOUT_MS_MAX: Final = 600_000
 PARTITIONS_MAX: Final = 2**31 - 1
 
 DESCRIPTION: Final = "List and describe topics, and change how many partitions they have."
@@ -55,7 +55,7 @@ exit codes:
 """
 
 
-class Action(enum.StrEnum):
+class TopicsAction(enum.StrEnum):
     """What the tool is asked to do, in the order of Kafka's own message."""
 
     LIST = "list"
@@ -69,7 +69,7 @@ class Action(enum.StrEnum):
 class TopicOptions:
     """A command line that has passed every check which needs no cluster."""
 
-    action: Action
+    action: TopicsAction
     bootstrap_servers: str = ""
     backend: str = ""
     """Address of a shared backend: unix:/path or http://host:port."""
@@ -104,12 +104,12 @@ class TopicOptions:
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
 
-def _with(*actions: Action) -> frozenset[Action]:
+def _with(*actions: TopicsAction) -> frozenset[TopicsAction]:
     return frozenset(actions)
 
 
-_DESCRIBE: Final = _with(Action.DESCRIBE)
-_ALTER: Final = _with(Action.ALTER)
+_DESCRIBE: Final = _with(TopicsAction.DESCRIBE)
+_ALTER: Final = _with(TopicsAction.ALTER)
 
 FLAGS: Final = (
     Flag("list", "List the topics."),
@@ -152,13 +152,13 @@ FLAGS: Final = (
         "if-exists",
         "Do nothing, instead of failing, where there is no such topic.",
         "",
-        _with(Action.ALTER, Action.DESCRIBE, Action.DELETE),
+        _with(TopicsAction.ALTER, TopicsAction.DESCRIBE, TopicsAction.DELETE),
     ),
     Flag(
         "exclude-internal",
         "Leave out Kafka's own topics.",
         "",
-        _with(Action.LIST, Action.DESCRIBE),
+        _with(TopicsAction.LIST, TopicsAction.DESCRIBE),
     ),
     Flag("under-replicated-partitions", "Only partitions that lack a replica.", "", _DESCRIBE),
     Flag("unavailable-partitions", "Only partitions that nobody leads.", "", _DESCRIBE),
@@ -227,14 +227,14 @@ def parse_options(given: Mapping[str, str]) -> TopicOptions:
     )
 
 
-def _action(given: Mapping[str, str]) -> Action:
-    asked = [action for action in Action if action in given]
+def _action(given: Mapping[str, str]) -> TopicsAction:
+    asked = [action for action in TopicsAction if action in given]
     if len(asked) != 1:
         raise UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or "
             "--delete"
         )
-    if asked[0] in (Action.CREATE, Action.DELETE):
+    if asked[0] in (TopicsAction.CREATE, TopicsAction.DELETE):
         raise UsageError(
             f"--{asked[0]} is not offered here: kshunt changes topics that are there. Nothing was "
             "done.",
@@ -258,12 +258,12 @@ def _check_source(given: Mapping[str, str]) -> None:
         )
 
 
-def _check_flags(given: Mapping[str, str], action: Action) -> None:
-    needed = ("topic", "partitions") if action is Action.ALTER else ()
+def _check_flags(given: Mapping[str, str], action: TopicsAction) -> None:
+    needed = ("topic", "partitions") if action is TopicsAction.ALTER else ()
     for name in needed:
         if name not in given:
             raise UsageError(f'Missing required argument "[{name}]"')
-    if action is Action.DESCRIBE and "if-exists" in given and "topic" not in given:
+    if action is TopicsAction.DESCRIBE and "if-exists" in given and "topic" not in given:
         raise UsageError("--topic is required to describe a topic with --if-exists")
     flags = {flag.name: flag for flag in FLAGS}
     for name in given:
@@ -277,7 +277,7 @@ def _check_flags(given: Mapping[str, str], action: Action) -> None:
                 )
 
 
-def _topic(given: Mapping[str, str], action: Action) -> str:
+def _topic(given: Mapping[str, str], action: TopicsAction) -> str:
     """The topic's name, or Kafka's regular expression for several.
 
     Raises:
@@ -286,7 +286,7 @@ def _topic(given: Mapping[str, str], action: Action) -> str:
     if "topic" not in given:
         return ""
     text = given["topic"].strip()
-    if action is not Action.ALTER:
+    if action is not TopicsAction.ALTER:
         # As in Kafka's IncludeList.
         text = text.replace(",", "|").replace(" ", "").strip("\"'")
         try:

@@ -26,20 +26,20 @@ from kshunt.backend.domain.topics.descriptions import (
 )
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.tools.shared import output
-from kshunt.backend.tools.shared.output import Report
+from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.topics.options import TopicOptions
 
 UNKNOWN_ELR = "N/A"
 """Kafka's word for eligible leader replicas that nobody told."""
 
 
-def list_report(topics: Sequence[TopicSummary]) -> Report:
+def list_report(topics: Sequence[TopicSummary]) -> ToolReport:
     """`--list`."""
     document = to_document(Topics(tuple(topics)))
-    return Report("\n".join(one.topic for one in topics), document)
+    return ToolReport("\n".join(one.topic for one in topics), document)
 
 
-def describe_report(options: TopicOptions, described: TopicsDescribed) -> Report:
+def describe_report(options: TopicOptions, described: TopicsDescribed) -> ToolReport:
     """`--describe`, as far as the options want it."""
     shown = TopicsDescribed(tuple(_shown(options, described)), described.live)
     lines: list[str] = []
@@ -48,7 +48,7 @@ def describe_report(options: TopicOptions, described: TopicsDescribed) -> Report
             lines.append(topic_line(topic))
         if not options.with_overrides:
             lines += [partition_line(topic.name, one) for one in topic.partitions]
-    return Report("\n".join(lines), to_document(TopicsAnswer.of(shown)))
+    return ToolReport("\n".join(lines), to_document(TopicsAnswer.of(shown)))
 
 
 def _shown(options: TopicOptions, described: TopicsDescribed) -> Iterator[TopicDescription]:
@@ -118,12 +118,12 @@ def partition_line(topic: str, partition: DescribedPartition) -> str:
     return "\t".join(fields)
 
 
-def added_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
+def added_report(options: TopicOptions, answer: ChangeAnswer) -> ToolReport:
     """`--alter` with more partitions."""
     failed = answer.failures
     document = to_document(answer)
     if failed:
-        return Report(
+        return ToolReport(
             "Nothing was changed.",
             document,
             output.FAILED,
@@ -131,16 +131,16 @@ def added_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
         )
     if answer.validate_only:
         text = f"Topic {options.topic} would have {options.partitions} partitions."
-        return Report(f"{text} Nothing was changed.", document)
-    return Report("\n".join(["Adding partitions succeeded!", *answer.notes]), document)
+        return ToolReport(f"{text} Nothing was changed.", document)
+    return ToolReport("\n".join(["Adding partitions succeeded!", *answer.notes]), document)
 
 
-def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> Report:
+def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> ToolReport:
     """`--alter` with fewer partitions."""
     lines = [_deleted_line(options, one) for one in answer.partitions if one.ok]
     if answer.validate_only or not lines:
         lines.append("Nothing was changed.")
-    return Report(
+    return ToolReport(
         "\n".join(lines),
         to_document(answer),
         output.FAILED if answer.failures else output.DONE,
@@ -148,7 +148,7 @@ def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> Report:
     )
 
 
-def copied_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
+def copied_report(options: TopicOptions, answer: ChangeAnswer) -> ToolReport:
     """`--alter` with fewer partitions, where the topic is copied for it."""
     lines = [f"{one.item}: {one.message}" for one in answer.results if one.ok]
     lines += [f"  {note}" for note in (*answer.notes, *answer.warnings)]
@@ -162,7 +162,7 @@ def copied_report(options: TopicOptions, answer: ChangeAnswer) -> Report:
             f"Operation {answer.operation_id} has begun. Watch it, and type the topic's name when "
             f"it asks for it, among the operations of: kshunt {server}"
         )
-    return Report("\n".join(lines), to_document(answer))
+    return ToolReport("\n".join(lines), to_document(answer))
 
 
 def _deleted_line(options: TopicOptions, one: PartitionDeletion) -> str:

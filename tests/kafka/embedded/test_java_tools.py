@@ -12,7 +12,7 @@ import pytest
 
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import AclOperationCode, ResourceKind
 from kshunt.backend.embedded.security.authorizer import Client
 from tests.support.brokers.java import ensure_jars, java_tool_command
 from tests.support.embedded.background import Running, running
@@ -186,7 +186,7 @@ def test_kafka_acls(tmp_path: Path) -> None:
         def may_write(cluster: EmbeddedCluster) -> bool:
             authorizer = cluster.world.authorizer
             assert authorizer is not None
-            return authorizer.allows(alice, Operation.WRITE, ResourceKind.TOPIC, "j-orders")
+            return authorizer.allows(alice, AclOperationCode.WRITE, ResourceKind.TOPIC, "j-orders")
 
         assert secured.call(may_write)
         shown = acls("--list", "--topic", "j-orders", "--resource-pattern-type", "match")

@@ -24,7 +24,14 @@ from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.placement.placer import ReplicaPlacementFailed, load_placer
 from kshunt.backend.placement.placer_calls import close_placers
 from kshunt.backend.settings import PlacerSettings
-from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, settled, states_of, topic_with
+from tests.support.admin import (
+    DEADLINE_S,
+    TIMEOUT_S,
+    connected,
+    nothing_moves,
+    states_of,
+    topic_with,
+)
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
 from tests.support.placement.given_placers import FAULTS, RACK_FIRST, Aware, Counting, named
@@ -85,7 +92,7 @@ async def lies(admin: Reached, topic: str, wanted: Sequence[Sequence[int]]) -> N
         return [list(states[number].replicas) for number in sorted(states)] == list(wanted)
 
     await wait_until_async(there, DEADLINE_S, f"{topic} is on {wanted}")
-    await settled(admin, topic)
+    await nothing_moves(admin, topic)
 
 
 @pytest.mark.conforms("kip-660-draft:on-other-clusters")

@@ -11,8 +11,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.port.reassignments import ReassignOptions
+from kshunt.backend.domain.cluster.config_names import MAX_MESSAGE_BYTES
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.shrink.sealing import LIMIT, SEALED_BYTES
+from kshunt.backend.domain.shrink.sealing import SEALED_BYTES
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -51,12 +52,14 @@ async def admin(kafka: RealKafka) -> AsyncIterator[Reached]:
 
 async def limited(admin: Reached, topic: str, limit: int) -> None:
     """Set the limit, and wait until each leader obeys it, which is a little after it says so."""
-    change = {LIMIT: str(limit)}
+    change = {MAX_MESSAGE_BYTES: str(limit)}
     assert (await admin.configs.alter(topic, change, timeout_s=TIMEOUT_S)).ok
     leaders = [state.leader for state in (await states_of(admin, topic)).values()]
 
     async def in_force() -> bool:
-        found = await admin.configs.in_force(topic, [LIMIT], leaders, timeout_s=TIMEOUT_S)
+        found = await admin.configs.in_force(
+            topic, [MAX_MESSAGE_BYTES], leaders, timeout_s=TIMEOUT_S
+        )
         return found == dict.fromkeys(leaders, change)
 
     await wait_until_async(in_force, DEADLINE_S, f"every leader says {change}")

@@ -29,7 +29,7 @@ from tests.support.shrink.driver import Driver
 from tests.support.topics import BROKER_DEADLINE_S, create_topic
 from tests.support.waiting import wait_until_async
 
-PARTITIONS, KEPT = 8, 3
+PARTITIONS, PARTITIONS_LEFT = 8, 3
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -63,7 +63,7 @@ def test_nobody_else_can_write_while_writes_are_blocked(tmp_path: Path) -> None:
     with RealKafka(1, AUTHORIZER) as guarded:
         servers = guarded.bootstrap_servers
         create_topic(servers, "guarded", [[1]] * PARTITIONS)
-        wanted = ShrinkRequest("guarded", KEPT, 0, write_block=True)
+        wanted = ShrinkRequest("guarded", PARTITIONS_LEFT, 0, write_block=True)
         with pytest.raises(Conflict, match="No ACL is about"):
             run(Driver(servers, tmp_path), lambda one: one.start(wanted))
         allow_reading(servers, "guarded")
@@ -93,7 +93,7 @@ def test_without_an_authorizer_a_write_block_is_refused(tmp_path: Path) -> None:
         create_topic(servers, "unguarded", [[1]] * PARTITIONS)
 
         async def refused(driver: Driver) -> None:
-            wanted = ShrinkRequest("unguarded", KEPT, 0, write_block=True)
+            wanted = ShrinkRequest("unguarded", PARTITIONS_LEFT, 0, write_block=True)
             with pytest.raises(NotSupported):
                 await driver.verbs.start(wanted, Change())
 

@@ -391,4 +391,4 @@ def test_the_file_and_the_environment_say_it_as_the_flag_does(tmp_path: Path) ->
 def rule(words: list[str]) -> TwoPersonRule:
     parser = argparse.ArgumentParser()
     two_person.add_options(parser)
-    return two_person.rule_of(parser.parse_args(words[1:]), told_apart=True)
+    return two_person.rule_of(parser.parse_args(words[1:]), identified=True)

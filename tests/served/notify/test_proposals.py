@@ -13,7 +13,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval
-from kshunt.backend.notify.changes import Seen, Watch
+from kshunt.backend.notify.changes import BackendMoment, Watch
 from kshunt.backend.notify.proposals import proposal_news
 from tests.support.access.team import shared
 from tests.support.embedded.background import running
@@ -28,7 +28,7 @@ WAITS = ProposedChange(
     *("p1", "shrink", "orders", "shrink orders to 3 partitions", ADA, "too many", 0, 900_000),
     body={"partitions": 3},
 )
-ACTS = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
+ACTS = BackendMoment(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
 
 
 def settled(state: State, **said: Any) -> ProposedChange:

@@ -14,8 +14,8 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from kshunt.backend.journals.topic.transactions import Reader
-from kshunt.backend.operations.journal.entries import Header
+from kshunt.backend.journals.topic.transactions import CommittedReader
+from kshunt.backend.operations.journal.entries import EntryHeader
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.settings import Settings
@@ -129,19 +129,19 @@ def test_what_was_just_acknowledged_and_no_reader_is_shown_yet_is_read(
         writer.init_transactions(DEADLINE_S)
         writer.begin_transaction()
         entry = AuditEntry(1, 0, AuditEvent.REQUESTED, "ab12", "reassign", "ada@bastion")
-        header = Header(where.cluster_id, "one", 1)
+        header = EntryHeader(where.cluster_id, "one", 1)
         for key, value in JournalReplay(where.cluster_id, KEYS).records(
             {entry.key: entry.body()}, header
         ):
             writer.produce(JOURNAL_TOPIC, value, key, partition=0)
         assert writer.flush(DEADLINE_S) == 0
-        read_all = Reader.catch_up_all
+        read_all = CommittedReader.catch_up_all
 
-        def committed_then_read(reader: Reader, until: float) -> None:
+        def committed_then_read(reader: CommittedReader, until: float) -> None:
             writer.commit_transaction(DEADLINE_S)
             read_all(reader, until)
 
-        monkeypatch.setattr(Reader, "catch_up_all", committed_then_read)
+        monkeypatch.setattr(CommittedReader, "catch_up_all", committed_then_read)
         with closing(LocalCluster(Settings(where.servers))) as cluster:
             assert LocalAudit(cluster).rows() == (where.cluster_id, (entry,))
 

@@ -21,7 +21,12 @@ from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
-from kshunt.backend.operations.journal.entries import BACKEND_KEY, Header, Record, operation_key
+from kshunt.backend.operations.journal.entries import (
+    BACKEND_KEY,
+    EntryHeader,
+    Record,
+    operation_key,
+)
 from kshunt.backend.operations.state.operation_body import operation_body
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
@@ -78,7 +83,7 @@ def deletion(where: Where) -> list[Record]:
     return list(forged(operation_key("dead01"), body, header(where)))
 
 
-def header(where: Where) -> Header:
+def header(where: Where) -> EntryHeader:
     return replace(HEADER, cluster_id=where.cluster_id)
 
 

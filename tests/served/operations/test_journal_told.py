@@ -15,7 +15,7 @@ from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.core.journal_audit import PAUSE_S, JournalAudit
 from kshunt.backend.operations.core.registry import Registry
-from kshunt.backend.operations.journal.entries import Kind, operation_key
+from kshunt.backend.operations.journal.entries import EntryKind, operation_key
 from kshunt.backend.operations.journal.port import Repairs
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
@@ -40,7 +40,7 @@ async def test_each_repair_is_told_once_and_overwriting_all_the_time_in_few_line
         for one in news:
             repairs.append(one)
             await told.tell()
-        lines = [entry.body for _, entry in sorted(book.state.of(Kind.AUDIT).items())][before:]
+        lines = [entry.body for _, entry in sorted(book.state.of(EntryKind.AUDIT).items())][before:]
         assert {(line["who"], line["kind"]) for line in lines} <= {("kshunt", "journal")}
         return [f"{line['event']}: {line['outcome']}" for line in lines]
 

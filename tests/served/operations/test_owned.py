@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -23,7 +24,7 @@ from kshunt.backend.domain.throttles.owners import (
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.embedded.core.spec import plain_brokers
 from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.listing import owned_throttles
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
@@ -37,7 +38,7 @@ from tests.support.serving import serving
 
 RATE: RateCellId = (1, RateKey.LEADER)
 LIST: ListCellId = ("t", ListKey.LEADERS)
-BEFORE = FoundRate(7_000, Source.DYNAMIC_DEFAULT)
+BEFORE = FoundRate(7_000, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 def present(rate: FoundRate, listed: str) -> FoundSettings:
@@ -45,7 +46,7 @@ def present(rate: FoundRate, listed: str) -> FoundSettings:
 
 
 def set_to(rate: int) -> FoundRate:
-    return FoundRate(rate, Source.DYNAMIC_BROKER)
+    return FoundRate(rate, ConfigSource.DYNAMIC_BROKER)
 
 
 def replicas(text: str) -> SettingValue:

@@ -138,10 +138,10 @@ def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
     oli = team.clients["oli"]
     for ours in (True, False):
         with pytest.raises(BackendError, match="ada steers operation") as held:
-            oli.throttles.settle_drift(ids, ours=ours)
+            oli.throttles.reapply_or_accept_drift(ids, ours=ours)
         assert held.value.status == 409
     assert {one.id for one in team.ada.throttles.drift()} == set(ids)
-    team.ada.throttles.settle_drift(ids, ours=True)
+    team.ada.throttles.reapply_or_accept_drift(ids, ours=True)
     assert team.ada.throttles.drift() == ()
 
 

@@ -32,7 +32,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.telemetry.recording.gaps import Gap, Why
+from kshunt.backend.telemetry.recording.gaps import Gap, GapReason
 from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 from tests.support.embedded.background import running
@@ -200,7 +200,7 @@ def seen(
         ),
         (seen(None, process=PipelineProcess(True, NOW_MS)), PipelineState.RUNNING, ""),
         (seen(), PipelineState.RUNNING, ""),
-        (seen(source=BACKFILL), PipelineState.STANDING, "kshunt pipeline run --samples /s"),
+        (seen(source=BACKFILL), PipelineState.UNATTENDED, "kshunt pipeline run --samples /s"),
         (seen(NOW_MS - 900_000), PipelineState.LATE, "kshunt pipeline run --samples /s"),
         (seen(NOW_MS - 900_000, process=PipelineProcess(True, 0)), PipelineState.LATE, ""),
         (seen(process=PipelineProcess(False, NOW_MS, 2, "no")), PipelineState.RESTARTING, ""),
@@ -224,7 +224,7 @@ def test_how_far_behind_is_told_by_samples_or_else_by_the_clock() -> None:
 
 
 def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
-    gap = Gap(1, 2, Why.DROPPED, "Rows were let go.", rows=5)
+    gap = Gap(1, 2, GapReason.DROPPED, "Rows were let go.", rows=5)
     recorder = RecorderStatus(10, 7, 0, 5, 2, 3, "No room.", (gap,))
     assert samples_of(recorder) == SamplesStatus(
         7, "No room.", 7, 3, (SampleGap(1, 2, "Rows were let go."),)

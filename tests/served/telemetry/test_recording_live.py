@@ -13,8 +13,8 @@ from kshunt.backend.cli.main import main
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.telemetry.recording.gaps import STATE, Why, read_state
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.gaps import STATE, GapReason, read_state
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.schema import read_recording
 from tests.support.embedded.background import running
 from tests.support.recording.following import DEADLINE_S
@@ -42,7 +42,7 @@ def move(client: BackendClient, topic: str, target: int) -> str:
 
 def adding(folder: Path) -> list[dict[str, Any]]:
     """Samples of replicas that are being added."""
-    rows = read_recording(folder, Table.REPLICAS)
+    rows = read_recording(folder, SampleTable.REPLICAS)
     found: list[dict[str, Any]] = rows.filter(rows["adding"]).to_pylist()
     return found
 
@@ -86,7 +86,7 @@ def test_kill_9_costs_what_was_not_flushed_and_the_next_one_says_so(
         with serve_process(servers, tmp_path / "s", "--samples", str(folder)) as process:
 
             def flushed(least: int = place + 1) -> bool:
-                return len({at for at, _ in keys_in(folder, Table.BROKERS)}) >= least
+                return len({at for at, _ in keys_in(folder, SampleTable.BROKERS)}) >= least
 
             wait_until(flushed, DEADLINE_S, "a moment is flushed")
             process.kill()
@@ -99,7 +99,7 @@ def test_kill_9_costs_what_was_not_flushed_and_the_next_one_says_so(
         process.terminate()
         process.wait(STOP_DEADLINE_S)
     for gap in read_gaps(folder):
-        assert gap.why is Why.CRASH
+        assert gap.why is GapReason.CRASH
         assert 0 < gap.to_ms - gap.from_ms < DEADLINE_S * 1000
     assert "did not end cleanly" in (tmp_path / "s.log").read_text()
     assert read_state(folder) is None

@@ -18,7 +18,7 @@ from kshunt.backend.admin.security.client_properties import load_client_config
 from kshunt.backend.domain.pipeline.sample_columns import replica_ids
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ClusterUnreachable, ConfigError
-from kshunt.backend.telemetry.recording.gaps import Why
+from kshunt.backend.telemetry.recording.gaps import GapReason
 from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
@@ -144,7 +144,7 @@ async def test_what_the_cluster_does_not_take_is_counted_as_lost() -> None:
             await wait_until_async(
                 lambda: recorder.status.rows_lost == before + 6, DEADLINE_S, "it is counted"
             )
-            assert {gap.why for gap in recorder.status.gaps} == {Why.LOST}
+            assert {gap.why for gap in recorder.status.gaps} == {GapReason.LOST}
 
 
 async def test_what_was_handed_over_and_is_let_go_at_the_end_is_counted() -> None:

@@ -13,11 +13,11 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.planning.requests import Goal
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.rehearsal.picture_files import load_picture, save_picture
 from kshunt.backend.tools.plan import command
-from kshunt.backend.tools.plan.options import FLAGS, Action, build_parser
+from kshunt.backend.tools.plan.options import FLAGS, PlanAction, build_parser
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
@@ -36,7 +36,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A picture of five brokers in three racks; twelve partitions of 1 to 12 GB on the first four,
     each written to with 1 MB/s."""
     partitions = [
-        PartitionFacts(
+        PartitionSituation(
             TopicPartition("orders" if number < 8 else "logs", number),
             (number % 4, (number + 1) % 4),
             number % 4,
@@ -74,7 +74,7 @@ def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: 
     code, text, err = tool("drain", "--broker", "3", "--picture", saved, "--out", str(out))
     assert (code, err) == (0, "")
     assert text.startswith("To drain broker 3: ")
-    assert "Bytes left on the drained brokers: 45 GB, then 0 B." in text
+    assert "Bytes left on the drained brokers: 45.0 GB, then 0 B." in text
     assert "--throttle BYTES --execute" in text
     there, back = (
         parse_plan(out.read_text()),
@@ -155,7 +155,7 @@ def test_throttles_are_compared_and_a_deadline_is_met(tool: Tool, saved: str) ->
     assert deadline["rehearsal"]["finish_s"] <= 3_600
     assert deadline["throttle_bytes_per_s"] < 50_000_000
     _, text, _ = tool(*at[:-1], "--throttle", "50MB,none")
-    assert "At 50 MB/s:" in text
+    assert "At 50.0 MB/s:" in text
     assert "Without a throttle:" in text
 
 
@@ -190,7 +190,7 @@ def test_a_plan_of_another_tool_is_shown(tool: Tool, saved: str, tmp_path: Path)
     )
     code, text, _ = tool("show", theirs, "--picture", saved)
     assert code == 0
-    assert "1 partition change: 1 replica copied (1 GB)" in text
+    assert "1 partition change: 1 replica copied (1.00 GB)" in text
 
 
 # A cluster
@@ -207,7 +207,7 @@ def test_a_cluster_is_planned_through_its_backend(tool: Tool, address: str, tmp_
         TopicPartition("orders", 0),
         TopicPartition("orders", 2),
     ]
-    assert "At 10 MB/s:" in text
+    assert "At 10.0 MB/s:" in text
 
 
 def test_a_picture_of_a_cluster_is_saved(tool: Tool, address: str, tmp_path: Path) -> None:
@@ -301,5 +301,5 @@ def test_the_help_names_every_goal_and_flag() -> None:
     text = build_parser().format_help()
     for flag in FLAGS:
         assert f"--{flag.name}" in text
-    for goal in (*Goal, *Action):
+    for goal in (*Goal, *PlanAction):
         assert goal in text

@@ -357,7 +357,7 @@ def test_a_cluster_that_knows_no_such_request_is_offered_a_copy(tool: Tool) -> N
         assert NO_DELAY in out
         waited = tool(*fewer, "--delete-partitions-delay", "300000")[1]
         assert NO_DELAY not in waited
-        assert "were not written for 5 min" in waited
+        assert "were not written for 5m00s" in waited
         assert out.startswith("t: 2 partitions become 1, through t.kshunt-")
         assert "POINT OF NO RETURN" in out
         assert out.endswith("Nothing was changed.\n")

@@ -21,7 +21,7 @@ from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from kshunt.tui.text.formatting import UNICODE
+from kshunt.tui.text.glyphs import UNICODE
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import running
 from tests.support.serving import serving

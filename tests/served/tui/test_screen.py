@@ -39,7 +39,7 @@ from tests.support.terminal import terminal as terminal_of
 from tests.support.tui.app import RETRY_S
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident
-from tests.support.tui.screen import DEADLINE_S, Emulator, emulated, same, settled
+from tests.support.tui.screen import DEADLINE_S, Emulator, all_sent, emulated, same
 from tests.support.waiting import wait_until, wait_until_async
 
 WIDTH, HEIGHT = 24, 5
@@ -210,7 +210,7 @@ async def test_when_nothing_changes_nothing_is_sent(tmp_path: Path) -> None:
         app._display(app.screen, None)
         app.refresh()
         app.screen.refresh()
-        await settled(app, pilot)
+        await all_sent(app, pilot)
         assert "".join(terminal.written) == ""
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder, replica_ids
-from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet_writer
 
 START_MS: Final = 1_795_316_400_000
@@ -78,7 +78,9 @@ def write_load(folder: Path, load: Load) -> None:
         at_ms = START_MS + start_s * 1000
         place = folder / "replicas" / hour_folder(at_ms - at_ms % HOUR_MS)
         place.mkdir(parents=True, exist_ok=True)
-        with parquet_writer(str(place / file_name(at_ms, number)), Table.REPLICAS, "bench") as out:
+        with parquet_writer(
+            str(place / file_name(at_ms, number)), SampleTable.REPLICAS, "bench"
+        ) as out:
             for second in range(start_s, min(start_s + step_s, load.seconds), 60):
                 out.write_table(_minute(load, replicas, names, second), row_group_size=_GROUP)
 
@@ -156,4 +158,4 @@ def _minute(load: Load, replicas: _Replicas, names: Any, second: int) -> Any:
             pa.array(np.where(moves, 0, -1), mask=~moves)
         ),
     }
-    return pa.table(columns, schema=SCHEMAS[Table.REPLICAS])
+    return pa.table(columns, schema=SCHEMAS[SampleTable.REPLICAS])

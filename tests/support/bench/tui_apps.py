@@ -29,7 +29,7 @@ def key_reporting(base: type[Any]) -> type[Any]:
 
     class KeyReporting(base):  # type: ignore[misc]
         keys_done = 0
-        keys_told = 0
+        keys_reported = 0
 
         def _display(self, screen: Any, renderable: Any) -> None:
             done = self.keys_done
@@ -39,8 +39,8 @@ def key_reporting(base: type[Any]) -> type[Any]:
                 self._tell(done)
 
         def _tell(self, done: int) -> None:
-            if done != self.keys_told and self._driver is not None:
-                self.keys_told = done
+            if done != self.keys_reported and self._driver is not None:
+                self.keys_reported = done
                 self._driver.write(f"\x1b]777;{done}\x07")
 
         def _send_held(self) -> None:

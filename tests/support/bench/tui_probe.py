@@ -35,7 +35,7 @@ class Probe:
         """How fast it is read; 0 for as fast as may be."""
         self.sent = 0
         """Bytes that were read, without the tokens."""
-        self.keys_told = 0
+        self.keys_reported = 0
         self._tail = b""
         self._allowed = 0.0
         self._at_s = time.perf_counter()
@@ -68,7 +68,7 @@ class Probe:
             text = text.replace(SYNC_QUESTION, b"")
         last = 0
         for found in TOKEN.finditer(text):
-            self.keys_told, last = int(found[1]), found.end()
+            self.keys_reported, last = int(found[1]), found.end()
         self._tail = text[last:][-PARTIAL_BYTES:]
 
     def until(self, pattern: bytes) -> float:
@@ -105,9 +105,9 @@ class Probe:
 
     def key_ms(self, key: bytes, deadline_s: float = DEADLINE_S) -> float:
         """Press a key; milliseconds until its effect has been read."""
-        wanted, started_s = self.keys_told + 1, time.perf_counter()
+        wanted, started_s = self.keys_reported + 1, time.perf_counter()
         self.shown.press(key)
-        while self.keys_told < wanted and time.perf_counter() < started_s + deadline_s:
+        while self.keys_reported < wanted and time.perf_counter() < started_s + deadline_s:
             self.read(0.1)
         return (time.perf_counter() - started_s) * 1000
 

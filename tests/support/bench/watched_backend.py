@@ -23,7 +23,7 @@ from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS
 
 LOOK_S = 0.002
-TOLD_S = 0.01
+REPORTED_S = 0.01
 """Shorter ones are of the machine."""
 
 
@@ -33,7 +33,7 @@ async def watch(file: TextIO, clock: SystemClock) -> None:
         asked_s, before_s = time.monotonic(), time.process_time()
         await clock.wait_s(LOOK_S)
         stall_s = time.monotonic() - asked_s - LOOK_S
-        if stall_s > TOLD_S:
+        if stall_s > REPORTED_S:
             worked_s = min(stall_s, time.process_time() - before_s)
             file.write(f"{time.monotonic():.4f} {stall_s:.4f} {worked_s:.4f}\n")
             file.flush()

@@ -125,8 +125,8 @@ def properties(
 def _identity(plan: BrokerPlan, cluster: Sequence[BrokerPlan]) -> dict[str, str]:
     opened = [name for name in plan.ports if name != NETWORK]
     addresses = {name: f"{name}://{plan.address(name)}" for name in opened}
-    told = addresses | ({FAR: f"{FAR}://{plan.address(NETWORK)}"} if FAR in opened else {})
-    advertised = [address for name, address in told.items() if name != "CONTROLLER"]
+    listening = addresses | ({FAR: f"{FAR}://{plan.address(NETWORK)}"} if FAR in opened else {})
+    advertised = [address for name, address in listening.items() if name != "CONTROLLER"]
     voters = [f"{peer.broker_id}@{peer.address('CONTROLLER')}" for peer in cluster]
     return {
         "process.roles": "broker,controller",

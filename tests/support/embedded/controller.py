@@ -19,7 +19,7 @@ from kshunt.backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError
+from kshunt.backend.embedded.controller.decision import DecidedItem, Decision, KafkaError
 from kshunt.backend.embedded.controller.isr import IsrReport, alter_partition
 from kshunt.backend.embedded.controller.shrink import replica_deletion
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
@@ -111,9 +111,9 @@ def replayed(records: Iterable[Record]) -> ClusterImage:
 def remove_broker(image: ClusterImage, broker: int) -> Decision[int]:
     """Unregister a broker (UnregisterBroker). Its replicas stay listed, offline."""
     if broker not in image.brokers:
-        return Decision.of([], [ItemResult(broker, KafkaError.BROKER_ID_NOT_REGISTERED)])
+        return Decision.of([], [DecidedItem(broker, KafkaError.BROKER_ID_NOT_REGISTERED)])
     fenced = fence_broker(image, broker)
-    return Decision.of([*fenced.records, BrokerRemoved(broker)], [ItemResult(broker)])
+    return Decision.of([*fenced.records, BrokerRemoved(broker)], [DecidedItem(broker)])
 
 
 def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, TopicPartition]]:

@@ -17,11 +17,11 @@ from kshunt.backend.embedded.controller.configs import (
 )
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
-from kshunt.backend.embedded.core.cluster_core import Core, Store, Timing
+from kshunt.backend.embedded.core.cluster_core import Core, RecordStore, Timing
 from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.data.hosted_partition import BatchSink, HostedPartition
 from kshunt.backend.embedded.data.hosts import Hardware
-from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.batch import BatchRecord, build_batch
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage
 from kshunt.backend.embedded.metadata.records import NO_LEADER, ReplicaState, ResourceType
@@ -39,7 +39,7 @@ class SmallCluster:
         brokers: int = 4,
         *,
         seed: int = 1,
-        store: Store | None = None,
+        store: RecordStore | None = None,
         sink: BatchSink | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -123,7 +123,7 @@ class SmallCluster:
 
     def write(self, topic: str, count: int = 1, number: int = 0, size_bytes: int = 100) -> int:
         """Append a real batch; returns its base offset."""
-        data = build_batch([Record(self.core.now_ms, b"k", b"v" * size_bytes)] * count)
+        data = build_batch([BatchRecord(self.core.now_ms, b"k", b"v" * size_bytes)] * count)
         return self.plane.append(self.held(topic, number), data, 1 << 20).base_offset
 
 

@@ -16,7 +16,7 @@ from kshunt.backend.embedded.handlers.admin import metadata
 from kshunt.backend.embedded.handlers.data import fetch, produce
 from kshunt.backend.embedded.handlers.data import list_offsets as offsets
 from kshunt.backend.embedded.handlers.data.produce import MayWrite
-from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.batch import BatchRecord, build_batch
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import BrokerServer, Handler
 from tests.support.embedded.connection import Client, connected
@@ -182,7 +182,7 @@ def _uuid(cluster: DataCluster, topic: str) -> Any:
 
 def batch(count: int = 1, *, size_bytes: int = 10, **more: Any) -> bytes:
     """A batch of records at the times 0, 1, 2 and so on."""
-    records = [Record(at, b"k%d" % at, b"v" * size_bytes) for at in range(count)]
+    records = [BatchRecord(at, b"k%d" % at, b"v" * size_bytes) for at in range(count)]
     return build_batch(records, **more)
 
 

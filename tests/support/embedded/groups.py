@@ -8,7 +8,7 @@ from itertools import count
 from typing import TypeVar
 
 from kshunt.backend.embedded.coordinator.classic_group import Group, GroupSettings
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.coordinator.members import (
     JoinAnswer,
     JoinRequest,
@@ -62,7 +62,7 @@ class Clients:
         request = replace(request, assignments=tuple((assignments or {}).items()))
         return self.group.sync(request, self.now_s)
 
-    def heartbeat(self, answer: JoinAnswer, instance: str | None = None) -> Code:
+    def heartbeat(self, answer: JoinAnswer, instance: str | None = None) -> CoordinatorCode:
         return self.group.heartbeat(answer.member_id, answer.generation, instance, self.now_s)
 
     def passes(self, seconds: float) -> None:

@@ -15,12 +15,18 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
 )
-from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Request, RequestHeader, WireReply
+from kshunt.backend.embedded.net.api import (
+    KAFKA_APIS,
+    SEED_APIS,
+    WireReply,
+    WireRequest,
+    WireRequestHeader,
+)
 from kshunt.backend.embedded.net.frame_check import check_message
 from kshunt.backend.embedded.net.server import RequestContext
 from tests.support.embedded.background import Running
@@ -45,7 +51,7 @@ def allow(right: str, principal: str = NOBODY, *, denies: bool = False) -> Acl:
         PatternType.PREFIXED if prefixed else PatternType.LITERAL,
         principal,
         "*",
-        Operation[operation],
+        AclOperationCode[operation],
         Permission.DENY if denies else Permission.ALLOW,
     )
 
@@ -108,9 +114,9 @@ class RightsCluster:
         body = bytes(made.encode(version=version))
         check_message(api.request, version, body)
         message = api.request.decode(body, version=version)
-        header = RequestHeader(api.key, version, 1, "test")
+        header = WireRequestHeader(api.key, version, 1, "test")
         context = RequestContext(broker, header, 1, ("127.0.0.1", 50_000), principal)
-        request = Request(header, api, message)
+        request = WireRequest(header, api, message)
         handler = self.cluster.servers[broker].handlers[api.key]
         try:
             frame = request.answer(asyncio.run(handler(context, message)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kshunt.backend.embedded.logs.batch import TRANSACTIONAL, Record, build_batch
+from kshunt.backend.embedded.logs.batch import TRANSACTIONAL, BatchRecord, build_batch
 from tests.support.embedded.rights import RightsCluster
 
 TOPICS = {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]}
@@ -41,7 +41,7 @@ def configs(kind: int, name: str) -> Mapping[str, Any]:
 
 
 BATCH = build_batch(
-    [Record(1_700_000_000_000, None, b"value")],
+    [BatchRecord(1_700_000_000_000, None, b"value")],
     producer_id=1,
     producer_epoch=0,
     base_sequence=0,

@@ -11,7 +11,7 @@ from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import Record, encode
 from kshunt.backend.embedded.scenario.model import Scenario
-from kshunt.backend.embedded.scenario.timeline import OwnMove, Timeline
+from kshunt.backend.embedded.scenario.timeline import OwnMove, ScenarioTimeline
 
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
@@ -73,7 +73,7 @@ class Played:
                 if b.started
             ]
         )
-        self.timeline = Timeline(scenario, self.core, seed, self.sockets, submit)
+        self.timeline = ScenarioTimeline(scenario, self.core, seed, self.sockets, submit)
         self.timeline.begin()
 
     def run(self, seconds: float) -> None:

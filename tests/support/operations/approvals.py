@@ -13,7 +13,7 @@ from kshunt.backend.domain.operations.operation import OperationKind, OperationS
 from kshunt.backend.errors import Conflict, JournalUnavailable, NotActive
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.registry import Registry
-from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.journal.entries import Body, Entry, EntryHeader, JournalState
 from kshunt.backend.operations.journal.port import check_append
 from kshunt.backend.operations.review.approvals import Approvals, ProposalDraft, ProposalResult
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
@@ -67,7 +67,7 @@ class Book:
         for key, body in entries.items():
             merged.pop(key, None)
             if body is not None:
-                merged[key] = Entry(key, body, Header("here", "one", self.written))
+                merged[key] = Entry(key, body, EntryHeader("here", "one", self.written))
         self.state = JournalState(merged, self.state.unreadable)
 
 
@@ -116,8 +116,8 @@ class Side:
         self, book: Book, clock: StoppedClock, effects: Effects, rule: TwoPersonRule = RULE
     ) -> None:
         self.book, self.clock, self.effects = book, clock, effects
-        self.told: list[ProposedChange] = []
-        self.registry = Registry(clock, lambda operation: None, book, "one", self.told.append)
+        self.announced: list[ProposedChange] = []
+        self.registry = Registry(clock, lambda operation: None, book, "one", self.announced.append)
         self.registry.load(book.state)
         self.approvals = Approvals(self.registry, clock, rule)
 

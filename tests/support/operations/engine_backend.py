@@ -24,6 +24,7 @@ from kshunt.backend.admin.rpc.configs import Changes, ConfigValue, Values
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_error, raise_for_code
 from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.config_names import MIN_ISR
 from kshunt.backend.domain.cluster.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.embedded.metadata.records import ResourceType
@@ -177,9 +178,8 @@ class WorldConfigs(Reach):
     ) -> Mapping[str, int]:
         image = self._world.cluster.image
         names = image.topics if topics is None else topics
-        key = configs.MIN_ISR
         return await self._read(
-            lambda: {n: int(image.config(ResourceType.TOPIC, n, key).value or 1) for n in names}
+            lambda: {n: int(image.config(ResourceType.TOPIC, n, MIN_ISR).value or 1) for n in names}
         )
 
 

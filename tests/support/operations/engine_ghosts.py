@@ -244,8 +244,8 @@ class Ghosts:
             ghost.base, ghost.edit, ghost.left = ghost.edit[0], None, {}
         for o, share in now.shares.items():
             former = was.shares.get(o)
-            taken_back = former is not None and former.state is ShareState.LEFT
-            if taken_back and share.state is ShareState.ENDING:
+            withdrawn = former is not None and former.state is ShareState.LEFT
+            if withdrawn and share.state is ShareState.ENDING:
                 ghost.left.pop(o, None)
                 if ghost.beneath is not None and ghost.base == ghost.beneath[0]:
                     ghost.base = ghost.beneath[1]
@@ -290,7 +290,7 @@ class Ghosts:
                 and former.state is ShareState.HELD
             )
         )
-        taken_back = ghost.base_left & NOTHING.union(
+        withdrawn = ghost.base_left & NOTHING.union(
             *(
                 share.given_up
                 for o, share in now.shares.items()
@@ -298,11 +298,11 @@ class Ghosts:
             )
         )
         self.lists[key] = ListGhost(
-            (ghost.base | noticed) - given_up - taken_back,
+            (ghost.base | noticed) - given_up - withdrawn,
             ghost.added - noticed,
             ghost.removed - given_up,
-            (ghost.left | left) - given_up - taken_back,
-            ghost.base_left - taken_back,
+            (ghost.left | left) - given_up - withdrawn,
+            ghost.base_left - withdrawn,
         )
 
     def check_claims(self, known: KnownOperations) -> None:

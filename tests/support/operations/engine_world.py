@@ -24,11 +24,11 @@ from kshunt.backend.embedded.controller.configs import (
     ConfigResource,
     incremental_alter_configs,
 )
-from kshunt.backend.embedded.controller.decision import ItemResult as Answered
+from kshunt.backend.embedded.controller.decision import DecidedItem as Answered
 from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
-from kshunt.backend.operations.journal.entries import Body, Header, JournalState
+from kshunt.backend.operations.journal.entries import Body, EntryHeader, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
 from tests.support.access.keys import KEYS
 from tests.support.embedded.core import SmallCluster
@@ -159,7 +159,7 @@ class World:
 
     def commit(self, entries: Mapping[str, Body | None], writer: str) -> None:
         """Append to the journal, as a transaction."""
-        header = Header(CLUSTER_ID, writer, self.clock.now_ms())
+        header = EntryHeader(CLUSTER_ID, writer, self.clock.now_ms())
         for record in self.fold.records(entries, header):
             self.fold.take(*record)
         self.state = self.fold.state()

@@ -25,7 +25,7 @@ from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
-    Header,
+    EntryHeader,
     Heartbeat,
     Record,
     broker_throttle_key,
@@ -43,7 +43,7 @@ from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
 from tests.support.access.keys import KEYS
 
 CLUSTER: Final = "zQcs2L5vn2KsTAnCggbn4w"
-HEADER: Final = Header(CLUSTER, "one", 1_700_000_000_000)
+HEADER: Final = EntryHeader(CLUSTER, "one", 1_700_000_000_000)
 STRANGER: Final = ClusterKeys.new()
 """Somebody with keys of their own."""
 FORGER: Final = ClusterKeys((Key(KEYS.keys[0].id, bytes(32)),))
@@ -202,7 +202,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def forged(key: str, body: Any, header: Header = HEADER) -> Iterator[Record]:
+def forged(key: str, body: Any, header: EntryHeader = HEADER) -> Iterator[Record]:
     """One statement, in each way in which somebody without our keys can make it."""
     yield unsigned(key, body, header.cluster_id)
     if isinstance(body, dict):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from kshunt.backend.errors import JournalFenced, KshuntError
-from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.journal.entries import Body, Entry, EntryHeader, JournalState
 from kshunt.backend.operations.journal.port import Repairs
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity, LeaseManager
 
@@ -75,7 +75,7 @@ class MemoryLog:
         for key, body in entries.items():
             merged.pop(key, None)
             if body is not None:
-                merged[key] = Entry(key, body, Header("here", writer, 0))
+                merged[key] = Entry(key, body, EntryHeader("here", writer, 0))
         self.committed = JournalState(merged, self.committed.unreadable)
         self.writers.append(writer)
 

@@ -31,7 +31,7 @@ from kshunt.backend.domain.throttles.configs import (
     LEADER_REPLICAS,
 )
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.operations.journal.entries import JournalState, Kind
+from kshunt.backend.operations.journal.entries import EntryKind, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw import RawRequest
 from tests.support.access.keys import keys_of
@@ -176,10 +176,10 @@ class Ground:
         state = self.journalled()
         live = [
             f"operation {name} is {entry.body['state']}"
-            for name, entry in state.of(Kind.OPERATION).items()
+            for name, entry in state.of(EntryKind.OPERATION).items()
             if entry.body["state"] not in ("done", "cancelled", "failed")
         ]
-        owned = [*state.of(Kind.BROKER_THROTTLE), *state.of(Kind.TOPIC_THROTTLE)]
+        owned = [*state.of(EntryKind.BROKER_THROTTLE), *state.of(EntryKind.TOPIC_THROTTLE)]
         return [*live, *(f"a throttle of {name} is owned" for name in owned), *state.unreadable]
 
 
@@ -315,7 +315,7 @@ async def problems_of(
     """What is not as it must be: settings as before, replicas where they are wanted, all ended."""
     found: list[str] = []
 
-    async def settled() -> bool:
+    async def as_before() -> bool:
         # Brokers show a change some moments after its answer.
         seen = await asyncio.to_thread(ground.seen)
         found[:] = seen.differences(before.configs)
@@ -327,7 +327,7 @@ async def problems_of(
         return not found
 
     try:
-        await asked_until(settled, "all is as it was", SHOWN_S)
+        await asked_until(as_before, "all is as it was", SHOWN_S)
     except AssertionError:
         return found
     return []

@@ -38,7 +38,7 @@ from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.data.data_plane import moves_between_dirs
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.sampling import snapshot_columns
-from kshunt.backend.telemetry.sampling.catch_up_rates import Rates
+from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
 from kshunt.backend.telemetry.stuck.evidence import explain
 
@@ -56,7 +56,7 @@ class Observer:
         self._index: snapshot_columns.RowIndex | None = None
         self._observed = snapshot_columns.nothing_observed(0)
         self._answered: dict[int, int] = {}
-        self._rates, self._watch = Rates(), AdvanceWatch()
+        self._rates, self._watch = CatchUpRates(), AdvanceWatch()
         self._paths: dict[str, int] = {}
 
     def tick(self) -> Diagnosis:

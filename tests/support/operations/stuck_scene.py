@@ -121,7 +121,7 @@ class Scene:
     def cancelled(self, operation_id: str) -> None:
         """Cancel an operation, as soon as the journal takes it, and wait until it is over."""
 
-        def taken() -> bool:
+        def is_over() -> bool:
             with suppress(BackendError):
                 self.client.operations.cancel(operation_id)
             state = next(
@@ -129,7 +129,7 @@ class Scene:
             )
             return state.ended
 
-        wait_until(taken, END_S, f"operation {operation_id} is cancelled")
+        wait_until(is_over, END_S, f"operation {operation_id} is cancelled")
 
     def configure(self, kind: Any, name: str, **values: str) -> None:
         """Set configurations as somebody else's tool does; an empty value takes one off."""

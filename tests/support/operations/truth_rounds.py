@@ -70,11 +70,11 @@ class Expected:
     def edit(self, value: str | None) -> None:
         self.pending, self.edited = value, True
 
-    def settled(self) -> None:
+    def accept(self) -> None:
         """What somebody else set is what comes back."""
         self.base, self.edited = self.value, False
 
-    def overruled(self) -> None:
+    def reapply(self) -> None:
         """It was put back: what somebody else set does not come back."""
         self.edited = False
 
@@ -138,7 +138,7 @@ class Round:
     def _events(self) -> Sequence[Callable[[], None]]:
         steering = (self._cancel_some, self._cancel_refused, self._pause_and_resume)
         edits = (self._edit_rate, self._edit_rate, self._edit_list, self._cancel_elsewhere)
-        faults = (self._kill, self._deny_journal, self._settle_drift, self._retarget)
+        faults = (self._kill, self._deny_journal, self._reapply_or_accept, self._retarget)
         if self.random.random() < 0.15:
             return (self._fill_disk,)
         return (*steering, *edits, *faults)
@@ -280,14 +280,14 @@ class Round:
 
         wait_until(resumed, DEADLINE_S, "it goes on")
 
-    def _settle_drift(self) -> None:
+    def _reapply_or_accept(self) -> None:
         ours = self.random.random() < 0.5
         drift = [one for one in self.client.throttles.drift() if self.operation in one.operations]
         rates = [one for one in drift if one.setting in RATE_KEYS]
         if not rates:
             return
         self._tried(
-            lambda: self.client.throttles.settle_drift(
+            lambda: self.client.throttles.reapply_or_accept_drift(
                 [r.id for r in rates], Change(who="r"), ours=ours
             )
         )
@@ -295,7 +295,7 @@ class Round:
             place = (one.broker or 0, one.setting)
             cell = self.rates[place]
             self.accepted |= set() if ours else {place}
-            cell.overruled() if ours else cell.settled()
+            cell.reapply() if ours else cell.accept()
 
     def _kill(self) -> None:
         self.process.kill()
@@ -394,7 +394,7 @@ class Round:
         late = not self._running()
         for (broker, key), one in self.rates.items():
             if broker in chosen:
-                one.settled()
+                one.accept()
                 if late:
                     # It ended meanwhile: the rate came before its lift, or is an operator's own.
                     self.edited_late.add(("broker", str(broker), key))
@@ -433,7 +433,7 @@ class Round:
         wanted, amiss = self._expected(), ["not looked at"]
         found = self.ground.cluster(self.topic)
 
-        def settled() -> bool:
+        def as_expected() -> bool:
             nonlocal found
             found = self.ground.cluster(self.topic)
             there = {s: ",".join(sorted(v.split(","))) for s, v in found.settings.items()}
@@ -446,7 +446,7 @@ class Round:
             return not amiss
 
         with suppress(AssertionError):
-            wait_until(settled, 20.0, "the settings are as they must be")
+            wait_until(as_expected, 20.0, "the settings are as they must be")
         self.problems += amiss
         return found
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import Person, ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import (
@@ -23,7 +24,7 @@ from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.moves.pause_throttles import PauseRecord
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
     ListCell,
@@ -32,7 +33,6 @@ from kshunt.backend.operations.ownership.cells import (
     RateCell,
     RateKey,
     RateShare,
-    Source,
 )
 from kshunt.backend.operations.ownership.ownership import Ownership
 from kshunt.backend.operations.state.operation_body import Recorded
@@ -56,7 +56,7 @@ WORK: Final = ReassignmentWork(
     auto_remove=False,
     factor_may_change=False,
     timeout_s=2.5,
-    order=Order.SMALLEST_FIRST,
+    order=MoveOrder.SMALLEST_FIRST,
     caps=Caps(2, 9),
     started=frozenset(P[:4]),
     unanswered=frozenset({P[1]}),
@@ -154,7 +154,7 @@ RECORDED: Final = (
 OWNERSHIP: Final = Ownership(
     {
         (1, RateKey.LEADER): RateCell(
-            FoundRate(77, Source.DYNAMIC_BROKER),
+            FoundRate(77, ConfigSource.DYNAMIC_BROKER),
             {
                 "ab12": RateShare(1_000_000, False, ShareState.HELD),
                 "ab13": RateShare(None, True, ShareState.ENDING),
@@ -162,7 +162,7 @@ OWNERSHIP: Final = Ownership(
             frozenset({None, 5, 1_000_000}),
         ),
         (2, RateKey.FOLLOWER): RateCell(None),
-        (3, RateKey.LEADER): RateCell(FoundRate(None, Source.DEFAULT)),
+        (3, RateKey.LEADER): RateCell(FoundRate(None, ConfigSource.DEFAULT)),
     },
     {
         ("orders", ListKey.LEADERS): ListCell(

@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 
 START_MS = 1_795_316_400_000
 """2026-11-22 03:00 UTC."""
-SCHEMA = SCHEMAS[Table.REPLICAS]
+SCHEMA = SCHEMAS[SampleTable.REPLICAS]
 
 Row = dict[str, Any]
 
@@ -81,7 +81,7 @@ def write(folder: Path, rows: Sequence[Row], cluster: str = "c1", number: int = 
     for hour, some in sorted(by_hour.items()):
         path = folder / "replicas" / hour_folder(hour) / file_name(hour, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(parquet(table(some).cast(SCHEMA), Table.REPLICAS, cluster))
+        path.write_bytes(parquet(table(some).cast(SCHEMA), SampleTable.REPLICAS, cluster))
         paths.append(path)
     return paths
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.pipeline.recorded import START_MS, Row, time_of
 
-SCHEMA = SCHEMAS[Table.BROKERS]
+SCHEMA = SCHEMAS[SampleTable.BROKERS]
 
 
 def broker_sample(at_s: float, broker: int = 1, **others: Any) -> Row:
@@ -55,7 +55,7 @@ def write_brokers(folder: Path, rows: Sequence[Row], cluster: str = "c1", number
     for hour, some in by_hour.items():
         path = folder / "brokers" / hour_folder(hour) / file_name(hour, number)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(parquet(broker_table(some).cast(SCHEMA), Table.BROKERS, cluster))
+        path.write_bytes(parquet(broker_table(some).cast(SCHEMA), SampleTable.BROKERS, cluster))
 
 
 def simulated_brokers(seed: int, brokers: int, seconds: float, every_s: float = 60.0) -> list[Row]:

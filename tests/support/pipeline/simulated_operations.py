@@ -28,7 +28,7 @@ from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
-from kshunt.backend.telemetry.recording.layout import Table, file_name
+from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.sample_rows import replica_rows
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
@@ -337,7 +337,7 @@ def _moved(samples: Any, by_ms: int) -> Any:
         shifted = pc.add(samples[name].cast(pa.int64()), by_ms)
         field = samples.schema.field(place)
         samples = samples.set_column(place, field, shifted.cast(field.type))
-    return samples.cast(SCHEMAS[Table.REPLICAS])
+    return samples.cast(SCHEMAS[SampleTable.REPLICAS])
 
 
 def write(folder: Path, samples: Any, number: int, cluster: str = "simulated") -> None:
@@ -348,7 +348,7 @@ def write(folder: Path, samples: Any, number: int, cluster: str = "simulated") -
         path = folder / "replicas" / hour_folder(begin) / file_name(begin, number)
         path.parent.mkdir(parents=True, exist_ok=True)
         some = samples.filter(pc.equal(hours, hour))
-        path.write_bytes(parquet(some, Table.REPLICAS, cluster))
+        path.write_bytes(parquet(some, SampleTable.REPLICAS, cluster))
 
 
 def record(

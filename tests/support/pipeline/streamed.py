@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kshunt.backend.clock import Clock, SystemClock
-from kshunt.backend.pipeline.jobs.stream import Done, Streaming, begun, held, stream
+from kshunt.backend.pipeline.jobs.stream import CountedBatch, Streaming, begun, held, stream
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.spark.session import start_session
@@ -43,10 +43,10 @@ def streamed(
     *,
     files_most: int = 240,
     clock: Clock | None = None,
-) -> list[Done]:
+) -> list[CountedBatch]:
     """Let a job read all that is there; its batches."""
     clock = clock or SystemClock()
-    done: list[Done] = []
+    done: list[CountedBatch] = []
     with held(results):
         job = Streaming(
             BatchContext(session, results, clock),
@@ -85,7 +85,7 @@ def main(folder: Path, results: Path) -> None:
     session = start_session(quick_settings())
     clock = SystemClock()
 
-    def said(done: Done) -> None:
+    def said(done: CountedBatch) -> None:
         sys.stdout.write(f"{done.number}\n")
         sys.stdout.flush()
 

@@ -17,7 +17,7 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan
 from kshunt.backend.errors import PlanError
 from kshunt.backend.placement.plans.check import check_proposal
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 
 Placement = Mapping[TopicPartition, tuple[int, ...]]
 GB = 10**9
@@ -51,10 +51,10 @@ class World:
             ],
         )
 
-    def _facts(self, name: TopicPartition, replicas: tuple[int, ...]) -> PartitionFacts:
+    def _facts(self, name: TopicPartition, replicas: tuple[int, ...]) -> PartitionSituation:
         isr = self.isr.get(name, tuple(b for b in replicas if b not in self.down))
         into, out = self.rates.get(name, (None, None))
-        return PartitionFacts(
+        return PartitionSituation(
             name, replicas, isr[0] if isr else -1, isr, self.sizes[name], into, out
         )
 
@@ -153,7 +153,7 @@ def outcome(found: World, proposal: Proposal) -> dict[TopicPartition, tuple[int,
     return applied(found.lists, parse_plan(proposal.plan_json))
 
 
-def check_kept(found: World, proposal: Proposal, *, factor_stays: bool = True) -> None:
+def check_invariants(found: World, proposal: Proposal, *, factor_stays: bool = True) -> None:
     """What every proposal keeps, whatever its goal."""
     check_proposal(proposal, found.situation(), Scope(), factor_stays=factor_stays)
     after = outcome(found, proposal)

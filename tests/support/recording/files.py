@@ -11,7 +11,7 @@ from kshunt.backend.domain.pipeline.sample_columns import (
     VERSION_KEY,
 )
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
-from kshunt.backend.telemetry.recording.layout import Table, written
+from kshunt.backend.telemetry.recording.layout import SampleTable, written
 from kshunt.backend.telemetry.recording.schema import (
     TABLE_KEY,
 )
@@ -28,9 +28,9 @@ def opened(folder: Path, cluster_id: str = "cluster", now_ms: int = START_MS) ->
 def one_file(folder: Path) -> Path:
     """The path of a good file of replicas."""
     sink = opened(folder)
-    sink.write(Table.REPLICAS, table_of(many(3)))
+    sink.write(SampleTable.REPLICAS, table_of(many(3)))
     sink.close()
-    return written(folder, Table.REPLICAS)[0].path
+    return written(folder, SampleTable.REPLICAS)[0].path
 
 
 def older(path: Path, without: str, version: int) -> None:

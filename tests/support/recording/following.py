@@ -12,7 +12,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.settings import RecordingSettings
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
-from kshunt.backend.telemetry.recording.recorder import Recorder
+from kshunt.backend.telemetry.recording.recorder import SampleRecorder
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.recording.samples import later, many
 from tests.support.waiting import wait_until_async
@@ -27,7 +27,7 @@ class Followed:
         self.hub = SnapshotHub()
         self.block: Callable[[], object] = dict
         """Called for each snapshot, in the thread that makes rows."""
-        self.recorder = Recorder(
+        self.recorder = SampleRecorder(
             self.hub, self._operations, clock=SystemClock(), settings=settings, sink=sink
         )
         self.last = many(3)
@@ -42,7 +42,7 @@ class Followed:
             self.last = later(self.last, 1)
             await self.hub.publish(self.last)
 
-    async def settled(self) -> None:
+    async def all_written(self) -> None:
         """Wait until all that was published is written."""
 
         def done() -> bool:
@@ -61,8 +61,8 @@ async def following(
     Its moments are of a fixed day, and it tidies up by the clock: it keeps them for a century.
     """
     forever = {"folder": folder, "flush_s": 0.02, "keep_days": 36_500}
-    kept = RecordingSettings(**{**forever, **settings})
-    followed = Followed(sink or FolderSink(folder or Path()), kept)
+    retention = RecordingSettings(**{**forever, **settings})
+    followed = Followed(sink or FolderSink(folder or Path()), retention)
     task = asyncio.create_task(followed.recorder.run())
     try:
         yield followed
@@ -78,8 +78,8 @@ async def recorded_moments(followed: Followed, count: int) -> None:
         before = rows.rows_written + rows.rows_waiting + rows.rows_dropped
         await followed.publish()
 
-        def taken(before: int = before) -> bool:
+        def is_recorded(before: int = before) -> bool:
             now = followed.recorder.status
             return now.rows_written + now.rows_waiting + now.rows_dropped >= before + 6
 
-        await wait_until_async(taken, DEADLINE_S, "the moment is taken")
+        await wait_until_async(is_recorded, DEADLINE_S, "the moment is taken")

@@ -24,7 +24,7 @@ from kshunt.backend.domain.replicas.snapshot import (
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.sample_rows import replica_rows
 from kshunt.backend.telemetry.recording.schema import read_recording
 
@@ -134,11 +134,11 @@ def table_of(one: Snapshot) -> Any:
     return replica_rows(one, layout, rows, {})
 
 
-def keys_in(folder: Path, table: Table = Table.REPLICAS) -> list[tuple[int, int]]:
+def keys_in(folder: Path, table: SampleTable = SampleTable.REPLICAS) -> list[tuple[int, int]]:
     """Key of each row of a recording, sorted: its time, and its replica or broker."""
     rows = read_recording(folder, table)
     times = rows["at"].cast("int64").to_pylist()
-    number = "rid" if table is Table.REPLICAS else "broker"
+    number = "rid" if table is SampleTable.REPLICAS else "broker"
     return sorted(zip(times, rows[number].to_pylist(), strict=True))
 
 

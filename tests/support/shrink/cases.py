@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
-from kshunt.backend.operations.journal.entries import Kind
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.operations.journal.entries import EntryKind
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from tests.support.audit_checker import RequestedShrink, shrink_problems
 from tests.support.operations.truth_ground import cluster_seen
 from tests.support.shrink.check import QUIET, commit
@@ -22,7 +22,7 @@ from tests.support.shrink.copied_topics import Record, held
 from tests.support.shrink.driver import Driver
 from tests.support.topics import BROKER_DEADLINE_S, create_topic
 
-PARTITIONS, KEPT, KEYS = 4, 2, 6
+PARTITIONS, PARTITIONS_LEFT, KEYS = 4, 2, 6
 SETTINGS = {"retention.ms": "86400000", "max.message.bytes": "500000"}
 EARLY = {0: 1, 1: 2, 2: 0, 3: 1}
 LATE = dict.fromkeys(range(PARTITIONS), 4)
@@ -75,7 +75,7 @@ def first(place: Any, seen: set[Any]) -> bool:
 
 
 def request(topic: str, **changes: Any) -> ShrinkRequest:
-    return ShrinkRequest(topic, KEPT, 0, **changes)
+    return ShrinkRequest(topic, PARTITIONS_LEFT, 0, **changes)
 
 
 def run(driver: Driver, *steps: Callable[[Driver], Awaitable[object]]) -> None:
@@ -97,7 +97,9 @@ def started(topic: str, **changes: Any) -> Callable[[Driver], Awaitable[object]]
 
 
 def committed(servers: str, topic: str, group: str, partitions: int) -> Mapping[int, int]:
-    return Topics({**QUIET, "bootstrap.servers": servers}).committed(group, topic, partitions)
+    return TopicQuestions({**QUIET, "bootstrap.servers": servers}).committed(
+        group, topic, partitions
+    )
 
 
 def overrides(servers: str, topic: str) -> Mapping[str, str]:
@@ -122,9 +124,9 @@ def nothing_left(before: Before, driver: Driver) -> None:
 
 def audit_is_true(before: Before, driver: Driver) -> None:
     """Each line of the audit is so on the cluster."""
-    lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(Kind.AUDIT).items())]
+    lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(EntryKind.AUDIT).items())]
     there = cluster_seen(AdminClient({**QUIET, "bootstrap.servers": before.servers}), before.topic)
-    shrunk = RequestedShrink(before.topic, PARTITIONS, KEPT)
+    shrunk = RequestedShrink(before.topic, PARTITIONS, PARTITIONS_LEFT)
     assert shrink_problems(lines, there, {driver.operation_id: shrunk}) == []
 
 
@@ -132,12 +134,12 @@ def is_shrunk(before: Before, topic: str = "", extra: int = 0) -> None:
     """Every record is there once, in the order of its key; each group has what it had not read."""
     name, servers = topic or before.topic, before.servers
     after = held(servers, name)
-    assert {r.partition for r in after} == set(range(KEPT))
+    assert {r.partition for r in after} == set(range(PARTITIONS_LEFT))
     if not extra:
         assert by_key(after) == by_key(before.records)
     assert len(after) == len(before.records) + extra
     for group, positions in (("early", EARLY), ("late", LATE)):
-        found = committed(servers, name, f"{before.topic}-{group}", KEPT)
+        found = committed(servers, name, f"{before.topic}-{group}", PARTITIONS_LEFT)
         assert unread(after, found) >= before.unread(positions)
         if not extra:
             assert unread(after, found) == before.unread(positions)

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 
 DEADLINE_S = 60.0
 BEGIN_MS = 1_000_000_000_000
@@ -88,7 +88,7 @@ def _transaction(
 def held(servers: str, topic: str) -> Sequence[Record]:
     """All committed records, by partition and offset."""
     clients = {"bootstrap.servers": servers, "log_level": 0}
-    ends = Topics(clients).ends(topic)
+    ends = TopicQuestions(clients).ends(topic)
     consumer = Consumer(
         {
             **clients,

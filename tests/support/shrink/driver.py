@@ -27,7 +27,7 @@ from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.registry import Registry
-from kshunt.backend.operations.journal.entries import Body, Entry, Header, JournalState
+from kshunt.backend.operations.journal.entries import Body, Entry, EntryHeader, JournalState
 from kshunt.backend.operations.shrink.check import ShrinkChecks
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
 from kshunt.backend.operations.shrink.requests import Shrinks
@@ -37,7 +37,7 @@ from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed
 from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
 from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
-from kshunt.backend.pipeline.repartition.topics_and_positions import Topics
+from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from kshunt.backend.settings import PlacerSettings, Settings
 from tests.support.admin import instead
 from tests.support.shrink.copied_topics import Record, held
@@ -110,7 +110,7 @@ class Book:
         for key, body in entries.items():
             merged.pop(key, None)
             if body is not None:
-                merged[key] = Entry(key, body, Header("here", "one", 0))
+                merged[key] = Entry(key, body, EntryHeader("here", "one", 0))
         self.state = JournalState(merged)
         self.trail.passes("written")
 
@@ -159,9 +159,9 @@ class QuickJob:
         return None
 
 
-def _plan(servers: str, command: JobCommand) -> tuple[Topics, Copying]:
+def _plan(servers: str, command: JobCommand) -> tuple[TopicQuestions, Copying]:
     clients = {"bootstrap.servers": servers, "log_level": 0}
-    topics = Topics(clients)
+    topics = TopicQuestions(clients)
     return topics, Copying(
         clients,
         command.source,
@@ -194,7 +194,7 @@ def _copied(servers: str, command: JobCommand) -> JobStatus:
 def _compared(servers: str, command: JobCommand) -> JobStatus:
     topics, plan = _plan(servers, command)
     starts = topics.starts(command.source)
-    copied = topics.committed(plan.group, command.source, len(starts), settled=True)
+    copied = topics.committed(plan.group, command.source, len(starts), stable=True)
     ours = [one for one in held(servers, command.source) if one.offset < copied[one.partition]]
     theirs = list(held(servers, command.target))
     pairs = list(_paired(ours, theirs, by_rank=command.strip_header))
@@ -207,7 +207,7 @@ def _compared(servers: str, command: JobCommand) -> JobStatus:
         "target_records": len(theirs),
         "differing": [] if equal else [{"bucket": 7}],
         "positions": {str(p): at for p, at in copied.items()},
-        "target_ends": {str(p): at for p, at in topics.settled_ends(command.target).items()},
+        "target_ends": {str(p): at for p, at in topics.stable_ends(command.target).items()},
     }
     return JobStatus(ended="complete", verified=said)
 

@@ -82,26 +82,26 @@ class Shown:
         """Press keys, and wait until their effect is on the screen."""
         for key in keys:
             await self.pilot.press(key)
-            await self.settle()
+            await self.until_shown()
 
     async def write(self, text: str) -> None:
         """Type into the field that has the focus."""
         names = {" ": "space", "/": "slash", ":": "colon", "-": "minus", ".": "full_stop"}
         names |= {",": "comma", "*": "asterisk", "_": "underscore", ">": "greater_than_sign"}
         await self.pilot.press(*(names.get(character, character) for character in text))
-        await self.settle()
+        await self.until_shown()
 
     async def publish(self, seconds: float = 1.0) -> None:
         """Let the cluster go on, and wait until it is shown."""
         self.backend.publish(seconds)
-        await self.settle()
+        await self.until_shown()
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
         """Wait for something that is not just the next frame."""
         await wait_until_async(condition, DEADLINE_S, what)
         await self.pilot.pause()
 
-    async def settle(self) -> None:
+    async def until_shown(self) -> None:
         """Wait until what is shown is what the backend sent and the operator asked for."""
         if self.app.store.scene.live and not self._is_shown():
             await self.until(self._is_shown, "the newest snapshot is shown")
@@ -126,12 +126,12 @@ class Shown:
     async def closed(self) -> None:
         """Wait until no dialogue is open."""
         await self.until(lambda: self.app.screen is self.view, "the dialogue is closed")
-        await self.settle()
+        await self.until_shown()
 
     async def resize(self, width: int, height: int) -> None:
         """Another size of the terminal."""
         await self.pilot.resize_terminal(width, height)
-        await self.settle()
+        await self.until_shown()
 
     def frame(self) -> str:
         """What is on the screen, as plain text."""
@@ -165,7 +165,7 @@ async def dashboard(
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
             await shown.until(lambda: app.store.scene.live, "live")
-            await shown.settle()
+            await shown.until_shown()
             yield shown
 
 

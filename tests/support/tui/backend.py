@@ -314,8 +314,8 @@ class ScriptedBackend:
             "/v1/throttles/replicas": self._lists,
             "/v1/elections/preferred": self._elect,
             "/v1/throttles/adopt": self._adopt,
-            "/v1/drift/reapply": self._settle,
-            "/v1/drift/accept": self._settle,
+            "/v1/drift/reapply": self._reapply_or_accept,
+            "/v1/drift/accept": self._reapply_or_accept,
             "/v1/orphans/remove": self._remove,
         }
         if path.startswith("/v1/operations/"):
@@ -362,7 +362,7 @@ class ScriptedBackend:
         comes_off = Result("broker 1 leader rate", 0, "NONE", "25 MB/s comes off at the end")
         return [comes_off], OperationKind.ADOPT
 
-    def _settle(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
+    def _reapply_or_accept(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
         return self._mended(self.drift, body, earnest), OperationKind.DRIFT
 
     def _remove(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:

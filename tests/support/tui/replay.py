@@ -17,7 +17,7 @@ from kshunt.tui.feed.polled_facts import DRIFT
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.recorder import Recorder
-from kshunt.tui.recorder.retention import Bounds
+from kshunt.tui.recorder.retention import RetentionBounds
 from kshunt.tui.views.table_screen import TableScreen
 from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
@@ -41,7 +41,7 @@ class Recorded(Shown):
     async def quiet(self) -> None:
         """Wait until every question was answered, and the answers are shown and on file."""
         await self.until(lambda: not self.app.polling._open, "every question is answered")
-        await self.settle()
+        await self.until_shown()
         assert self.recorder.flush(DEADLINE_S)
 
     async def later(self, seconds: float, *, publish: bool = True) -> None:
@@ -168,12 +168,15 @@ class Clock:
 
 
 def record(
-    folder: Path, messages: Sequence[Message], bounds: Bounds | None = None
+    folder: Path, messages: Sequence[Message], bounds: RetentionBounds | None = None
 ) -> tuple[tuple[Path, ...], list[Scene]]:
     """Record messages, a second apart; the files, and the scene after each message."""
     clock = Clock()
     recorder = Recorder(
-        folder, bounds=bounds or Bounds(), now_s=clock, wall_s=lambda: 1_760_000_000 + clock.now
+        folder,
+        bounds=bounds or RetentionBounds(),
+        now_s=clock,
+        wall_s=lambda: 1_760_000_000 + clock.now,
     )
     recorder.start()
     scenes, scene = [], Scene()

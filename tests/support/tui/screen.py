@@ -90,7 +90,7 @@ def meant(app: App[Any]) -> Cells:
     return terminal.cells()
 
 
-async def settled(app: DiffApp, pilot: Pilot[Any]) -> None:
+async def all_sent(app: DiffApp, pilot: Pilot[Any]) -> None:
     """Wait until everything that is wanted on the screen was sent."""
     await pilot.pause()
     diff = app._diff
@@ -104,7 +104,7 @@ async def same(app: DiffApp, pilot: Pilot[Any], terminal: Emulator, what: str) -
     What Textual means is asked again while it differs: a frame may be on its way.
     """
     for _ in range(200):
-        await settled(app, pilot)
+        await all_sent(app, pilot)
         if terminal.cells() == meant(app):
             return
         await asyncio.sleep(0)

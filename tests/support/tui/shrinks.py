@@ -50,7 +50,7 @@ RECORDS = 2_000_000
 SHORT = Finding(
     "retention-short",
     Severity.REFUSE,
-    "retention.ms is 20 min, and the copy takes about 30 min: records would go before they are"
+    "retention.ms is 20m00s, and the copy takes about 30m00s: records would go before they are"
     " copied.",
     "Set retention.ms to 9000000 or more until the cut-over.",
     insistable=True,
@@ -64,7 +64,7 @@ MOVING = Finding(
 WRITING = Finding(
     "writing",
     Severity.WARN,
-    "Written to within 5 min: partitions 4, 5.",
+    "Written to within 5m00s: partitions 4, 5.",
     "Stop its producers; the shrink waits until nothing was written for its delay.",
 )
 ACTIVE = Finding(

@@ -14,7 +14,7 @@ from tests.support.tui.cluster import ScriptedCluster
 
 Json = dict[str, Any]
 _ABOUT: Final = ("claim", "release", "notes")
-_SETTLED: Final = {"reject": "rejected", "withdraw": "withdrawn"}
+_DECIDED: Final = {"reject": "rejected", "withdraw": "withdrawn"}
 
 
 class TeamAnswers:
@@ -34,7 +34,7 @@ class TeamAnswers:
         """What each of them would do."""
         self.heard: list[Json] = []
         """What a dashboard said of itself."""
-        self.told: list[tuple[str, Json]] = []
+        self.sent: list[tuple[str, Json]] = []
         """What else was said: path and body."""
 
     def answer(self, method: str, path: str, body: Json) -> Json | None:
@@ -49,13 +49,13 @@ class TeamAnswers:
                 return {"proposals": [asdict(one) for one in self.proposals]}
             case ("GET", "proposals", _, "preview"):
                 return self.foreseen
-            case ("POST", "proposals", id, verb) if verb in _SETTLED:
-                self.told.append((path, body))
-                return self._settled(id, _SETTLED[verb], body)
+            case ("POST", "proposals", id, verb) if verb in _DECIDED:
+                self.sent.append((path, body))
+                return self._decided(id, _DECIDED[verb], body)
             case ("POST", "proposals", id, "approve"):
                 return None
             case ("POST", "operations", id, verb) if verb in _ABOUT:
-                self.told.append((path, body))
+                self.sent.append((path, body))
                 return self._said(id, verb, body)
         return None
 
@@ -67,7 +67,7 @@ class TeamAnswers:
         own |= {"who": self.you or body["who"], "since_ms": self._cluster.now_ms}
         return {"you": self.you, "present": [own, *map(asdict, self.present)]}
 
-    def _settled(self, id: str, state: str, body: Json) -> Json:
+    def _decided(self, id: str, state: str, body: Json) -> Json:
         (found,) = [one for one in self.proposals if one.id == id]
         after = replace(
             found, state=ProposalState(state), settled_reason=body["reason"], actions=()

@@ -11,7 +11,7 @@ import pytest
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.wizard.pages import Step
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.app import SIZES, Shown, at_step, check_frame, named
 from tests.support.tui.plans import (
     Planning,

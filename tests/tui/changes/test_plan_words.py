@@ -20,7 +20,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
 from kshunt.tui.changes.plan.diff_grid import SIGNED, DiffGrid
-from kshunt.tui.changes.plan.fields import About, TypedDeadline
+from kshunt.tui.changes.plan.fields import ShownCluster, TypedDeadline
 from kshunt.tui.changes.plan.goals import fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
 from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
@@ -28,7 +28,7 @@ from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, 
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Placed
-from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.text.glyphs import ASCII, UNICODE
 from tests.support.tui.app import Shown
 from tests.support.tui.cluster import START_MS
 from tests.support.tui.plans import (
@@ -45,7 +45,7 @@ from tests.support.tui.plans import (
     until,
 )
 
-ABOUT = About(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
+ABOUT = ShownCluster(frozenset(range(1, 6)), ("orders", "payments"), ("/d1", "/d2"))
 HERE = "kSh-9xQmT4uB2vWcE0aLrg"
 
 
@@ -249,7 +249,7 @@ def test_a_measure_without_bytes_is_a_number() -> None:
     ("seconds", "text"), [(400.0, "09:00"), (60_000.0, "+1d 01:33"), (0.0, "08:53")]
 )
 def test_the_time_of_day_says_which_day(seconds: float, text: str) -> None:
-    assert proposal_words.clock_text(START_MS, seconds) == text
+    assert proposal_words.clock_after(START_MS, seconds) == text
 
 
 def test_notes_are_wrapped_and_the_most_are_counted() -> None:

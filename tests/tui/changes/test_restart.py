@@ -49,7 +49,7 @@ async def back(shown: Shown) -> None:
     backend.publish()
     await backend.start()
     await shown.until(lambda: shown.app.store.scene.live, "it is back")
-    await shown.settle()
+    await shown.until_shown()
 
 
 def typed(shown: Shown, count: int) -> list[str]:

@@ -20,7 +20,7 @@ from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.parsing import a_delay, a_new_name, codes, fewer_than, yes_or_no
 from kshunt.tui.changes.wizard.shrink_findings import ROWS_MOST, safety_lines
 from kshunt.tui.facts.shrink_phases import brief, cut_over_lines, phase_lines
-from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.text.glyphs import ASCII, UNICODE
 from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.app import SIZES, Shown, at_step, check_frame, dashboard, go_through, named
 from tests.support.tui.cluster import incident

@@ -199,19 +199,19 @@ def test_what_is_selected_fits_what_a_backend_takes() -> None:
 
 
 async def test_an_operation_is_claimed_shown_and_released(sized: Shown) -> None:
-    told = sized.backend.team.told
+    sent = sized.backend.team.sent
     await sized.press("K")
     dialog = await sized.dialog(TextPromptScreen)
     dialog.query_one(Input).value = "watching the disks"
     await sized.press("enter")
     await sized.closed()
     await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who steers it")
-    assert told[-1][0] == "/v1/operations/op-1/claim"
-    assert told[-1][1]["reason"] == "watching the disks"
-    assert not told[-1][1]["take_over"]
+    assert sent[-1][0] == "/v1/operations/op-1/claim"
+    assert sent[-1][1]["reason"] == "watching the disks"
+    assert not sent[-1][1]["take_over"]
     assert "watching the disks" in sized.frame()
     await sized.press("K")
-    await sized.until(lambda: told[-1][0].endswith("/release"), "it is released")
+    await sized.until(lambda: sent[-1][0].endswith("/release"), "it is released")
     await sized.until(lambda: "Claimed" not in sized.frame(), "nobody steers it")
     assert sized.backend.changes == []
 
@@ -233,7 +233,7 @@ async def test_what_another_steers_is_taken_over_before_it_is_steered(sized: Sho
     dialog.query_one(Input).value = "bob is at lunch"
     await sized.press("enter")
     await sized.closed()
-    path, body = sized.backend.team.told[-1]
+    path, body = sized.backend.team.sent[-1]
     assert (path, body["take_over"]) == ("/v1/operations/op-1/claim", True)
     assert body["reason"] == "bob is at lunch"
     await sized.until(lambda: "bob is at lunch" in sized.frame(), "it is taken over")
@@ -273,7 +273,7 @@ async def test_nothing_is_said_of_what_has_ended_or_when_read_only(tmp_path: Pat
         assert "nobody steers it" in shown.said
         await shown.press("N")
         assert "READ-ONLY" in shown.said
-        assert shown.backend.team.told == []
+        assert shown.backend.team.sent == []
 
 
 # Proposals
@@ -365,7 +365,7 @@ async def test_a_proposal_is_rejected_with_a_reason(shown: Shown) -> None:
     dialog.query_one(Input).value = "the wrong topic"
     await shown.press("enter")
     await shown.closed()
-    assert shown.backend.team.told == [
+    assert shown.backend.team.sent == [
         (
             "/v1/proposals/1a2b3c4d/reject",
             {"cluster_id": shown.backend.cluster.cluster_id, "reason": "the wrong topic"},
@@ -387,8 +387,8 @@ async def test_ones_own_is_withdrawn_and_not_approved(shown: Shown) -> None:
     assert "You proposed it: another one has to approve it." in shown.frame()
     await shown.pilot.press("w")
     await shown.closed()
-    await shown.until(lambda: shown.backend.team.told, "it is sent")
-    assert shown.backend.team.told[0][0] == "/v1/proposals/1a2b3c4d/withdraw"
+    await shown.until(lambda: shown.backend.team.sent, "it is sent")
+    assert shown.backend.team.sent[0][0] == "/v1/proposals/1a2b3c4d/withdraw"
 
 
 async def test_which_one_is_chosen_is_seen(shown: Shown) -> None:
@@ -421,7 +421,7 @@ async def test_the_chosen_one_stays_chosen_whatever_comes(shown: Shown) -> None:
     await shown.until(lambda: len(screen.query(".item")) == 82, "all of them have their lines")
     await shown.press("w")
     assert "It is done; nothing more can come of it." in shown.frame()
-    assert shown.backend.team.told == []
+    assert shown.backend.team.sent == []
     await shown.until(lambda: "> done" in shown.frame(), "it is in sight")
     await shown.press("k")
     await shown.until(lambda: "    00000039" in shown.frame(), "all that wait are listed")

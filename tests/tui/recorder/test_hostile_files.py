@@ -22,7 +22,7 @@ from kshunt.backend.errors import BadInput, KshuntError, PlanError
 from kshunt.backend.rehearsal.picture_files import load_picture, picture_json
 from kshunt.tui.feed.messages import AlertArrived, OperationsArrived, SnapshotArrived
 from kshunt.tui.recorder import recording_file
-from kshunt.tui.recorder.json_values import UnreadableValue, decode
+from kshunt.tui.recorder.json_values import UnreadableRecordedValue, decode
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.snapshot_columns import Canvas, encode_whole
 from tests.support.rehearsals import picture as example
@@ -196,10 +196,10 @@ def test_a_recording_that_was_changed_anywhere_ends_in_no_traceback(
 
 def test_values_of_other_types_are_refused() -> None:
     point = {"o": "domain.snapshot:HistoryPoint", "v": {"at_ms": "soon"}}
-    with pytest.raises(UnreadableValue):
+    with pytest.raises(UnreadableRecordedValue):
         decode(point)
     lists = {"o": "domain.throttle:ThrottledRate", "v": {"leader_bytes_per_s": "all"}}
-    with pytest.raises(UnreadableValue):
+    with pytest.raises(UnreadableRecordedValue):
         decode(lists)
 
 
@@ -210,7 +210,7 @@ def test_rows_of_a_topic_that_is_not_there() -> None:
     header = json.loads(payload[4 : 4 + length])
     canvas = Canvas()
     canvas.take(headed({**header, "topics": header["topics"][:1]}, payload[4 + length :]))
-    with pytest.raises(UnreadableValue, match="without a name"):
+    with pytest.raises(UnreadableRecordedValue, match="without a name"):
         canvas.snapshot()
 
 

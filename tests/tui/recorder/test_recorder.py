@@ -47,7 +47,7 @@ from kshunt.tui.recorder import recorder as recorder_module
 from kshunt.tui.recorder import recording_file
 from kshunt.tui.recorder.json_values import (
     EARLIER_NAMES,
-    UnreadableValue,
+    UnreadableRecordedValue,
     decode,
     encode,
     values_by_name,
@@ -56,7 +56,7 @@ from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.recorder import Recorder
 from kshunt.tui.recorder.recording_file import RecordingError
 from kshunt.tui.recorder.retention import (
-    Bounds,
+    RetentionBounds,
     clean,
     create,
     recording_name,
@@ -246,7 +246,7 @@ def test_a_text_of_an_earlier_version_becomes_the_enumeration() -> None:
     assert decode(earlier) == shown
     assert isinstance(decode(earlier).state, ProposalState)
     earlier["v"]["state"] = "flying"
-    with pytest.raises(UnreadableValue):
+    with pytest.raises(UnreadableRecordedValue):
         decode(earlier)
 
 
@@ -278,7 +278,7 @@ def test_details_of_an_earlier_version_were_a_dict() -> None:
     ],
 )
 def test_a_recording_names_plain_values_only(document: object) -> None:
-    with pytest.raises(UnreadableValue):
+    with pytest.raises(UnreadableRecordedValue):
         decode(document)
 
 
@@ -294,7 +294,7 @@ def whole_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def last_entries(path: Path) -> list[recording_file.Entry]:
+def last_entries(path: Path) -> list[recording_file.RecordHead]:
     """The index of a file."""
     found = recording_file.RecordingFile(path)
     found.scan()
@@ -389,7 +389,7 @@ def test_kinds_of_a_later_version_are_passed_over(whole_file: Path, tmp_path: Pa
 
 def test_a_recording_goes_on_in_a_following_file(tmp_path: Path) -> None:
     told = incident_messages(incident(), 12)
-    paths, scenes = record(tmp_path, told, Bounds(file_bytes=9_000))
+    paths, scenes = record(tmp_path, told, RetentionBounds(file_bytes=9_000))
     assert len(paths) > 2
     with closing(RecordingReader(paths[::-1])) as reel:
         assert reel.paths == paths, "files are put into the order of time"
@@ -403,7 +403,7 @@ def test_a_recording_goes_on_in_a_following_file(tmp_path: Path) -> None:
 
 
 def test_old_recordings_go_first_and_those_being_written_stay(tmp_path: Path) -> None:
-    now_s, bounds = 2_000_000.0, Bounds(folder_bytes=250, days=14)
+    now_s, bounds = 2_000_000.0, RetentionBounds(folder_bytes=250, days=14)
     paths = []
     for age_days in range(5):
         path = tmp_path / f"c-{age_days}.kshunt"

@@ -116,7 +116,7 @@ async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Record
     assert live.said == "Live again."
     assert live.lines()[0].endswith(" live, <2s old")
     assert live.app.store.scene.snapshot.version == newest.version
-    await live.settle()
+    await live.until_shown()
     assert live.cursor == cursor
     assert live.grid.marked
     await live.go("left_square_bracket", "dollar_sign")
@@ -241,7 +241,7 @@ async def test_cursor_and_filter_stay_through_time(live: Recorded) -> None:
     await live.press("enter", "j", "j")
     cursor = live.cursor
     await live.go("left_curly_bracket", "right_square_bracket", "T")
-    await live.settle()
+    await live.until_shown()
     assert live.cursor == cursor
     assert live.app.store.queries["partitions"].filter_text == "orders"
     assert isinstance(live.app.store.facts, Facts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
@@ -18,7 +16,7 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 from kshunt.tui.tables.model import NATURAL, Order, fit_columns
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.brokers.details import about
 from kshunt.tui.views.brokers.disks import disks_of, peak_tone
 from kshunt.tui.views.brokers.loads import loads_of
@@ -28,7 +26,6 @@ from kshunt.tui.views.brokers.matrix import (
     flow_table,
     flows_of,
     place_table,
-    short_rate,
 )
 from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table
@@ -232,26 +229,6 @@ def test_ten_receivers_fit_into_80_columns() -> None:
     shown = {column.key for column, _ in fit_columns(table.columns, 78)}
     assert len(table.columns) == 12
     assert shown >= {column.key for column in table.columns} - {"total"}
-
-
-@pytest.mark.parametrize(
-    ("rate", "text"),
-    [
-        (math.nan, "?"),
-        (0.0, "0"),
-        (950_000.0, "950k"),
-        (8.3e6, "8.3M"),
-        (25e6, "25M"),
-        (1.2e9, "1.2G"),
-    ],
-)
-def test_a_short_rate_takes_four_cells(rate: float, text: str) -> None:
-    assert short_rate(rate) == text
-
-
-@given(st.floats(0, 1e15))
-def test_short_rates_never_take_more(rate: float) -> None:
-    assert len(short_rate(rate)) <= 4
 
 
 def test_places_say_in_a_sign_what_each_replica_is() -> None:

@@ -23,7 +23,7 @@ from kshunt.tui.views.filter_hints import completed, hint_for
 from kshunt.tui.views.partitions.details import TopicSettings
 from kshunt.tui.views.partitions.group_table import GroupTable, group_table, partitions_of
 from kshunt.tui.views.partitions.sorting import float_ranks, sorted_places
-from kshunt.tui.views.partitions.topic_configs import TopicConfigs
+from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import (
     SEEDS,
@@ -310,7 +310,7 @@ async def test_settings_of_topics_are_asked_once_and_again_when_they_are_old() -
         asked.append("orders")
         return (TopicConfig("a", "1", "DYNAMIC_TOPIC_CONFIG", is_default=False),)
 
-    configs = TopicConfigs(ask, lambda: now[0])
+    configs = TopicConfigCache(ask, lambda: now[0])
     assert configs.wants("orders")
     assert TopicSettings(*configs.known("orders")).words == "asking"
     await configs.fetch("orders")

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.plots import Series
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.transfer_history import (
     COARSE_MS,
     FINE_POINTS,
-    TransferHistory,
+    SeenTransfers,
     broker_history,
     permitted,
     rates,
@@ -24,8 +26,8 @@ from kshunt.tui.facts.transfer_history import (
     within,
 )
 from kshunt.tui.feed.polled_facts import PIPELINE
-from kshunt.tui.text.formatting import ASCII, UNICODE, bytes_text
-from kshunt.tui.text.plots import Series, plot_history
+from kshunt.tui.text.glyphs import ASCII, UNICODE
+from kshunt.tui.text.plots import plot_history
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
 from tests.support.tui.tables import board, choose
@@ -101,7 +103,7 @@ def next_facts(cluster: ScriptedCluster, seconds: float = 1.0) -> Facts:
 
 
 def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     for _ in range(5):
         cluster.step()
     history.take(next_facts(cluster))
@@ -114,7 +116,7 @@ def test_what_the_backend_remembers_comes_before_what_was_seen() -> None:
 
 
 def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     first = next_facts(cluster)
     history.take(first)
     history.take(next_facts(cluster))
@@ -124,7 +126,7 @@ def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
 
 
 def test_half_a_day_is_kept_in_bounds() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     facts = next_facts(cluster)
     for second in range(3 * FINE_POINTS):
         snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
@@ -138,7 +140,7 @@ def test_half_a_day_is_kept_in_bounds() -> None:
 
 
 def test_another_cluster_begins_anew() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     history.take(next_facts(cluster))
     cluster.cluster_id = "another"
     cluster.history.clear()
@@ -147,7 +149,7 @@ def test_another_cluster_begins_anew() -> None:
 
 
 def test_what_a_broker_receives_and_sends_adds_up() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     facts = next_facts(cluster)
     history.take(facts)
     moments = history.until(cluster.now_ms)
@@ -159,14 +161,14 @@ def test_what_a_broker_receives_and_sends_adds_up() -> None:
 
 
 def test_a_silent_brokers_rate_is_unknown_and_not_nought() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     cluster.silent_lag = {5}
     history.take(next_facts(cluster))
     assert math.isnan(broker_history(history.until(cluster.now_ms), 5)[0][-1])
 
 
 def test_a_span_ends_at_the_newest_and_a_plot_moves_seldom() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     for _ in range(30):
         history.take(next_facts(cluster))
     moments = history.until(cluster.now_ms)
@@ -184,7 +186,7 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
     times = [START_MS + second * 1_000 for second in range(400)]
     values = [math.nan if 100 < second < 200 else second * 1e6 for second in range(400)]
     limit = Series([2e8] * 400, "-")
-    text = plot_history("Rate", times, [limit, Series(values)], bytes_text, 60, 12, glyphs)
+    text = plot_history("Rate", times, [limit, Series(values)], Unit.BYTES, 60, 12, glyphs)
     lines = text.plain.splitlines()
     assert lines[0] == "Rate, last 6m39s"
     assert len(lines) == 12
@@ -194,12 +196,12 @@ def test_a_plot_has_its_size_and_leaves_out_what_is_unknown(glyphs) -> None:  # 
 
 
 def test_nothing_known_is_said() -> None:
-    nothing = plot_history("Rate", [1, 2], [Series([math.nan] * 2)], bytes_text, 60, 12, UNICODE)
+    nothing = plot_history("Rate", [1, 2], [Series([math.nan] * 2)], Unit.BYTES, 60, 12, UNICODE)
     assert nothing.plain == "Rate: no history yet"
 
 
 def test_an_older_backends_history_has_no_rates() -> None:
-    cluster, history = incident(), TransferHistory()
+    cluster, history = incident(), SeenTransfers()
     facts = next_facts(cluster)
     told = facts.snapshot.history[-1]
     old = HistoryPoint(told.at_ms, told.remaining_bytes, told.moving_replicas)

@@ -27,7 +27,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.view_query import Job, Query
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS
 from kshunt.tui.text.bars import area, bar
-from kshunt.tui.text.formatting import ASCII, UNICODE
+from kshunt.tui.text.glyphs import ASCII, UNICODE
 from kshunt.tui.views.attention import unread
 from kshunt.tui.views.overview.layout import OverviewState, home_lines
 from tests.support.tui.app import RETRY_S, SIZES, ManualTime, Shown, check_frame, dashboard, frame
@@ -201,7 +201,7 @@ def test_many_silent_brokers_are_one_thing_to_look_at() -> None:
     assert [item.tone for item in few] == ["bad", "bad", "bad", "warn"]
     many = unread([*silent, other], range(5))
     assert [item.text for item in many] == [
-        "9 brokers did not answer in time: 1, 2, 3, 4, 5, 6 and 3 more.",
+        "9 brokers did not answer in time: 1, 2, 3, 4, 5 and 4 more.",
         other.message,
     ]
     # It stays the same line to the cursor, whoever answers again.

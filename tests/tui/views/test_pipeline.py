@@ -17,7 +17,7 @@ from kshunt.backend.domain.pipeline.delivered import (
 )
 from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
 from kshunt.tui.facts.forecast import (
-    Forecast,
+    PipelineForecast,
     age_text,
     full_text,
     of_all,
@@ -33,7 +33,7 @@ from kshunt.tui.feed.polled_facts import (
     due,
 )
 from kshunt.tui.recorder.json_values import decode, encode
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.pipeline_alerts import pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
@@ -212,7 +212,7 @@ def test_results_are_asked_for_where_there_are_any() -> None:
 def test_a_forecast_counts_from_now_and_ends_being_fresh() -> None:
     row = eta("op-1", NOW_MS)
     found = of_operation([row], "op-1", NOW_MS)
-    assert found == Forecast(720.0, 1_140.0, 1_860.0, 4_000, "leader throttle of broker 4")
+    assert found == PipelineForecast(720.0, 1_140.0, 1_860.0, 4_000, "leader throttle of broker 4")
     assert of_operation([row], "op-2", NOW_MS) is None
     assert of_operation([row], "op-1", NOW_MS + 26_000) is None
 

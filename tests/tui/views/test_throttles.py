@@ -358,14 +358,14 @@ def test_where_nothing_is_copied_what_is_needed_is_said_in_place_of_never(
     )
     seen = foresight(incident(), rate, 2, 5)
     seen = replace(seen, needs=needs, now=replace(seen.now, brokers={}))
-    assert not seen.told
+    assert not seen.is_copying
     assert what_if_text(seen) == said
 
 
 def test_a_rate_that_is_too_low_is_said_beside_the_eta() -> None:
     needs = (RateNeed(2, LEADER_RATE, 25 * MB, 30 * MB, 34 * MB),)
     seen = replace(foresight(incident(), 26 * MB, 2), needs=needs)
-    assert seen.told
+    assert seen.is_copying
     assert "; too low, broker 2 needs a leader rate of 34.0 MB/s" in what_if_text(seen)
 
 

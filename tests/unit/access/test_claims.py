@@ -16,7 +16,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from kshunt.backend.access.oidc import REREAD_S, Claims, Provider
+from kshunt.backend.access.oidc import REREAD_S, ClaimsCheck, Provider
 from kshunt.backend.access.roles import Role
 from kshunt.backend.errors import ConfigError
 from tests.support.clocks import StoppedClock
@@ -67,13 +67,13 @@ def provider(tmp_path: Path) -> Provider:
 
 
 @pytest.fixture
-async def claims(provider: Provider) -> Claims:
-    found = Claims(provider, StoppedClock())
+async def claims(provider: Provider) -> ClaimsCheck:
+    found = ClaimsCheck(provider, StoppedClock())
     await found.start()
     return found
 
 
-async def test_whom_it_vouches_for_comes_in(claims: Claims) -> None:
+async def test_whom_it_vouches_for_comes_in(claims: ClaimsCheck) -> None:
     for text in (signed(), signed(CURVE, "two", "ES256"), signed(aud=["other", AUDIENCE])):
         caller = await claims.caller(text)
         assert caller is not None
@@ -83,7 +83,7 @@ async def test_whom_it_vouches_for_comes_in(claims: Claims) -> None:
 async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) -> None:
     mapped = {"kafka-oncall": Role.OPERATOR, "kafka-owner": Role.ADMIN}
     deep = replace(provider, role_claim="realm_access.roles", roles=mapped)
-    claims = Claims(deep, StoppedClock())
+    claims = ClaimsCheck(deep, StoppedClock())
     await claims.start()
     held = {"roles": ["kafka-owner", "kafka-oncall", "admin", 7]}
     caller = await claims.caller(signed(realm_access=held))
@@ -124,11 +124,11 @@ async def test_the_highest_role_counts_wherever_it_stands(provider: Provider) ->
     ],
     ids=lambda wrong: "-".join(wrong),
 )
-async def test_nobody_else_does(claims: Claims, wrong: dict[str, Any]) -> None:
+async def test_nobody_else_does(claims: ClaimsCheck, wrong: dict[str, Any]) -> None:
     assert await claims.caller(signed(**wrong)) is None
 
 
-async def test_two_long_subjects_are_two_people(claims: Claims) -> None:
+async def test_two_long_subjects_are_two_people(claims: ClaimsCheck) -> None:
     one, two = "x" * 254 + "a", "x" * 254 + "b"
     callers = [await claims.caller(signed(sub=subject)) for subject in (one, two)]
     assert [caller.name for caller in callers if caller] == [one, two]
@@ -137,10 +137,10 @@ async def test_two_long_subjects_are_two_people(claims: Claims) -> None:
 async def test_keys_that_others_can_write_are_not_used(provider: Provider) -> None:
     os.chmod(provider.keys, 0o666)
     with pytest.raises(ConfigError, match="Others can write the file of keys"):
-        await Claims(provider, StoppedClock()).start()
+        await ClaimsCheck(provider, StoppedClock()).start()
 
 
-async def test_a_shared_secret_signs_nothing(claims: Claims) -> None:
+async def test_a_shared_secret_signs_nothing(claims: ClaimsCheck) -> None:
     # The public key as a secret is the oldest trick; `none` is the other one.
     plain = {"iss": ISSUER, "aud": AUDIENCE, "sub": "eve", "exp": 2**40, "roles": ["admin"]}
     secret = "a secret that is long enough for its algorithm"
@@ -182,7 +182,7 @@ async def test_keys_are_read_anew_when_the_provider_changes_them(
 ) -> None:
     served, url = keys
     clock = StoppedClock()
-    claims = Claims(replace(provider, keys=url), clock)
+    claims = ClaimsCheck(replace(provider, keys=url), clock)
     await claims.start()
     served.content = jwks(new=OTHER).encode()
     assert await claims.caller(signed(OTHER, "new")) is None
@@ -200,7 +200,7 @@ async def test_keys_that_were_read_count_while_the_provider_is_away(
 ) -> None:
     served, url = keys
     clock = StoppedClock()
-    claims = Claims(replace(provider, keys=url), clock)
+    claims = ClaimsCheck(replace(provider, keys=url), clock)
     await claims.start()
     served.status = 500
     clock.ms += round(REREAD_S * 1000)
@@ -214,7 +214,7 @@ async def test_keys_that_were_read_count_while_the_provider_is_away(
 async def test_what_is_no_set_of_keys_stops_the_start(provider: Provider, content: str) -> None:
     write(provider.keys, content)
     with pytest.raises(ConfigError):
-        await Claims(provider, StoppedClock()).start()
+        await ClaimsCheck(provider, StoppedClock()).start()
     write(provider.keys, None)
     with pytest.raises(ConfigError, match="cannot be read"):
-        await Claims(provider, StoppedClock()).start()
+        await ClaimsCheck(provider, StoppedClock()).start()

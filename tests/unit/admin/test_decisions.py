@@ -43,6 +43,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
 )
 from kshunt.backend.domain.cluster.assignment import Assignment, part_of
 from kshunt.backend.domain.cluster.columns import OffsetColumns, columns_of
+from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -68,7 +69,6 @@ from kshunt.backend.errors import (
     NotSupported,
 )
 from kshunt.backend.settings import Settings
-from kshunt.backend.wire.error_codes import NAMES, RETRIABLE
 from kshunt.backend.wire.raw import RawAnswer
 from kshunt.backend.wire.reader import WireError
 

@@ -18,6 +18,7 @@ from kshunt.backend.api.models.previews import PreviewRequestModel
 from kshunt.backend.api.models.throttles import AdoptRequestModel
 from kshunt.backend.api.schema.audit import AuditEntries, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
@@ -32,7 +33,7 @@ from kshunt.backend.domain.throttles.owners import (
     ShownOrphan,
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 from kshunt.backend.operations.throttles.orphans import OrphanRate, OrphanReplicas
 from kshunt.backend.operations.throttles.repair import shown_drift, shown_orphan
@@ -48,7 +49,7 @@ LISTED = ReplicaSet(frozenset({(3, 1)}))
 
 
 def test_drift_is_shown_with_both_values() -> None:
-    found = FoundRate(2_000, Source.DYNAMIC_BROKER)
+    found = FoundRate(2_000, ConfigSource.DYNAMIC_BROKER)
     rate = RateDrift(4, RateKey.FOLLOWER, DriftKind.CHANGED, 1_000, found, ("a",))
     shown = as_read(shown_drift(rate))
     assert (shown.broker, shown.topic, shown.setting) == (4, None, RateKey.FOLLOWER.value)
@@ -162,8 +163,8 @@ def test_every_request_fits_the_services_model(
     client.operations.abandon("op", [3], change)
     client.throttles.adopt([PLACE], change)
     client.throttles.adopt(None, change)
-    client.throttles.settle_drift(["a"], change, ours=True)
-    client.throttles.settle_drift(["a"], change, ours=False)
+    client.throttles.reapply_or_accept_drift(["a"], change, ours=True)
+    client.throttles.reapply_or_accept_drift(["a"], change, ours=False)
     client.throttles.remove_orphans(["a"], change)
     models: dict[str, type[BaseModel]] = {
         "pause": SteerRequestModel,

@@ -28,7 +28,7 @@ from kshunt.backend.api.forwarding.signatures import (
     FRESH_MS,
     NONCES_MAX,
     STATEMENT,
-    Answer,
+    AnswerStatement,
     Nonces,
     Site,
     Statement,
@@ -100,7 +100,7 @@ async def test_the_caller_is_whom_the_statement_names_whatever_the_policy(
     answer = await actor.take(ADA)
     assert answer.status == 202
     assert actor.callers == [Caller("ada", Role.OPERATOR, "token-1")]
-    said = Answer(ADA.nonce, 202, {"content-type": answer.headers["content-type"]}, "")
+    said = AnswerStatement(ADA.nonce, 202, {"content-type": answer.headers["content-type"]}, "")
     assert replace(said, body_digest=digest_of(answer.body)).is_signed_by(
         answer.headers[ANSWER_SIGNED], KEYS
     )

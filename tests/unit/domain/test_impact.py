@@ -10,7 +10,7 @@ from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir, TopicParti
 from kshunt.backend.domain.planning.impact import BrokerImpact
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.impact import impact
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.runs.examples import many
 
 
@@ -27,9 +27,9 @@ def cluster() -> Situation:
         BrokerFacts(4, "b"),
     ]
     partitions = [
-        PartitionFacts(named(0), (1, 2), 1, (1, 2), 100, min_isr=2),
-        PartitionFacts(named(1), (2, 1), 2, (2, 1), 20, min_isr=1),
-        PartitionFacts(named(2), (1, 2), 2, (2,)),
+        PartitionSituation(named(0), (1, 2), 1, (1, 2), 100, min_isr=2),
+        PartitionSituation(named(1), (2, 1), 2, (2, 1), 20, min_isr=1),
+        PartitionSituation(named(2), (1, 2), 2, (2,)),
     ]
     return Situation.of(partitions, brokers)
 
@@ -90,7 +90,7 @@ def test_nothing_is_lost_between_before_and_after(
     rows: list[tuple[list[int], list[int], int]],
 ) -> None:
     partitions = [
-        PartitionFacts(named(n), tuple(before), before[0], tuple(before), size)
+        PartitionSituation(named(n), tuple(before), before[0], tuple(before), size)
         for n, (before, _, size) in enumerate(rows)
     ]
     targets = {named(n): tuple(after) for n, (_, after, _) in enumerate(rows)}
@@ -108,7 +108,7 @@ def test_nothing_is_lost_between_before_and_after(
 
 def test_a_partition_without_leader_counts_for_nobody() -> None:
     there = Situation.of(
-        [PartitionFacts(named(0), (1, 2), NO_BROKER, (), 10)], map(BrokerFacts, (1, 2, 3))
+        [PartitionSituation(named(0), (1, 2), NO_BROKER, (), 10)], map(BrokerFacts, (1, 2, 3))
     )
     found = impact(there, {named(0): (1, 3)})
     assert [one.leaders_before for one in found.brokers] == [0, 0, 0]

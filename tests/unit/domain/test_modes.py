@@ -19,8 +19,8 @@ MINUTE_MS = 60_000
     [
         (RW, 0, ""),
         (NONE, 0, "being deleted"),
-        (RO, 3 * MINUTE_MS, "leaving in 3 min"),
-        (RO, 40_000, "leaving in 40 s"),
+        (RO, 3 * MINUTE_MS, "leaving in 3m00s"),
+        (RO, 40_000, "leaving in 40s"),
         (RO, -1_000, "leaving now"),
     ],
 )

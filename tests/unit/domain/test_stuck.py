@@ -19,7 +19,13 @@ from kshunt.backend.embedded.core.cluster_core import Core, Timing
 from kshunt.backend.embedded.core.spec import BrokerSpec
 from kshunt.backend.embedded.data.hosts import Hardware
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.embedded.scenario.model import Event, Reassign, Scenario, SlowLink, TopicSpec
+from kshunt.backend.embedded.scenario.model import (
+    Reassign,
+    Scenario,
+    ScenarioEvent,
+    SlowLink,
+    TopicSpec,
+)
 from kshunt.backend.embedded.scenario.reading import load_scenario
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.embedded.scenarios import Played
@@ -214,7 +220,7 @@ def test_a_replica_that_stays_and_is_out_of_the_isr() -> None:
 def test_a_full_disk() -> None:
     small = Hardware(disk_bytes=100 * MB)
     brokers = (*(BrokerSpec(n) for n in (1, 2, 3)), BrokerSpec(4, hardware=small))
-    events: tuple[Event, ...] = (
+    events: tuple[ScenarioEvent, ...] = (
         Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=20 * MB),
         *(SlowLink(5, source, 4, 1) for source in (1, 2, 3)),
     )

@@ -18,7 +18,7 @@ from kshunt.backend.domain.replicas.snapshot import (
     Snapshot,
 )
 from kshunt.backend.domain.replicas.stuck_causes import Cause
-from kshunt.backend.domain.replicas.what_if import Forecast, Why, what_if
+from kshunt.backend.domain.replicas.what_if import UnknownReason, WhatIfForecast, what_if
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
 
 MB = 1_000_000
@@ -180,7 +180,7 @@ def test_below_what_is_written_it_never_arrives() -> None:
     assert enough.eta_s == pytest.approx(200)
 
 
-def _unknown(forecast: Forecast) -> bool:
+def _unknown(forecast: WhatIfForecast) -> bool:
     return forecast.unknown == 1 and math.isnan(forecast.eta_s) and forecast.never == 0
 
 
@@ -226,15 +226,17 @@ def test_the_first_copies_of_a_broker_tell_how_fast_the_rest_of_it_goes() -> Non
 def test_of_what_receives_nothing_for_no_rate_nothing_is_told_and_why() -> None:
     free = what_if(cluster([(1, 3, MB, 0, MB, False, False)], {1: MB, 3: MB}), {3: both(9 * MB)})
     assert _unknown(free)
-    assert free.why == {Why.FREE: 1}
+    assert free.why == {UnknownReason.FREE: 1}
     snapshot = cluster([NOT_BEGUN], {1: 12 * MB, 3: 12 * MB})
     full = np.array([0, Cause.DISK_FULL], np.uint8)
     stuck = replace(snapshot, replicas=replace(snapshot.replicas, cause=full))
-    assert what_if(stuck, {}).why == {Why.STUCK: 1}
-    assert what_if(cluster([NOT_BEGUN], {1: 12 * MB}, unread=3), {}).why == {Why.UNREAD: 1}
+    assert what_if(stuck, {}).why == {UnknownReason.STUCK: 1}
+    assert what_if(cluster([NOT_BEGUN], {1: 12 * MB}, unread=3), {}).why == {
+        UnknownReason.UNREAD: 1
+    }
     new = np.array([0, math.nan], np.float32)
     started = replace(snapshot, replicas=replace(snapshot.replicas, catch_up_bytes_per_s=new))
-    assert what_if(started, {}).why == {Why.UNMEASURED: 1}
+    assert what_if(started, {}).why == {UnknownReason.UNMEASURED: 1}
 
 
 def test_nothing_that_copies_needs_no_time() -> None:

@@ -21,7 +21,7 @@ from kshunt.backend.embedded.metadata.acls import (
     CLUSTER_NAME,
     Acl,
     AclFilter,
-    Operation,
+    AclOperationCode,
     PatternType,
     Permission,
     ResourceKind,
@@ -39,7 +39,7 @@ STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def acl(
-    operation: Operation,
+    operation: AclOperationCode,
     name: str = "orders",
     *,
     principal: str = "User:alice",
@@ -62,67 +62,78 @@ def authorizer(*acls: Acl, allow: bool = False, super_users: Sequence[str] = ())
 
 def test_what_nobody_allowed_is_refused_but_to_super_users() -> None:
     found = authorizer(super_users=["User:bob"])
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
-    assert found.allows(BOB, Operation.READ, TOPIC, "orders")
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
+    assert found.allows(BOB, AclOperationCode.READ, TOPIC, "orders")
 
 
 def test_a_deny_is_stronger_than_any_allow() -> None:
     found = authorizer(
-        acl(Operation.ALL, "*"), acl(Operation.READ, "ord", prefixed=True, denies=True)
+        acl(AclOperationCode.ALL, "*"),
+        acl(AclOperationCode.READ, "ord", prefixed=True, denies=True),
     )
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
-    assert found.allows(ALICE, Operation.WRITE, TOPIC, "orders")
-    assert found.allows(ALICE, Operation.READ, TOPIC, "others")
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
+    assert found.allows(ALICE, AclOperationCode.WRITE, TOPIC, "orders")
+    assert found.allows(ALICE, AclOperationCode.READ, TOPIC, "others")
 
 
 @pytest.mark.parametrize(
-    "operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER]
+    "operation",
+    [
+        AclOperationCode.READ,
+        AclOperationCode.WRITE,
+        AclOperationCode.DELETE,
+        AclOperationCode.ALTER,
+    ],
 )
-def test_some_operations_allow_to_describe_and_deny_it_not(operation: Operation) -> None:
-    assert authorizer(acl(operation)).allows(ALICE, Operation.DESCRIBE, TOPIC, "orders")
-    found = authorizer(acl(operation, denies=True), acl(Operation.DESCRIBE))
-    assert found.allows(ALICE, Operation.DESCRIBE, TOPIC, "orders")
+def test_some_operations_allow_to_describe_and_deny_it_not(operation: AclOperationCode) -> None:
+    assert authorizer(acl(operation)).allows(ALICE, AclOperationCode.DESCRIBE, TOPIC, "orders")
+    found = authorizer(acl(operation, denies=True), acl(AclOperationCode.DESCRIBE))
+    assert found.allows(ALICE, AclOperationCode.DESCRIBE, TOPIC, "orders")
 
 
 def test_altering_configs_allows_to_describe_them_and_nothing_else() -> None:
-    found = authorizer(acl(Operation.ALTER_CONFIGS))
-    assert found.allows(ALICE, Operation.DESCRIBE_CONFIGS, TOPIC, "orders")
-    assert not found.allows(ALICE, Operation.DESCRIBE, TOPIC, "orders")
+    found = authorizer(acl(AclOperationCode.ALTER_CONFIGS))
+    assert found.allows(ALICE, AclOperationCode.DESCRIBE_CONFIGS, TOPIC, "orders")
+    assert not found.allows(ALICE, AclOperationCode.DESCRIBE, TOPIC, "orders")
 
 
 def test_everyone_is_allowed_only_where_a_resource_has_no_acl_at_all() -> None:
-    found = authorizer(acl(Operation.READ, principal="User:bob"), allow=True)
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
-    assert found.allows(ALICE, Operation.READ, TOPIC, "payments")
-    assert found.allows(ALICE, Operation.READ, ResourceKind.GROUP, "orders")
+    found = authorizer(acl(AclOperationCode.READ, principal="User:bob"), allow=True)
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
+    assert found.allows(ALICE, AclOperationCode.READ, TOPIC, "payments")
+    assert found.allows(ALICE, AclOperationCode.READ, ResourceKind.GROUP, "orders")
 
 
 def test_hosts_and_every_user() -> None:
-    found = authorizer(acl(Operation.READ, principal="User:*", host="10.0.0.9"))
-    assert found.allows(BOB, Operation.READ, TOPIC, "orders")
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
+    found = authorizer(acl(AclOperationCode.READ, principal="User:*", host="10.0.0.9"))
+    assert found.allows(BOB, AclOperationCode.READ, TOPIC, "orders")
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
 
 
 def test_answers_follow_the_acls() -> None:
     image = ClusterImage()
-    found, one = Authorizer(image), acl(Operation.READ)
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
+    found, one = Authorizer(image), acl(AclOperationCode.READ)
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
     image.replay(created(one))
-    assert found.allows(ALICE, Operation.READ, TOPIC, "orders")
+    assert found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
     image.replay(removed(one))
-    assert not found.allows(ALICE, Operation.READ, TOPIC, "orders")
+    assert not found.allows(ALICE, AclOperationCode.READ, TOPIC, "orders")
 
 
 def test_any_topic_to_write_to() -> None:
-    assert not authorizer(acl(Operation.READ)).allows_any(ALICE, Operation.WRITE, TOPIC)
-    assert authorizer(acl(Operation.WRITE)).allows_any(ALICE, Operation.WRITE, TOPIC)
-    denied = acl(Operation.WRITE, "or", prefixed=True, denies=True)
-    assert not authorizer(acl(Operation.WRITE), denied).allows_any(ALICE, Operation.WRITE, TOPIC)
-    wider = acl(Operation.WRITE, "o", prefixed=True)
-    assert authorizer(wider, denied).allows_any(ALICE, Operation.WRITE, TOPIC)
-    everything = acl(Operation.WRITE, "*", denies=True)
-    assert not authorizer(wider, everything).allows_any(ALICE, Operation.WRITE, TOPIC)
-    assert authorizer(allow=True).allows_any(ALICE, Operation.WRITE, TOPIC)
+    assert not authorizer(acl(AclOperationCode.READ)).allows_any(
+        ALICE, AclOperationCode.WRITE, TOPIC
+    )
+    assert authorizer(acl(AclOperationCode.WRITE)).allows_any(ALICE, AclOperationCode.WRITE, TOPIC)
+    denied = acl(AclOperationCode.WRITE, "or", prefixed=True, denies=True)
+    assert not authorizer(acl(AclOperationCode.WRITE), denied).allows_any(
+        ALICE, AclOperationCode.WRITE, TOPIC
+    )
+    wider = acl(AclOperationCode.WRITE, "o", prefixed=True)
+    assert authorizer(wider, denied).allows_any(ALICE, AclOperationCode.WRITE, TOPIC)
+    everything = acl(AclOperationCode.WRITE, "*", denies=True)
+    assert not authorizer(wider, everything).allows_any(ALICE, AclOperationCode.WRITE, TOPIC)
+    assert authorizer(allow=True).allows_any(ALICE, AclOperationCode.WRITE, TOPIC)
 
 
 NAMES = st.sampled_from(["a", "ab", "abc", "b", "*"])
@@ -133,12 +144,12 @@ ACLS = st.builds(
     st.sampled_from(PatternType),
     st.sampled_from(["User:alice", "User:bob", "User:*"]),
     st.sampled_from(["*", "127.0.0.1", "10.0.0.9"]),
-    st.sampled_from(Operation),
+    st.sampled_from(AclOperationCode),
     st.sampled_from(Permission),
 )
 
 
-def expected(acls: Sequence[Acl], client: Client, operation: Operation, name: str) -> bool:
+def expected(acls: Sequence[Acl], client: Client, operation: AclOperationCode, name: str) -> bool:
     """Kafka's rules, without any index."""
     of_resource = [
         one
@@ -151,8 +162,8 @@ def expected(acls: Sequence[Acl], client: Client, operation: Operation, name: st
         )
     ]
     also = {
-        Operation.DESCRIBE: ["READ", "WRITE", "DELETE", "ALTER"],
-        Operation.DESCRIBE_CONFIGS: ["ALTER_CONFIGS"],
+        AclOperationCode.DESCRIBE: ["READ", "WRITE", "DELETE", "ALTER"],
+        AclOperationCode.DESCRIBE_CONFIGS: ["ALTER_CONFIGS"],
     }.get(operation, [])
     fitting = [
         one.permission
@@ -160,7 +171,7 @@ def expected(acls: Sequence[Acl], client: Client, operation: Operation, name: st
         if one.principal in (client.principal, "User:*")
         and one.host in (client.host, "*")
         and (
-            one.operation in (operation, Operation.ALL)
+            one.operation in (operation, AclOperationCode.ALL)
             or (one.permission is Permission.ALLOW and one.operation.name in also)
         )
     ]
@@ -170,7 +181,9 @@ def expected(acls: Sequence[Acl], client: Client, operation: Operation, name: st
 @given(st.lists(ACLS, max_size=12))
 def test_the_index_decides_as_the_rules_do(acls: list[Acl]) -> None:
     found = authorizer(*dict.fromkeys(acls))
-    for client, operation, name in product((ALICE, BOB), Operation, ("a", "ab", "abcd", "c")):
+    for client, operation, name in product(
+        (ALICE, BOB), AclOperationCode, ("a", "ab", "abcd", "c")
+    ):
         wanted = expected(acls, client, operation, name)
         assert found.allows(client, operation, TOPIC, name) is wanted
 
@@ -215,10 +228,10 @@ def test_acls_that_mean_nothing_are_refused_in_kafkas_words() -> None:
     assert not create_acls(image, [good]).records
 
 
-LITERAL = acl(Operation.READ, "orders")
-STAR = acl(Operation.READ, "*")
-PREFIX = acl(Operation.WRITE, "ord", prefixed=True, principal="User:bob")
-GROUP = acl(Operation.READ, "orders", kind=ResourceKind.GROUP, denies=True)
+LITERAL = acl(AclOperationCode.READ, "orders")
+STAR = acl(AclOperationCode.READ, "*")
+PREFIX = acl(AclOperationCode.WRITE, "ord", prefixed=True, principal="User:bob")
+GROUP = acl(AclOperationCode.READ, "orders", kind=ResourceKind.GROUP, denies=True)
 
 
 @pytest.mark.parametrize(
@@ -264,5 +277,5 @@ def test_what_the_brokers_properties_say() -> None:
     found = authorizer_of(ClusterImage(static=static))
     assert found is not None
     cluster = ResourceKind.CLUSTER, CLUSTER_NAME
-    assert found.allows(Client("User:root", "h"), Operation.ALTER, *cluster)
-    assert found.allows(BOB, Operation.ALTER, *cluster)
+    assert found.allows(Client("User:root", "h"), AclOperationCode.ALTER, *cluster)
+    assert found.allows(BOB, AclOperationCode.ALTER, *cluster)

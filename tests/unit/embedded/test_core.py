@@ -18,7 +18,7 @@ from kshunt.backend.embedded.controller.throttled_reassign import reassign_parti
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics, delete_topics
 from kshunt.backend.embedded.core.cluster_core import ControllerLost
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.metadata.records import PartitionMode, Record, ResourceType, encode
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, Record, ResourceType, encode
 from tests.support.embedded.core import MB, SmallCluster, check_plane
 from tests.support.runs.examples import many
 
@@ -239,10 +239,10 @@ def test_a_shrink_goes_through_its_modes_and_waits_for_a_broker_that_is_down(
     cluster.set(B, "", delete_topic_partition_interval_delay_ms="5000")
     image = cluster.image
     cluster.core.commit(delete_partitions(image, {"t": 1}, cluster.core.now_ms, delay_ms=20_000))
-    assert cluster.at("t", 1).mode is PartitionMode.READ_ONLY
+    assert cluster.at("t", 1).mode is PartitionModeCode.READ_ONLY
     cluster.core.lose_broker(3)
     cluster.pass_s(30)
-    assert cluster.at("t", 1).mode is PartitionMode.NONE
+    assert cluster.at("t", 1).mode is PartitionModeCode.NONE
     assert image.partition("t", 1) is not None, "broker 3 has not deleted its replica"
     check_plane(cluster)
     cluster.core.fail_over()

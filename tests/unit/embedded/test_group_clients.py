@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
 from kshunt.backend.embedded.cluster import EmbeddedCluster
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running
 from tests.support.embedded.coordinators import (
@@ -84,10 +84,10 @@ class GroupWire:
 
     def joined(self) -> Any:
         answer = self.ask(JOIN, **self.joining())
-        if answer.error_code == Code.MEMBER_ID_REQUIRED:
+        if answer.error_code == CoordinatorCode.MEMBER_ID_REQUIRED:
             assert self.at(JOIN) >= 4
             answer = self.ask(JOIN, **self.joining(answer.member_id))
-        assert answer.error_code == Code.NONE
+        assert answer.error_code == CoordinatorCode.NONE
         return answer
 
     def committed(self) -> tuple[int, str, int]:
@@ -96,7 +96,7 @@ class GroupWire:
             more = (None, -1) if self.at(OFFSET_FETCH) >= 9 else ()
             asked = [(self.group, *more, [("orders", [0])])]
             group = self.ask(OFFSET_FETCH, groups=asked).groups[0]
-            assert group.error_code == Code.NONE
+            assert group.error_code == CoordinatorCode.NONE
             found = group.topics[0].partitions[0]
         else:
             answer = self.ask_group(OFFSET_FETCH, topics=[("orders", [0])])
@@ -132,19 +132,19 @@ def test_a_member_lives_in_every_version(wire: Wire, version: int) -> None:
     assert [bytes(member.metadata) for member in joined.members] == [SUBSCRIPTION]
     who = {"generation_id": joined.generation_id, "member_id": joined.member_id}
     early = group.commit(1, joined)
-    assert early == Code.REBALANCE_IN_PROGRESS
+    assert early == CoordinatorCode.REBALANCE_IN_PROGRESS
     given = {"assignments": [(joined.member_id, b"all")], **who}
     if group.at(SYNC) >= 5:
         unnamed = group.ask_group(SYNC, **given)
-        assert unnamed.error_code == Code.INCONSISTENT_GROUP_PROTOCOL
+        assert unnamed.error_code == CoordinatorCode.INCONSISTENT_GROUP_PROTOCOL
         given |= {"protocol_type": "consumer", "protocol_name": "range"}
     synced = group.ask_group(SYNC, **given)
-    assert (synced.error_code, bytes(synced.assignment)) == (Code.NONE, b"all")
-    assert group.ask_group(HEARTBEAT, **who).error_code == Code.NONE
-    assert group.committed() == (-1, "", Code.NONE)
-    assert group.commit(5, joined) == Code.NONE
-    assert group.commit(5, joined, topic="nowhere") == Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert group.committed() == (5, "note", Code.NONE)
+    assert (synced.error_code, bytes(synced.assignment)) == (CoordinatorCode.NONE, b"all")
+    assert group.ask_group(HEARTBEAT, **who).error_code == CoordinatorCode.NONE
+    assert group.committed() == (-1, "", CoordinatorCode.NONE)
+    assert group.commit(5, joined) == CoordinatorCode.NONE
+    assert group.commit(5, joined, topic="nowhere") == CoordinatorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert group.committed() == (5, "note", CoordinatorCode.NONE)
     asked = {"groups": [group.group], "include_authorized_operations": version % 2 == 0}
     described = group.ask(DESCRIBE, **asked).groups[0]
     if group.at(DESCRIBE) >= 3:
@@ -167,12 +167,16 @@ def test_a_member_lives_in_every_version(wire: Wire, version: int) -> None:
     leaving = {"member_id": joined.member_id} if group.at(LEAVE) < 3 else {}
     members = [KAFKA_APIS[LEAVE].request.MemberIdentity(member_id=joined.member_id)]
     left = group.ask_group(LEAVE, **(leaving or {"members": members}))
-    assert left.error_code == Code.NONE
-    assert [one.error_code for one in left.members or ()] in ([], [Code.NONE])
-    assert group.ask(DELETE, groups_names=[group.group]).results[0].error_code == Code.NONE
+    assert left.error_code == CoordinatorCode.NONE
+    assert [one.error_code for one in left.members or ()] in ([], [CoordinatorCode.NONE])
+    assert (
+        group.ask(DELETE, groups_names=[group.group]).results[0].error_code == CoordinatorCode.NONE
+    )
     gone = group.ask(DESCRIBE, groups=[group.group]).groups[0]
     assert gone.group_state == "Dead"
-    assert gone.error_code == (Code.GROUP_ID_NOT_FOUND if group.at(DESCRIBE) >= 6 else Code.NONE)
+    assert gone.error_code == (
+        CoordinatorCode.GROUP_ID_NOT_FOUND if group.at(DESCRIBE) >= 6 else CoordinatorCode.NONE
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -182,20 +186,22 @@ def test_only_the_coordinator_answers(wire: Wire, version: int) -> None:
         keys = {"coordinator_keys": ["elsewhere"]} if at >= 4 else {"key": "elsewhere"}
         found = wire.ask(wire.brokers[-1], FIND_COORDINATOR, at, **keys)
         first = found.coordinators[0] if at >= 4 else found
-        assert (first.error_code, first.node_id) == (Code.NONE, group.broker)
+        assert (first.error_code, first.node_id) == (CoordinatorCode.NONE, group.broker)
     group.broker = next(one for one in wire.brokers if one != group.broker)
     who = {"generation_id": 1, "member_id": "m"}
-    assert group.ask(JOIN, **group.joining()).error_code == Code.NOT_COORDINATOR
-    assert group.ask_group(SYNC, assignments=[], **who).error_code == Code.NOT_COORDINATOR
-    assert group.ask_group(HEARTBEAT, **who).error_code == Code.NOT_COORDINATOR
+    assert group.ask(JOIN, **group.joining()).error_code == CoordinatorCode.NOT_COORDINATOR
+    assert (
+        group.ask_group(SYNC, assignments=[], **who).error_code == CoordinatorCode.NOT_COORDINATOR
+    )
+    assert group.ask_group(HEARTBEAT, **who).error_code == CoordinatorCode.NOT_COORDINATOR
     described = group.ask(DESCRIBE, groups=["elsewhere"]).groups
-    assert [one.error_code for one in described] == [Code.NOT_COORDINATOR]
+    assert [one.error_code for one in described] == [CoordinatorCode.NOT_COORDINATOR]
     deleted = group.ask(DELETE, groups_names=["elsewhere"]).results
-    assert [one.error_code for one in deleted] == [Code.NOT_COORDINATOR]
+    assert [one.error_code for one in deleted] == [CoordinatorCode.NOT_COORDINATOR]
     assert "elsewhere" not in [one.group_id for one in group.ask(LIST).groups]
     if 2 <= group.at(OFFSET_FETCH) < 8:
         answer = group.ask_group(OFFSET_FETCH, topics=None)
-        assert answer.error_code == Code.NOT_COORDINATOR
+        assert answer.error_code == CoordinatorCode.NOT_COORDINATOR
 
 
 def test_groups_are_listed_by_state_and_type(wire: Wire) -> None:
@@ -214,7 +220,7 @@ def test_groups_are_listed_by_state_and_type(wire: Wire) -> None:
 def test_null_topics_are_all_topics(wire: Wire) -> None:
     group = GroupWire(wire, "all-topics", 7)
     nobody = KAFKA_APIS[JOIN].response(version=7, generation_id=-1, member_id="")
-    assert group.commit(9, nobody) == Code.NONE
+    assert group.commit(9, nobody) == CoordinatorCode.NONE
     answer = group.ask_group(OFFSET_FETCH, topics=None, require_stable=True)
     [topic] = answer.topics
     assert (topic.name, [p.committed_offset for p in topic.partitions]) == ("orders", [9])

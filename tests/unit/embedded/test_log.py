@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from kshunt.backend.embedded.logs import batch as log_batch
-from kshunt.backend.embedded.logs.batch import Record, build_batch
+from kshunt.backend.embedded.logs.batch import BatchRecord, build_batch
 from kshunt.backend.embedded.logs.crc import BLOCK, crc32c
 from kshunt.backend.embedded.logs.errors import (
     BatchTooLarge,
@@ -32,7 +32,7 @@ PRODUCER = 4_000
 
 blobs = st.none() | st.binary(max_size=200)
 records = st.builds(
-    Record,
+    BatchRecord,
     st.integers(NOW_MS - 10_000, NOW_MS + 10_000),
     blobs,
     blobs,
@@ -40,7 +40,7 @@ records = st.builds(
 )
 
 
-def kafka_batch(rows: list[Record], codec: int = 0) -> bytes:
+def kafka_batch(rows: list[BatchRecord], codec: int = 0) -> bytes:
     """A batch as kafka-python's producer builds it."""
     builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 20)
     for offset, row in enumerate(rows):
@@ -54,7 +54,7 @@ def batch(
     """A small batch, of `PRODUCER` if it has a sequence."""
     named = sequence >= 0
     return build_batch(
-        [Record(NOW_MS + place, None, b"x") for place in range(count)],
+        [BatchRecord(NOW_MS + place, None, b"x") for place in range(count)],
         producer_id=PRODUCER if named else -1,
         producer_epoch=epoch if named else -1,
         base_sequence=sequence,
@@ -95,7 +95,7 @@ def test_crc_of_the_standards_examples() -> None:
 
 
 @given(st.lists(records, min_size=1, max_size=20))
-def test_our_batches_are_those_of_a_kafka_client(rows: list[Record]) -> None:
+def test_our_batches_are_those_of_a_kafka_client(rows: list[BatchRecord]) -> None:
     data = build_batch(rows)
     assert log_batch.check_produced(data, 1 << 20).record_count == len(rows)
     read = [
@@ -113,7 +113,7 @@ def test_our_batches_are_those_of_a_kafka_client(rows: list[Record]) -> None:
     st.integers(1, 5_000),
 )
 def test_what_was_appended_is_read_in_any_order_of_kinds(
-    parts: list[list[Record] | int], max_bytes: int
+    parts: list[list[BatchRecord] | int], max_bytes: int
 ) -> None:
     log = PartitionLog(seed=3)
     for part in parts:
@@ -140,7 +140,7 @@ def test_what_was_appended_is_read_in_any_order_of_kinds(
 
 def test_placing_a_batch_leaves_all_behind_the_epoch_alone() -> None:
     log = PartitionLog(start_offset=7)
-    data = kafka_batch([Record(NOW_MS, b"k", b"v")], codec=1)
+    data = kafka_batch([BatchRecord(NOW_MS, b"k", b"v")], codec=1)
     log.append_batch(data, 9)
     stored = log.read(7, 1 << 20)
     assert (stored[8:12], stored[16:]) == (data[8:12], data[16:])
@@ -182,7 +182,7 @@ def test_a_batch_above_the_high_watermark_is_not_read() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_changed_byte_is_never_stored(place: int, mask: int) -> None:
-    data = bytearray(kafka_batch([Record(NOW_MS, b"key", b"value")]))
+    data = bytearray(kafka_batch([BatchRecord(NOW_MS, b"key", b"value")]))
     # What stands before the length and between it and the magic is the broker's to write.
     covered = [*range(8, 12), *range(16, len(data))]
     data[covered[place % len(covered)]] ^= mask
@@ -201,8 +201,8 @@ def test_garbage_is_refused_by_name(data: bytes) -> None:
 def test_what_a_client_may_not_write() -> None:
     log = PartitionLog()
     marker = log_batch.build_marker(PRODUCER, 0, commit=True, coordinator_epoch=0, now_ms=NOW_MS)
-    unnamed = build_batch([Record(NOW_MS, None, None)], attributes=log_batch.TRANSACTIONAL)
-    unsequenced = build_batch([Record(NOW_MS, None, None)], producer_id=1, producer_epoch=0)
+    unnamed = build_batch([BatchRecord(NOW_MS, None, None)], attributes=log_batch.TRANSACTIONAL)
+    unsequenced = build_batch([BatchRecord(NOW_MS, None, None)], producer_id=1, producer_epoch=0)
     for data in (marker, unnamed, unsequenced):
         with pytest.raises(InvalidRecord):
             log.append_batch(data, 0)
@@ -255,9 +255,9 @@ def test_epochs_end_where_the_next_begins() -> None:
 def test_offsets_by_time_are_those_of_the_records(ago: int) -> None:
     log = PartitionLog()
     log.append_counted(100, 100, NOW_MS, NOW_MS + 500, 0)
-    rows = [Record(NOW_MS + 500 + 30 * place, None, b"x") for place in range(10)]
+    rows = [BatchRecord(NOW_MS + 500 + 30 * place, None, b"x") for place in range(10)]
     log.append_batch(kafka_batch(rows, codec=1), 0)
-    log.append_batch(kafka_batch([Record(NOW_MS + 600, None, b"late")]), 0)
+    log.append_batch(kafka_batch([BatchRecord(NOW_MS + 600, None, b"late")]), 0)
     wanted = NOW_MS + ago
     first = next((r for r in consumed(log.read(0, 1 << 30)) if r.timestamp >= wanted), None)
     found = log.offset_since(wanted)
@@ -268,7 +268,7 @@ def test_offsets_by_time_are_those_of_the_records(ago: int) -> None:
 
 
 def test_records_of_a_codec_that_is_not_read_are_found_by_their_batch() -> None:
-    plain = kafka_batch([Record(NOW_MS, None, b"x")])
+    plain = kafka_batch([BatchRecord(NOW_MS, None, b"x")])
     zstd = plain[:21] + b"\x00\x04" + plain[23:]
     assert list(log_batch.record_times(zstd)) == [(0, NOW_MS)]
     broken = plain[:61] + zlib.compress(b"no record")

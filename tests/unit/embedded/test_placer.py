@@ -21,7 +21,7 @@ from confluent_kafka.admin import NewTopic as KafkaTopic
 
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.controller import replica_placement as placing
-from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.alter_topics import AlterTopicsEntry, alter_topics
 from kshunt.backend.embedded.controller.brokers import (
     Registration,
     fence_broker,
@@ -164,7 +164,7 @@ def test_new_topics_partitions_and_alterations_ask_the_placer() -> None:
     assert controller.at("t", 1).replicas == (4, 3)
     more = {"t": NewPartitions(3)}
     controller.do(create_partitions(image, more, random, placement=placement))
-    altered = [AlteredTopic("t", partitions=5)]
+    altered = [AlterTopicsEntry("t", partitions=5)]
     controller.do(alter_topics(image, altered, random, placement=placement))
     assert controller.at("t", 4).replicas == (4, 3)
     placer = placement._placer
@@ -332,7 +332,7 @@ def test_a_raised_replication_factor_goes_to_brokers_that_run() -> None:
     controller = Controller(brokers=4)
     controller.create("t", [1, 2])
     controller.do(fence_broker(controller.image, 3))
-    altered = [AlteredTopic("t", replicas=3)]
+    altered = [AlterTopicsEntry("t", replicas=3)]
     controller.do(alter_topics(controller.image, altered, Random(1)))
     assert controller.at("t").target == (1, 2, 4)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -18,8 +19,7 @@ from kshunt.backend.embedded.controller.configs import (
 from kshunt.backend.embedded.controller.elections import elect_leaders
 from kshunt.backend.embedded.controller.shrink import delete_partitions
 from kshunt.backend.embedded.controller.topics import NewPartitions, create_partitions
-from kshunt.backend.embedded.metadata.config_keys import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
-from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
 from kshunt.backend.embedded.scenario.model import scenario_names
 from kshunt.backend.embedded.scenario.reading import load_scenario, read_scenario
 from kshunt.backend.embedded.scenario.timeline import OwnMove
@@ -311,7 +311,7 @@ def test_shrink_closes_partitions_and_then_deletes_them() -> None:
     clicks = run.image.topics["clicks"].partitions
     run.run(30)
     modes = [partition.mode for _, partition in sorted(clicks.items())]
-    assert modes == [PartitionMode.READ_WRITE] * 16 + [PartitionMode.READ_ONLY] * 8
+    assert modes == [PartitionModeCode.READ_WRITE] * 16 + [PartitionModeCode.READ_ONLY] * 8
     held = run.plane.named("clicks", 23)
     assert held is not None
     end = run.plane.log_end_offset(held, held.leader)

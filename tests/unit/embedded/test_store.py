@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kshunt.backend.domain.throttles.configs import LEADER_RATE
 from kshunt.backend.embedded.core.store import ClusterStore
 from kshunt.backend.embedded.logs.batch import read_header
-from kshunt.backend.embedded.metadata.config_keys import LEADER_RATE
 from kshunt.backend.embedded.metadata.record_log import RecordLogError
 from kshunt.backend.embedded.metadata.records import Record, ResourceType
 from kshunt.backend.errors import Conflict

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 
 from kshunt.backend.embedded.cluster import EmbeddedCluster
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.coordinator.records import TransactionState
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running
@@ -106,45 +106,47 @@ class TransactionWire:
 def test_a_transaction_runs_in_every_version(wire: Wire, version: int) -> None:
     one = TransactionWire(wire, f"versions-{version}", version)
     group = f"group-{version}"
-    assert one.init() == Code.NONE
+    assert one.init() == CoordinatorCode.NONE
     assert one.add("orders", 0, 9) == [
-        Code.OPERATION_NOT_ATTEMPTED,
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        CoordinatorCode.OPERATION_NOT_ATTEMPTED,
+        CoordinatorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    assert one.add("orders", 0, 1) == [Code.NONE, Code.NONE]
+    assert one.add("orders", 0, 1) == [CoordinatorCode.NONE, CoordinatorCode.NONE]
     if version >= 4:
-        assert one.add("orders", 0, 1, verify=True) == [Code.NONE, Code.NONE]
+        assert one.add("orders", 0, 1, verify=True) == [CoordinatorCode.NONE, CoordinatorCode.NONE]
         assert one.add("orders", 1, 2, verify=True) == [
-            Code.OPERATION_NOT_ATTEMPTED,
-            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            CoordinatorCode.OPERATION_NOT_ATTEMPTED,
+            CoordinatorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
         one.ask(END, committed=False)
-        assert one.init() == Code.NONE
-        assert one.add("orders", 0, verify=True) == [Code.TRANSACTION_ABORTABLE]
-        assert one.add("orders", 0) == [Code.NONE]
+        assert one.init() == CoordinatorCode.NONE
+        assert one.add("orders", 0, verify=True) == [CoordinatorCode.TRANSACTION_ABORTABLE]
+        assert one.add("orders", 0) == [CoordinatorCode.NONE]
     if version < 5:
-        assert one.commit_offset(group, 4) == Code.INVALID_TXN_STATE
-        assert one.ask(ADD_OFFSETS, group_id=group).error_code == Code.NONE
-    assert one.commit_offset(group, 4) == Code.NONE
-    assert one.committed(group, stable=True) == (-1, Code.UNSTABLE_OFFSET_COMMIT)
-    assert one.committed(group, stable=False) == (-1, Code.NONE)
+        assert one.commit_offset(group, 4) == CoordinatorCode.INVALID_TXN_STATE
+        assert one.ask(ADD_OFFSETS, group_id=group).error_code == CoordinatorCode.NONE
+    assert one.commit_offset(group, 4) == CoordinatorCode.NONE
+    assert one.committed(group, stable=True) == (-1, CoordinatorCode.UNSTABLE_OFFSET_COMMIT)
+    assert one.committed(group, stable=False) == (-1, CoordinatorCode.NONE)
     ended = one.ask(END, committed=True)
-    assert ended.error_code == Code.NONE
-    assert one.committed(group, stable=True) == (4, Code.NONE)
+    assert ended.error_code == CoordinatorCode.NONE
+    assert one.committed(group, stable=True) == (4, CoordinatorCode.NONE)
     if version >= 5:
         assert ended.producer_epoch == one.ids["producer_epoch"] + 1
     old = dict(one.ids)
-    assert one.init() == Code.NONE
+    assert one.init() == CoordinatorCode.NONE
     one.ids = old
     fenced = {22: 4, 24: 2, 25: 2, 26: 2}
     said = {
-        key: Code.PRODUCER_FENCED if one.at(key) >= since else Code.INVALID_PRODUCER_EPOCH
+        key: CoordinatorCode.PRODUCER_FENCED
+        if one.at(key) >= since
+        else CoordinatorCode.INVALID_PRODUCER_EPOCH
         for key, since in fenced.items()
     }
     assert one.add("orders", 0) == [said[ADD_PARTITIONS]]
     assert one.ask(ADD_OFFSETS, group_id=group).error_code == said[ADD_OFFSETS]
     assert one.ask(END, committed=True).error_code == said[END]
-    assert one.commit_offset(group, 5) == Code.INVALID_PRODUCER_EPOCH
+    assert one.commit_offset(group, 5) == CoordinatorCode.INVALID_PRODUCER_EPOCH
     if version >= 3:
         assert one.ask(INIT, transaction_timeout_ms=1_000).error_code == said[INIT]
 
@@ -152,12 +154,12 @@ def test_a_transaction_runs_in_every_version(wire: Wire, version: int) -> None:
 def test_only_the_coordinator_answers(wire: Wire) -> None:
     one = TransactionWire(wire, "elsewhere", 3)
     one.broker = next(broker for broker in wire.brokers if broker != one.broker)
-    assert one.init() == Code.NOT_COORDINATOR
-    assert one.add("orders", 0) == [Code.NOT_COORDINATOR]
-    assert one.ask(ADD_OFFSETS, group_id="g").error_code == Code.NOT_COORDINATOR
-    assert one.ask(END, committed=True).error_code == Code.NOT_COORDINATOR
+    assert one.init() == CoordinatorCode.NOT_COORDINATOR
+    assert one.add("orders", 0) == [CoordinatorCode.NOT_COORDINATOR]
+    assert one.ask(ADD_OFFSETS, group_id="g").error_code == CoordinatorCode.NOT_COORDINATOR
+    assert one.ask(END, committed=True).error_code == CoordinatorCode.NOT_COORDINATOR
     one.version = 4
-    assert one.add("orders", 0) == [Code.NOT_COORDINATOR]
+    assert one.add("orders", 0) == [CoordinatorCode.NOT_COORDINATOR]
 
 
 def test_producer_ids_are_given_once(cluster: Running, wire: Wire) -> None:
@@ -167,15 +169,15 @@ def test_producer_ids_are_given_once(cluster: Running, wire: Wire) -> None:
     assert {answer.producer_epoch for answer in given} == {0}
     half = {"producer_id": 5, "producer_epoch": -1, **asked, "transactional_id": "half"}
     broker = wire.coordinator("half", TRANSACTION)
-    assert wire.ask(broker, INIT, 4, **half).error_code == Code.INVALID_REQUEST
+    assert wire.ask(broker, INIT, 4, **half).error_code == CoordinatorCode.INVALID_REQUEST
     empty = {**asked, "transactional_id": ""}
-    assert wire.ask(broker, INIT, 4, **empty).error_code == Code.INVALID_REQUEST
+    assert wire.ask(broker, INIT, 4, **empty).error_code == CoordinatorCode.INVALID_REQUEST
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(cluster: Running, wire: Wire) -> None:
     one = TransactionWire(wire, "slow", 3)
     one.init()
-    assert one.add("orders", 0) == [Code.NONE]
+    assert one.add("orders", 0) == [CoordinatorCode.NONE]
 
     def state(running: EmbeddedCluster) -> int:
         known = running.transactions.known("slow")
@@ -183,7 +185,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(cluster: Running, wire: Wi
 
     aborted = TransactionState.COMPLETE_ABORT
     wait_until(lambda: cluster.call(state) == aborted, DEADLINE_S, "it is aborted")
-    assert one.ask(END, committed=True).error_code == Code.PRODUCER_FENCED
+    assert one.ask(END, committed=True).error_code == CoordinatorCode.PRODUCER_FENCED
 
 
 # --- unmodified producers

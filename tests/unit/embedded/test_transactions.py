@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
 from kshunt.backend.embedded.coordinator.members import Committer
 from kshunt.backend.embedded.coordinator.offsets import Offset
@@ -101,7 +101,7 @@ class TransactionCluster:
         return [(marker.partition, marker.commit) for marker in self.markers]
 
 
-def refuses(call: Callable[[], object]) -> Code:
+def refuses(call: Callable[[], object]) -> CoordinatorCode:
     with pytest.raises(CoordinatorError) as refused:
         call()
     return refused.value.code
@@ -121,7 +121,7 @@ def test_a_transaction_commits_in_all_its_partitions() -> None:
     assert not cluster.may_write(who, A)
     assert cluster.end(who) == who, "a repeated request"
     assert len(cluster.markers) == 2
-    assert refuses(lambda: cluster.end(who, commit=False)) is Code.INVALID_TXN_STATE
+    assert refuses(lambda: cluster.end(who, commit=False)) is CoordinatorCode.INVALID_TXN_STATE
     cluster.add(who, C)
     cluster.end(who, commit=False)
     assert cluster.ended()[2:] == [(C, False)]
@@ -134,30 +134,34 @@ def test_a_new_instance_fences_the_one_before_and_aborts_for_it() -> None:
     new = cluster.init()
     assert new == Producer(zombie.producer_id, zombie.epoch + 2)
     assert cluster.markers == [Marker(A, Producer(zombie.producer_id, 1), False)]
-    assert refuses(lambda: cluster.add(zombie, A)) is Code.PRODUCER_FENCED
-    assert refuses(lambda: cluster.end(zombie)) is Code.PRODUCER_FENCED
-    assert refuses(lambda: cluster.init(zombie)) is Code.PRODUCER_FENCED
-    assert cluster.transactions.refuses_write(zombie, A) is Code.INVALID_PRODUCER_EPOCH
+    assert refuses(lambda: cluster.add(zombie, A)) is CoordinatorCode.PRODUCER_FENCED
+    assert refuses(lambda: cluster.end(zombie)) is CoordinatorCode.PRODUCER_FENCED
+    assert refuses(lambda: cluster.init(zombie)) is CoordinatorCode.PRODUCER_FENCED
+    assert cluster.transactions.refuses_write(zombie, A) is CoordinatorCode.INVALID_PRODUCER_EPOCH
     cluster.add(new, A)
     assert cluster.may_write(new, A)
 
 
 def test_a_stranger_and_an_ended_transaction_are_refused() -> None:
     cluster = TransactionCluster()
-    assert refuses(lambda: cluster.end(Producer(5, 0))) is Code.INVALID_PRODUCER_ID_MAPPING
+    assert (
+        refuses(lambda: cluster.end(Producer(5, 0))) is CoordinatorCode.INVALID_PRODUCER_ID_MAPPING
+    )
     who = cluster.init()
     other = Producer(who.producer_id + 1, who.epoch)
-    assert refuses(lambda: cluster.add(other, A)) is Code.INVALID_PRODUCER_ID_MAPPING
-    assert refuses(lambda: cluster.end(who)) is Code.INVALID_TXN_STATE
-    assert cluster.transactions.refuses_write(other, A) is Code.INVALID_PRODUCER_ID_MAPPING
-    assert cluster.transactions.refuses_write(who, A) is Code.INVALID_TXN_STATE
+    assert refuses(lambda: cluster.add(other, A)) is CoordinatorCode.INVALID_PRODUCER_ID_MAPPING
+    assert refuses(lambda: cluster.end(who)) is CoordinatorCode.INVALID_TXN_STATE
+    assert (
+        cluster.transactions.refuses_write(other, A) is CoordinatorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    assert cluster.transactions.refuses_write(who, A) is CoordinatorCode.INVALID_TXN_STATE
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
 def test_a_timeout_must_be_one_that_the_broker_allows(timeout_ms: int) -> None:
     init = TransactionCluster().transactions.init_producer
     code = refuses(lambda: init("y", timeout_ms, None, lambda: 1))
-    assert code is Code.INVALID_TRANSACTION_TIMEOUT
+    assert code is CoordinatorCode.INVALID_TRANSACTION_TIMEOUT
 
 
 def test_a_partition_without_leader_holds_up_the_end() -> None:
@@ -168,10 +172,10 @@ def test_a_partition_without_leader_holds_up_the_end() -> None:
     cluster.leaderless = {A}
     cluster.end(who)
     assert cluster.ended() == [(B, True)]
-    assert refuses(lambda: cluster.add(who, C)) is Code.CONCURRENT_TRANSACTIONS
-    assert refuses(lambda: cluster.end(who)) is Code.CONCURRENT_TRANSACTIONS
-    assert refuses(lambda: cluster.end(who, commit=False)) is Code.INVALID_TXN_STATE
-    assert refuses(cluster.init) is Code.CONCURRENT_TRANSACTIONS
+    assert refuses(lambda: cluster.add(who, C)) is CoordinatorCode.CONCURRENT_TRANSACTIONS
+    assert refuses(lambda: cluster.end(who)) is CoordinatorCode.CONCURRENT_TRANSACTIONS
+    assert refuses(lambda: cluster.end(who, commit=False)) is CoordinatorCode.INVALID_TXN_STATE
+    assert refuses(cluster.init) is CoordinatorCode.CONCURRENT_TRANSACTIONS
     assert not cluster.transactions.tick(1.0)
     assert cluster.groups.offsets.committed("g") == {}
     cluster.leaderless = set()
@@ -186,7 +190,7 @@ def test_a_new_instance_waits_for_the_markers_of_the_one_before() -> None:
     who = cluster.init()
     cluster.add(who, A)
     cluster.leaderless = {A}
-    assert refuses(cluster.init) is Code.CONCURRENT_TRANSACTIONS
+    assert refuses(cluster.init) is CoordinatorCode.CONCURRENT_TRANSACTIONS
     cluster.leaderless = set()
     cluster.transactions.tick(1.0)
     assert cluster.init() == Producer(who.producer_id, 2)
@@ -202,7 +206,7 @@ def test_what_takes_too_long_is_aborted_and_its_producer_fenced() -> None:
     assert not cluster.transactions.tick(69.0)
     assert cluster.transactions.tick(70.0)
     assert cluster.ended() == [(A, False), (B, False)]
-    assert refuses(lambda: cluster.end(who)) is Code.PRODUCER_FENCED
+    assert refuses(lambda: cluster.end(who)) is CoordinatorCode.PRODUCER_FENCED
     assert cluster.init().epoch == 2
 
 
@@ -213,9 +217,9 @@ def test_a_producer_that_names_its_epoch_gets_the_next_one_and_no_other() -> Non
     assert second.epoch == 1
     assert cluster.init(first) == second, "a repeated request"
     assert cluster.init(second).epoch == 2
-    assert refuses(lambda: cluster.init(first)) is Code.PRODUCER_FENCED
+    assert refuses(lambda: cluster.init(first)) is CoordinatorCode.PRODUCER_FENCED
     stranger = Producer(5, 0)
-    assert refuses(lambda: cluster.init(stranger)) is Code.PRODUCER_FENCED
+    assert refuses(lambda: cluster.init(stranger)) is CoordinatorCode.PRODUCER_FENCED
 
 
 def at_epoch(cluster: TransactionCluster, epoch: int) -> Producer:
@@ -234,7 +238,7 @@ def test_a_producer_whose_epochs_run_out_gets_a_new_id() -> None:
     assert cluster.init(last) == new, "a repeated request"
     cluster.add(new, A)
     assert not cluster.may_write(last, A)
-    assert refuses(lambda: cluster.add(last, A)) is Code.INVALID_PRODUCER_ID_MAPPING
+    assert refuses(lambda: cluster.add(last, A)) is CoordinatorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_from_version_5_on_the_epoch_ends_with_the_transaction() -> None:
@@ -245,12 +249,15 @@ def test_from_version_5_on_the_epoch_ends_with_the_transaction() -> None:
     assert after == Producer(who.producer_id, who.epoch + 1)
     assert cluster.markers == [Marker(A, after, True)]
     assert cluster.end(who, bumps=True) == after, "a repeated request"
-    assert refuses(lambda: cluster.end(who, commit=False, bumps=True)) is Code.INVALID_TXN_STATE
-    assert refuses(lambda: cluster.end(after, bumps=True)) is Code.INVALID_TXN_STATE
+    assert (
+        refuses(lambda: cluster.end(who, commit=False, bumps=True))
+        is CoordinatorCode.INVALID_TXN_STATE
+    )
+    assert refuses(lambda: cluster.end(after, bumps=True)) is CoordinatorCode.INVALID_TXN_STATE
     again = cluster.end(after, commit=False, bumps=True)
     assert again.epoch == after.epoch + 1, "an abort of nothing"
     cluster.add(again, B)
-    assert refuses(lambda: cluster.add(after, B)) is Code.PRODUCER_FENCED
+    assert refuses(lambda: cluster.add(after, B)) is CoordinatorCode.PRODUCER_FENCED
 
 
 def test_from_version_5_on_epochs_that_run_out_end_with_a_new_id() -> None:
@@ -267,10 +274,10 @@ def test_from_version_5_on_epochs_that_run_out_end_with_a_new_id() -> None:
 def test_only_offsets_of_a_group_of_the_transaction_are_taken() -> None:
     cluster = TransactionCluster()
     who = cluster.init()
-    assert cluster.transactions.refuses_offsets(who, "g") is Code.INVALID_TXN_STATE
+    assert cluster.transactions.refuses_offsets(who, "g") is CoordinatorCode.INVALID_TXN_STATE
     cluster.add_offsets(who, 5)
-    assert cluster.transactions.refuses_offsets(who, "g") is Code.NONE
-    assert cluster.transactions.refuses_offsets(who, "h") is Code.INVALID_TXN_STATE
+    assert cluster.transactions.refuses_offsets(who, "g") is CoordinatorCode.NONE
+    assert cluster.transactions.refuses_offsets(who, "h") is CoordinatorCode.INVALID_TXN_STATE
     cluster.end(who, commit=False)
     assert cluster.groups.offsets.committed("g") == {}
     assert cluster.groups.offsets.unstable("g") == set()

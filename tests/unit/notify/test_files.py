@@ -47,9 +47,9 @@ def test_what_is_not_settled_waits_for_the_next_backend(tmp_path: Path) -> None:
         assert found == ()
         spool.put([(HOOK, message(n)) for n in range(1, 5)])
         spool.put([("h2", message(1))])
-        spool.settle(HOOK, "msg_2")
-        spool.settle(HOOK, "msg_2")
-        spool.settle(HOOK, "nobody knows it")
+        spool.forget(HOOK, "msg_2")
+        spool.forget(HOOK, "msg_2")
+        spool.forget(HOOK, "nobody knows it")
     with opened(path) as (_, found):
         assert [(hook, one.id) for hook, one in found] == [
             (HOOK, "msg_1"),
@@ -67,7 +67,7 @@ def test_cut_off_at_any_byte_no_whole_message_is_lost(tmp_path: Path) -> None:
     with opened(path) as (spool, _):
         for n in range(1, 4):
             spool.put([(HOOK, message(n))])
-        spool.settle(HOOK, "msg_1")
+        spool.forget(HOOK, "msg_1")
     content = path.read_bytes()
     ends = [n + 1 for n, byte in enumerate(content) if byte == ord("\n")]
     assert len(ends) == 4
@@ -111,11 +111,11 @@ def test_the_file_is_emptied_and_does_not_grow_with_what_is_past(tmp_path: Path)
         for n in range(3 * REWRITE_BYTES // 10_000):
             one = Message(f"m{n}", large.type, 1, "c", large.text)
             spool.put([(HOOK, one)])
-            spool.settle(HOOK, one.id)
+            spool.forget(HOOK, one.id)
         assert path.stat().st_size < REWRITE_BYTES + 20_000
         spool.put([(HOOK, message(1))])
-        spool.settle(HOOK, "msg_0")
-        spool.settle(HOOK, "msg_1")
+        spool.forget(HOOK, "msg_0")
+        spool.forget(HOOK, "msg_1")
         assert path.stat().st_size == 0
         spool.put([(HOOK, message(2))])
     assert left(path) == ["msg_2"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.notify.retries import (
-    Answer,
+    AttemptOutcome,
     AttemptResult,
     RetryPolicy,
     given_up,
@@ -87,7 +87,7 @@ def test_pauses_double_and_are_never_the_same_for_two() -> None:
 
 
 def test_a_refusal_is_repeated_less_often_than_silence() -> None:
-    refused, silent = Answer(AttemptResult.REFUSED), Answer(AttemptResult.AGAIN)
+    refused, silent = AttemptOutcome(AttemptResult.REFUSED), AttemptOutcome(AttemptResult.AGAIN)
     assert not given_up(POLICY.attempts_refused - 1, refused, POLICY)
     assert given_up(POLICY.attempts_refused, refused, POLICY)
     assert not given_up(POLICY.attempts - 1, silent, POLICY)

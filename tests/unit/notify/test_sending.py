@@ -12,7 +12,7 @@ from standardwebhooks.webhooks import Webhook
 
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.http_sender import ANSWER_BYTES_MAX, WORDS_MAX, HttpSender
-from kshunt.backend.notify.retries import Answer, AttemptResult, RetryPolicy
+from kshunt.backend.notify.retries import AttemptOutcome, AttemptResult, RetryPolicy
 from tests.support.access.certificates import Authority
 from tests.support.notify.messages import SECRET, message, target
 from tests.support.notify.receiver import Answer as ReceiverAnswer
@@ -21,7 +21,7 @@ from tests.support.notify.receiver import hangs, receiving, resets, says, sends
 POLICY = RetryPolicy(answer_s=1.0)
 
 
-async def sent(url: str, policy: RetryPolicy = POLICY, ca: Path | None = None) -> Answer:
+async def sent(url: str, policy: RetryPolicy = POLICY, ca: Path | None = None) -> AttemptOutcome:
     """What one attempt came to."""
     sender = HttpSender(target(url, ca=ca), policy)
     try:
@@ -30,7 +30,7 @@ async def sent(url: str, policy: RetryPolicy = POLICY, ca: Path | None = None) -
         await sender.close()
 
 
-async def answered(reply: ReceiverAnswer, policy: RetryPolicy = POLICY) -> Answer:
+async def answered(reply: ReceiverAnswer, policy: RetryPolicy = POLICY) -> AttemptOutcome:
     with receiving() as receiver:
         receiver.next.append(reply)
         return await sent(receiver.url, policy)
@@ -38,7 +38,7 @@ async def answered(reply: ReceiverAnswer, policy: RetryPolicy = POLICY) -> Answe
 
 async def test_a_message_arrives_as_the_specification_has_it() -> None:
     with receiving() as receiver:
-        assert await sent(receiver.url) == Answer(AttemptResult.DELIVERED)
+        assert await sent(receiver.url) == AttemptOutcome(AttemptResult.DELIVERED)
     (request,) = receiver.received
     assert request.path == "/hook?key=secret-of-the-path"
     assert request.headers["content-type"] == "application/json"

@@ -21,9 +21,9 @@ from kshunt.backend.notify.changes import (
     ATTENTION_S,
     FACTS_MAX,
     LOST_S,
+    REPORTED_MAX,
     SILENT_S,
-    TOLD_MAX,
-    Seen,
+    BackendMoment,
     Watch,
     needs,
     operation_facts,
@@ -35,7 +35,7 @@ from tests.support.recording.samples import plain, with_modes
 RO, NONE = PartitionMode.READ_ONLY, PartitionMode.NONE
 
 State = OperationState
-AT = Seen(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
+AT = BackendMoment(0.0, "kshunt-1", "host-1", active=True, writes=True, reachable=True)
 IDLE = replace(AT, active=False, writes=False)
 
 
@@ -185,9 +185,9 @@ def test_attention_is_asked_for_once_and_not_with_every_attempt() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     watch = Watch()
-    for n in range(TOLD_MAX + 10):
+    for n in range(REPORTED_MAX + 10):
         list(watch.operation(operation(State.DONE, id=f"op{n}"), 0.0, tell=False))
-    assert len(watch._operations) == TOLD_MAX
+    assert len(watch._operations) == REPORTED_MAX
 
 
 # Drift and orphans

@@ -6,6 +6,7 @@ import pytest
 
 from kshunt.backend.admin.rpc.request_fate import FATES, Fate, fate_of
 from kshunt.backend.domain.audit.lines import AuditEvent
+from kshunt.backend.domain.cluster.error_codes import NAMES
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.errors import (
     BrokerUnreachable,
@@ -15,7 +16,6 @@ from kshunt.backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from kshunt.backend.wire.error_codes import NAMES
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend
 from tests.support.operations.engine_world import BROKER, Crash, Fault

@@ -24,17 +24,17 @@ def test_what_fits_is_no_warning() -> None:
 
 def test_a_broker_that_would_receive_more_than_is_free() -> None:
     (said,) = room_warnings(MOVES, SIZES, [at("/a", 40 * MB), at("/b", 20 * MB)])
-    assert said == "Broker 2 would receive 70 MB and has 60 MB free."
+    assert said == "Broker 2 would receive 70.0 MB and has 60.0 MB free."
 
 
 def test_two_directories_of_one_volume_count_once() -> None:
     (said,) = room_warnings(MOVES, SIZES, [at("/a", 40 * MB), at("/b", 40 * MB)])
-    assert said == "Broker 2 would receive 70 MB and has 40 MB free."
+    assert said == "Broker 2 would receive 70.0 MB and has 40.0 MB free."
 
 
 def test_a_directory_that_is_too_small_for_what_may_land_there() -> None:
     (said,) = room_warnings(MOVES, SIZES, [at("/a", 900 * MB), at("/b", 30 * MB, 50 * MB)])
-    assert said.startswith("Log directory /b of broker 2 has 30 MB free, and t-0 has 60 MB.")
+    assert said.startswith("Log directory /b of broker 2 has 30.0 MB free, and t-0 has 60.0 MB.")
     assert said.endswith("name log_dirs in the plan.")
 
 
@@ -42,7 +42,7 @@ def test_a_directory_that_the_plan_names() -> None:
     dirs = [at("/a", 900 * MB), at("/b", 30 * MB, 50 * MB)]
     there = {(PLACE, 2): "/b", (OTHER, 2): "/a"}
     assert room_warnings(MOVES, SIZES, dirs, there) == [
-        "Log directory /b of broker 2 would receive 60 MB and has 30 MB free."
+        "Log directory /b of broker 2 would receive 60.0 MB and has 30.0 MB free."
     ]
     elsewhere = {(PLACE, 2): "/a", (OTHER, 2): "/b"}
     assert room_warnings(MOVES, SIZES, dirs, elsewhere) == []

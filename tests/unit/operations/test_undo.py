@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.throttles.configs import Move
-from kshunt.backend.operations.moves.schedule import Queue, next_batch
+from kshunt.backend.operations.moves.schedule import Queue, next_moves
 from kshunt.backend.operations.moves.undo_plans import cancel_plan, undo_plan
 from tests.support.operations.engine import at, moving, tp, view_with
 
@@ -107,7 +107,7 @@ def test_what_was_cancelled_does_not_start_again() -> None:
     queue = Queue(PLAN, started=STARTED)
     cancel = cancel_plan([tp("a-3"), tp("a-0")], queue, under_way())
     gone = frozenset(cancel.dropped | cancel.returns.keys())
-    batch = next_batch(replace(queue, dropped=gone), under_way())
+    batch = next_moves(replace(queue, dropped=gone), under_way())
     assert (batch.start, batch.held) == ((), {})
 
 

@@ -14,7 +14,7 @@ from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
 from kshunt.backend.pipeline.kernels import eta as kernel
 from kshunt.backend.pipeline.kernels.arrival_forecast import JOIN_S
 from kshunt.backend.pipeline.kernels.eta import OUT
-from kshunt.backend.pipeline.kernels.fluid import Copies, fluid_run, shares
+from kshunt.backend.pipeline.kernels.fluid import FluidCopies, fluid_run, shares
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of
@@ -80,7 +80,7 @@ def test_the_course_is_that_of_small_steps(
     sizes = st.lists(st.integers(1, 100), min_size=len(passes), max_size=len(passes))
     remaining = np.array(data.draw(sizes), np.float64)
     found = fluid_run(
-        Copies(remaining, np.zeros(len(passes)), passes, np.zeros(passes.shape)), capacity
+        FluidCopies(remaining, np.zeros(len(passes)), passes, np.zeros(passes.shape)), capacity
     )
     left, ends, now_s, step_s = remaining.copy(), np.zeros(len(passes)), 0.0, 0.02
     while (left > 0).any() and now_s < 30:
@@ -95,9 +95,9 @@ def test_the_course_is_that_of_small_steps(
 
 def test_what_is_written_meanwhile_has_to_be_copied_too() -> None:
     passes, capacity = as_arrays([[0]], [10.0])
-    copies = Copies(np.array([100.0]), np.array([5.0]), passes, np.zeros((1, 2)))
+    copies = FluidCopies(np.array([100.0]), np.array([5.0]), passes, np.zeros((1, 2)))
     assert fluid_run(copies, capacity).seconds.tolist() == [20.0]
-    too_much = Copies(np.array([100.0]), np.array([10.0]), passes, np.zeros((1, 2)))
+    too_much = FluidCopies(np.array([100.0]), np.array([10.0]), passes, np.zeros((1, 2)))
     assert fluid_run(too_much, capacity).seconds.tolist() == [math.inf]
 
 

@@ -16,7 +16,7 @@ from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, STALL_S,
 from kshunt.backend.pipeline.kernels import parcels, rate_step
 from kshunt.backend.pipeline.kernels import stalls as stall_step
 from kshunt.backend.pipeline.kernels.quality import Checks, checked
-from kshunt.backend.pipeline.kernels.replica_runs import NULL, Runs
+from kshunt.backend.pipeline.kernels.replica_runs import NULL, ReplicaRuns
 from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.tables.rates import MADE_SCHEMA, SETTINGS
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls, tick_after
@@ -93,7 +93,9 @@ def test_stalls_are_those_of_the_reference_wherever_they_are_cut(shares: Sequenc
         rows = pa.table({n: [r.get(n) for r in part] for n in stall_step.RATES.names})
         kinds = (rows, stall_step.RATES, parcels.SAMPLES), (state, stall_step.STATE, parcels.STATE)
         unit = 1000
-        settings = stall_step.Settings(newest_ms(part), GAP_S * unit, STALL_S * unit, UNKNOWN_CAUSE)
+        settings = stall_step.StallSettings(
+            newest_ms(part), GAP_S * unit, STALL_S * unit, UNKNOWN_CAUSE
+        )
         made = pa.Table.from_batches(stall_step.work(shuffled(*kinds), settings), stall_step.MADE)
         state = made.filter(made["open"]).select(stall_step.STATE.names)
         found += [
@@ -151,7 +153,7 @@ def test_parts_of_a_file_have_its_rows_in_the_columns_that_are_asked_for(tmp_pat
     path = str(tmp_path / "x.parquet")
     rows = table([sample(at_s, at_s) for at_s in range(10)])
     pq.write_table(rows.drop(["cause"]), path, row_group_size=4)
-    text = parcels.as_text([parcels.Part(path, 1, 3)])
+    text = parcels.as_text([parcels.RowGroups(path, 1, 3)])
     asked = [pa.record_batch([[text]], ["parts"])]
     packed = list(parcels.pack_files(asked, schema=SAMPLES_SCHEMA, buckets=4))
     ((samples, state),) = parcels.unpack(packed, samples=SAMPLES_SCHEMA, state=stall_step.STATE)
@@ -161,7 +163,7 @@ def test_parts_of_a_file_have_its_rows_in_the_columns_that_are_asked_for(tmp_pat
 
 
 def test_nothing_is_known_from_before_a_replica_and_sums_begin_with_it() -> None:
-    runs = Runs.of_keys(np.array([3, 3, 3, 5, 7, 7]))
+    runs = ReplicaRuns.of_keys(np.array([3, 3, 3, 5, 7, 7]))
     last = runs.last(np.array([False, True, False, False, True, True]))
     assert last.tolist() == [-1, 1, 1, -1, 4, 5]
     assert runs.before(last).tolist() == [-1, -1, 1, -1, -1, 4]

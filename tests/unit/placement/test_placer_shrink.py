@@ -15,7 +15,7 @@ from kshunt.backend.settings import PlacerSettings
 from tests.support.admin import states_of
 from tests.support.embedded.background import running
 from tests.support.placement.given_placers import FULL, named
-from tests.support.shrink.cases import KEPT, is_shrunk, made, run, started
+from tests.support.shrink.cases import PARTITIONS_LEFT, is_shrunk, made, run, started
 from tests.support.shrink.driver import Driver
 
 GONE = 99
@@ -32,7 +32,7 @@ async def lose_a_broker(driver: Driver) -> None:
     """Go on until the topic is deleted; then somebody takes a broker away that was chosen."""
     while driver.work.phase is not ShrinkPhase.CREATE:
         await driver.tick()
-    work = replace(driver.work, assignment=((GONE, 1),) * KEPT)
+    work = replace(driver.work, assignment=((GONE, 1),) * PARTITIONS_LEFT)
     await driver.context.registry.put(driver.operation, shrink=work)
 
 

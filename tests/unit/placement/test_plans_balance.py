@@ -19,7 +19,7 @@ from tests.support.placement.plans import (
     World,
     all_lists,
     check_cheap,
-    check_kept,
+    check_invariants,
     least_bytes,
     outcome,
     tp,
@@ -89,7 +89,7 @@ def test_rebalance_keeps_what_it_must_for_the_fewest_bytes(
     found: World, by: Weighing, tolerance: float, most: int | None
 ) -> None:
     proposal = rebalance(found.situation(), by, tolerance=tolerance, max_moved_bytes=most)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     reached = outside(found, by, tolerance, after)
     assert abs(proposal.measure.after - reached) < SLACK
@@ -111,7 +111,7 @@ def test_rebalance_keeps_what_it_must_for_the_fewest_bytes(
 @given(worlds(partitions=2, brokers=4, traffic=True), st.sampled_from((0.0, 0.2)))
 def test_traffic_is_evened_out_by_the_fewest_bytes_too(found: World, tolerance: float) -> None:
     proposal = rebalance(found.situation(), Weighing.LOAD, tolerance=tolerance)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     reached = outside(found, Weighing.LOAD, tolerance, outcome(found, proposal))
     assert abs(proposal.measure.after - reached) < SLACK
     options = {name: list(all_lists(found, name, receivers=found.up)) for name in found.lists}
@@ -133,7 +133,7 @@ def test_expand_fills_the_named_brokers_and_moves_nothing_else(
 ) -> None:
     named = set(data.draw(st.lists(st.sampled_from(found.up), min_size=1, max_size=2)))
     proposal = expand(found.situation(), sorted(named), by)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     start = weigh(found, by, found.lists)
     share = sum(start[broker] for broker in found.up) / len(found.up)
     share = share // 1 if by is Weighing.REPLICAS else share
@@ -175,7 +175,7 @@ def test_expanding_from_three_brokers_to_five() -> None:
         assert loads == {1: 6, 2: 6, 3: 6, 4: 6, 5: 6}
         assert proposal.measure.after == 0
         assert "expand onto broker 4, 5" in proposal.goal
-        check_kept(found, proposal)
+        check_invariants(found, proposal)
 
 
 def test_skewed_bytes_are_evened_out_by_one_move() -> None:
@@ -245,7 +245,7 @@ def test_clusters_too_large_to_try_everything_keep_the_rules_too(
     found: World, by: Weighing, tolerance: float, most: int | None
 ) -> None:
     proposal = rebalance(found.situation(), by, tolerance=tolerance, max_moved_bytes=most)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     reached = outside(found, by, tolerance, after)
     assert abs(proposal.measure.after - reached) < SLACK
@@ -293,7 +293,7 @@ def test_larger_clusters_come_near_the_least_that_any_plan_copies(seed: int) -> 
     found = many_partitions(seed)
     for by, most in ((Weighing.BYTES, 1.05), (Weighing.REPLICAS, 1.1)):
         proposal = rebalance(found.situation(), by, tolerance=0.1)
-        check_kept(found, proposal)
+        check_invariants(found, proposal)
         assert proposal.measure.after <= SLACK
         assert abs(outside(found, by, 0.1, outcome(found, proposal))) <= SLACK
         assert proposal.cost.moved_bytes <= most * least_of_any(found, by, 0.1)
@@ -303,7 +303,7 @@ def test_larger_clusters_come_near_the_least_that_any_plan_copies(seed: int) -> 
 def test_larger_clusters_are_evened_out_by_traffic(seed: int) -> None:
     found = many_partitions(seed)
     proposal = rebalance(found.situation(), Weighing.LOAD, tolerance=0.1)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     reached = outside(found, Weighing.LOAD, 0.1, outcome(found, proposal))
     assert abs(reached - proposal.measure.after) < SLACK
     assert proposal.measure.after <= SLACK
@@ -314,7 +314,7 @@ def test_larger_clusters_expand_by_what_is_lacking(by: Weighing) -> None:
     found = many_partitions(7)
     found.racks |= {12: "a", 13: "b"}
     proposal = expand(found.situation(), [12, 13], by)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     loads = weigh(found, by, outcome(found, proposal))
     share = sum(loads.values()) / 14
     assert all(0.95 * share - 1 <= loads[broker] <= share + SLACK for broker in (12, 13))

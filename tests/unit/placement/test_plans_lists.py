@@ -17,14 +17,14 @@ from kshunt.backend.placement.plans.leaders import balance_leaders
 from kshunt.backend.placement.plans.racks import repair_racks
 from kshunt.backend.placement.plans.replication import set_replication_factor
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.placement.plans import (
     GB,
     Placement,
     World,
     all_lists,
     check_cheap,
-    check_kept,
+    check_invariants,
     least_bytes,
     outcome,
     tp,
@@ -54,7 +54,7 @@ def test_leaders_are_as_even_as_the_lists_allow_and_nothing_is_copied(
         behind = data.draw(st.sets(st.sampled_from(lists), max_size=1))
         found.isr[name] = tuple(b for b in lists if b in found.up and b not in behind)
     proposal = balance_leaders(found.situation(), tolerance=tolerance)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     assert proposal.cost.moved_bytes == proposal.cost.moved_replicas == 0
     for name, target in proposal.targets.items():
@@ -108,7 +108,7 @@ def test_a_factor_is_reached_for_the_fewest_bytes_and_racks_are_kept(
     found: World, factor: int
 ) -> None:
     proposal = set_replication_factor(found.situation(), {"t": factor})
-    check_kept(found, proposal, factor_stays=False)
+    check_invariants(found, proposal, factor_stays=False)
     after = outcome(found, proposal)
     reached = missing_bytes(found, factor, after)
     assert proposal.measure.after == reached
@@ -160,7 +160,7 @@ def test_from_two_replicas_to_three_and_back() -> None:
     lists = [[1, 3], [3, 5], [5, 1], [2, 4], [4, 6], [6, 2]]
     found = world(lists, [GB * n for n in (1, 2, 3, 4, 5, 6)], racks)
     up = set_replication_factor(found.situation(), {"t": 3})
-    check_kept(found, up, factor_stays=False)
+    check_invariants(found, up, factor_stays=False)
     after = outcome(found, up)
     assert up.cost.moved_bytes == 21 * GB
     # Every partition has a replica in each rack, behind the two that it had.
@@ -169,7 +169,7 @@ def test_from_two_replicas_to_three_and_back() -> None:
 
     grown = World(found.racks, after, found.sizes)
     down = set_replication_factor(grown.situation(), {"t": 2})
-    check_kept(grown, down, factor_stays=False)
+    check_invariants(grown, down, factor_stays=False)
     assert down.cost.moved_bytes == 0
     assert down.cost.dropped_replicas == 6
     assert all(len(target) == 2 for target in outcome(grown, down).values())
@@ -189,7 +189,7 @@ def test_what_is_out_of_sync_goes_first_then_the_follower_on_the_fullest_broker(
 def facts(replicas: tuple[int, ...], leader: int, isr: tuple[int, ...], least: int) -> Situation:
     racks = {1: "a", 2: "a", 3: "b"}
     return Situation.of(
-        [PartitionFacts(tp(0), replicas, leader, isr, 10, min_isr=least)],
+        [PartitionSituation(tp(0), replicas, leader, isr, 10, min_isr=least)],
         [BrokerFacts(broker, rack) for broker, rack in racks.items()],
     )
 
@@ -214,7 +214,10 @@ def test_no_replica_is_dropped_that_may_be_needed(situation: Situation, words: s
 
 def test_the_first_pattern_that_names_a_topic_counts() -> None:
     situation = Situation.of(
-        [PartitionFacts(tp(0, name), (1,), 1, (1,), 10) for name in ("orders", "audit", "other")],
+        [
+            PartitionSituation(tp(0, name), (1,), 1, (1,), 10)
+            for name in ("orders", "audit", "other")
+        ],
         [BrokerFacts(1), BrokerFacts(2), BrokerFacts(3)],
     )
     proposal = set_replication_factor(
@@ -244,7 +247,7 @@ def crowded_bytes(found: World, after: Placement) -> int:
 @given(worlds(partitions=3))
 def test_racks_are_repaired_by_the_fewest_bytes(found: World) -> None:
     proposal = repair_racks(found.situation())
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     reached = crowded_bytes(found, after)
     assert proposal.measure.after == reached
@@ -294,12 +297,12 @@ def larger(seed: int) -> World:
 def test_a_larger_cluster_is_repaired_and_its_leaders_evened_out() -> None:
     found = larger(3)
     proposal = repair_racks(found.situation())
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     assert all(found.spread(target) == 3 for target in after.values())
     found.lists = after
     proposal = balance_leaders(found.situation(), tolerance=0.0)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     led = Counter(target[0] for target in outcome(found, proposal).values())
     assert {led[broker] for broker in found.racks} <= {33, 34}
 

@@ -15,7 +15,7 @@ from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.log_dirs import move_log_dirs
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.placement.plans import tp
 from tests.support.runs.examples import many
 
@@ -36,7 +36,7 @@ def situation(
     )
     return Situation.of(
         [
-            PartitionFacts(tp(n), (2, 1), 2, (2, 1), size, log_dirs=(None, path))
+            PartitionSituation(tp(n), (2, 1), 2, (2, 1), size, log_dirs=(None, path))
             for n, (path, size) in enumerate(replicas)
         ],
         [BrokerFacts(1, up=not down, log_dirs=volumes), BrokerFacts(2)],
@@ -195,7 +195,7 @@ def test_an_offline_directory_takes_nothing_and_is_no_measure() -> None:
     volumes = (LogDir(1, "/a"), LogDir(1, "/b"), LogDir(1, "/c", error="KAFKA_STORAGE_ERROR"))
     found = Situation.of(
         [
-            PartitionFacts(TopicPartition("t", n), (1,), 1, (1,), 10, log_dirs=("/a",))
+            PartitionSituation(TopicPartition("t", n), (1,), 1, (1,), 10, log_dirs=("/a",))
             for n in range(4)
         ],
         [BrokerFacts(1, log_dirs=volumes)],

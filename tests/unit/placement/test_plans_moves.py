@@ -11,14 +11,14 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.replace import replace
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from tests.support.placement.plans import (
     GB,
     Placement,
     World,
     all_lists,
     check_cheap,
-    check_kept,
+    check_invariants,
     least_bytes,
     outcome,
     tp,
@@ -41,7 +41,7 @@ def test_drain_keeps_what_it_must_and_copies_no_more_than_it_has_to(
 ) -> None:
     gone = set(data.draw(st.lists(st.sampled_from(sorted(found.racks)), min_size=1, max_size=2)))
     proposal = drain(found.situation(), sorted(gone))
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     after = outcome(found, proposal)
     left = bytes_on(found, gone, after)
     assert proposal.measure.after == left
@@ -72,7 +72,7 @@ def test_replace_moves_what_the_old_broker_has_and_nothing_else(
             replace(found.situation(), old, new)
         return
     proposal = replace(found.situation(), old, new)
-    check_kept(found, proposal)
+    check_invariants(found, proposal)
     for name, target in proposal.targets.items():
         assert target == tuple(new if broker == old else broker for broker in found.lists[name])
     left = bytes_on(found, {old}, outcome(found, proposal))
@@ -148,8 +148,8 @@ def test_a_partition_that_is_being_reassigned_is_planned_around() -> None:
     move = OngoingReassignment(tp(0), (1, 2), (2,), (1,))
     situation = Situation.of(
         [
-            PartitionFacts(tp(0), (1, 2), 1, (1,), 10),
-            PartitionFacts(tp(1), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0), (1, 2), 1, (1,), 10),
+            PartitionSituation(tp(1), (1,), 1, (1,), 10),
         ],
         [BrokerFacts(1), BrokerFacts(2), BrokerFacts(3)],
         [move],
@@ -163,8 +163,8 @@ def test_a_partition_that_is_being_reassigned_is_planned_around() -> None:
 def test_topics_outside_the_scope_stay_with_a_note() -> None:
     situation = Situation.of(
         [
-            PartitionFacts(tp(0, "orders"), (1,), 1, (1,), 10),
-            PartitionFacts(tp(0, "audit"), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0, "orders"), (1,), 1, (1,), 10),
+            PartitionSituation(tp(0, "audit"), (1,), 1, (1,), 10),
         ],
         [BrokerFacts(1), BrokerFacts(2)],
     )

@@ -17,7 +17,7 @@ from kshunt.backend.errors import BadInput, PlanError
 from kshunt.backend.placement.plans.check import check_proposal
 from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.placement.plans.snapshot_situation import situation_of
 from tests.support.placement.plans import GB, applied, check_untouched, outcome, tp, world
 
@@ -32,7 +32,7 @@ def test_a_proposal_says_what_it_does_in_one_sentence() -> None:
     proposal = drained()
     assert proposal.targets == {tp(0): (4, 2), tp(2): (3, 4)}
     assert proposal.sentence == (
-        "To drain broker 1: 2 partitions change, 2 replicas move (2 GB); 1 note."
+        "To drain broker 1: 2 partitions change, 2 replicas move (2.00 GB); 1 note."
     )
     (note,) = proposal.notes
     assert "disks of broker 4 are not known" in str(note)
@@ -103,8 +103,8 @@ def test_a_proposal_for_another_state_or_beyond_its_scope_is_stopped() -> None:
         check_proposal(proposal, full, Scope())
 
 
-def facts(replicas: tuple[int, ...], dirs: tuple[str | None, ...] = ()) -> PartitionFacts:
-    return PartitionFacts(tp(0), replicas, 1, (1,), log_dirs=dirs)
+def facts(replicas: tuple[int, ...], dirs: tuple[str | None, ...] = ()) -> PartitionSituation:
+    return PartitionSituation(tp(0), replicas, 1, (1,), log_dirs=dirs)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_a_snapshot_becomes_a_situation() -> None:
     found = situation_of(snapshot(), {tp(0): (1.5, 2.5)})
     plain = Situation.of(
         [
-            PartitionFacts(tp(0), (3, 1, 2), 1, (1, 2), 10, 1.5, 2.5, 2, ("/a", "/b", None)),
-            PartitionFacts(tp(1), (2,), 2, (2,), None, None, None, 2, ("/a",)),
+            PartitionSituation(tp(0), (3, 1, 2), 1, (1, 2), 10, 1.5, 2.5, 2, ("/a", "/b", None)),
+            PartitionSituation(tp(1), (2,), 2, (2,), None, None, None, 2, ("/a",)),
         ],
         [
             BrokerFacts(1, "a", True, (LogDir(1, "/b", 100, 50),)),

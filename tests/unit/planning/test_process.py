@@ -15,7 +15,7 @@ import pytest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.planning.planner_pool import COMMAND, Planners
 from kshunt.backend.planning.worker import LENGTH
 from kshunt.backend.rehearsal.picture import Picture
@@ -28,7 +28,7 @@ END_S = 30.0
 def picture(partitions: int = 4) -> Picture:
     """Four brokers; a replica of each partition on two of them."""
     facts = [
-        PartitionFacts(
+        PartitionSituation(
             TopicPartition("t", number),
             (number % 4, (number + 1) % 4),
             number % 4,

@@ -31,12 +31,12 @@ from kshunt.backend.telemetry.recording.gaps import (
     STATE,
     Gap,
     GapLog,
-    State,
-    Why,
+    GapReason,
+    RecordingState,
     read_state,
     write_state,
 )
-from kshunt.backend.telemetry.recording.layout import Table, counted, file_name, written
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted, file_name, written
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows
 from kshunt.backend.telemetry.recording.schema import (
     SCHEMAS,
@@ -65,24 +65,24 @@ def test_a_file_is_one_row_group_below_its_hour_and_says_what_it_is(tmp_path: Pa
         assert about[CLUSTER_KEY.encode()] == b"cluster"
         lag = file.schema_arrow.field("lag_bytes").metadata
     assert lag[b"unit"] == b"B"
-    assert read_file(path, Table.REPLICAS).equals(table_of(many(3)))
+    assert read_file(path, SampleTable.REPLICAS).equals(table_of(many(3)))
 
 
 def test_pyarrow_and_duckdb_read_the_same(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     for seconds in range(4):
         one = later(many(40), seconds)
-        sink.write(Table.REPLICAS, table_of(one))
-        sink.write(Table.BROKERS, broker_rows(one))
+        sink.write(SampleTable.REPLICAS, table_of(one))
+        sink.write(SampleTable.BROKERS, broker_rows(one))
     sink.close()
-    for table in Table:
+    for table in SampleTable:
         ours = read_recording(tmp_path, table)
         names = ", ".join(f'"{name}"' for name in ours.column_names)
         theirs = queried(
             f"select {names} from '{tmp_path}/{table}/*/*/*.parquet' order by filename, \"at\", "
-            + ("rid" if table is Table.REPLICAS else "broker")
+            + ("rid" if table is SampleTable.REPLICAS else "broker")
         )
-        key = "rid" if table is Table.REPLICAS else "broker"
+        key = "rid" if table is SampleTable.REPLICAS else "broker"
         rows = ours.sort_by([("at", "ascending"), (key, "ascending")]).to_pylist()
         assert [tuple(row.values()) for row in rows] == theirs
 
@@ -90,24 +90,24 @@ def test_pyarrow_and_duckdb_read_the_same(tmp_path: Path) -> None:
 def test_rows_of_two_hours_become_two_files(tmp_path: Path) -> None:
     sink = opened(tmp_path)
     rows = pa.concat_tables([table_of(later(many(3), s)) for s in (0, 3_600, 1, 7_200)])
-    pieces = sink.pieces(Table.REPLICAS, rows)
+    pieces = sink.pieces(SampleTable.REPLICAS, rows)
     assert sorted(len(piece) for piece in pieces) == [6, 6, 12]
     for piece in pieces:
-        sink.write(Table.REPLICAS, piece)
+        sink.write(SampleTable.REPLICAS, piece)
     sink.close()
-    hours = counted(tmp_path, Table.REPLICAS)
+    hours = counted(tmp_path, SampleTable.REPLICAS)
     assert [hour % HOUR_MS for hour in hours] == [0, 0, 0]
     assert len(keys_in(tmp_path)) == 24
-    one_hour = read_recording(tmp_path, Table.REPLICAS, START_MS, START_MS + 1)
+    one_hour = read_recording(tmp_path, SampleTable.REPLICAS, START_MS, START_MS + 1)
     assert len(one_hour) == 6
 
 
 def test_numbers_grow_whatever_the_clock_does(tmp_path: Path) -> None:
     for step in (0, -500, 100):
         sink = opened(tmp_path)
-        sink.write(Table.REPLICAS, table_of(later(many(1), step)))
+        sink.write(SampleTable.REPLICAS, table_of(later(many(1), step)))
         sink.close()
-    parts = written(tmp_path, Table.REPLICAS)
+    parts = written(tmp_path, SampleTable.REPLICAS)
     assert sorted(part.number for part in parts) == [1, 2, 3]
     assert len(keys_in(tmp_path)) == 6
 
@@ -125,17 +125,17 @@ def test_a_file_of_an_older_version_has_null_where_it_lacks_a_column(
         for column in REPLICA_SAMPLES
     )
     monkeypatch.setattr(
-        "kshunt.backend.telemetry.recording.schema.COLUMNS", {Table.REPLICAS: from_later}
+        "kshunt.backend.telemetry.recording.schema.COLUMNS", {SampleTable.REPLICAS: from_later}
     )
-    rows = read([path, path], Table.REPLICAS)
-    assert rows.schema == SCHEMAS[Table.REPLICAS]
+    rows = read([path, path], SampleTable.REPLICAS)
+    assert rows.schema == SCHEMAS[SampleTable.REPLICAS]
     assert rows["cause"].null_count == len(rows) == 12
 
 
 def test_strings_as_dictionaries_are_strings(tmp_path: Path) -> None:
     rows = table_of(many(2))
     coded = rows.set_column(2, "topic", rows["topic"].dictionary_encode())
-    assert conform(coded, Table.REPLICAS).equals(rows)
+    assert conform(coded, SampleTable.REPLICAS).equals(rows)
 
 
 # What is no recording
@@ -207,7 +207,7 @@ def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, what: str) -> N
     spoil, words = BAD[what]
     spoil(path)
     with pytest.raises(UnreadableSamples) as refused:
-        read([path], Table.REPLICAS)
+        read([path], SampleTable.REPLICAS)
     assert words in refused.value.message
     assert str(path) in refused.value.message
     assert refused.value.advice
@@ -215,7 +215,7 @@ def test_what_is_no_recording_is_refused_by_name(tmp_path: Path, what: str) -> N
 
 def test_a_file_that_is_gone_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read([tmp_path / "none.parquet"], Table.REPLICAS)
+        read([tmp_path / "none.parquet"], SampleTable.REPLICAS)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_folders_and_names_that_are_not_ours_are_passed_over(tmp_path: Path, nam
     for other in ("part-0001.parquet", ".x.parquet", f".{path.name}.tmp", "readme", "_SUCCESS"):
         (path.parent / other).write_bytes(b"what")
     (tmp_path / "replicas" / "file=1").write_bytes(b"")
-    assert [part.path for part in written(tmp_path, Table.REPLICAS)] == [path]
+    assert [part.path for part in written(tmp_path, SampleTable.REPLICAS)] == [path]
     assert len(keys_in(tmp_path)) == 6
 
 
@@ -280,14 +280,14 @@ def test_a_folder_that_nobody_may_write_to_is_refused_by_the_system() -> None:
 def test_a_folder_that_vanishes_is_noticed_and_can_be_made_anew(tmp_path: Path) -> None:
     folder = tmp_path / "recording"
     sink = opened(folder)
-    sink.write(Table.REPLICAS, table_of(many(1)))
+    sink.write(SampleTable.REPLICAS, table_of(many(1)))
     folder.rename(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError, match="gone, or was replaced"):
-        sink.write(Table.REPLICAS, table_of(later(many(1), 1)))
+        sink.write(SampleTable.REPLICAS, table_of(later(many(1), 1)))
     assert sink.open("cluster", START_MS) == []
-    sink.write(Table.REPLICAS, table_of(later(many(1), 1)))
+    sink.write(SampleTable.REPLICAS, table_of(later(many(1), 1)))
     sink.close()
-    assert [part.number for part in written(folder, Table.REPLICAS)] == [2]
+    assert [part.number for part in written(folder, SampleTable.REPLICAS)] == [2]
 
 
 def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ except OSError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
     assert done.returncode == 27, "EFBIG"
-    assert written(tmp_path, Table.REPLICAS) == []
+    assert written(tmp_path, SampleTable.REPLICAS) == []
     assert not list(tmp_path.rglob("*.tmp"))
 
 
@@ -358,7 +358,11 @@ def test_a_run_that_did_not_end_is_found_out_and_one_that_did_is_not(tmp_path: P
     first.close()
     second = FolderSink(tmp_path)
     (gap,) = second.open("cluster", START_MS + 60_000)
-    assert (gap.from_ms, gap.to_ms, gap.why) == (START_MS + 5_000, START_MS + 60_000, Why.CRASH)
+    assert (gap.from_ms, gap.to_ms, gap.why) == (
+        START_MS + 5_000,
+        START_MS + 60_000,
+        GapReason.CRASH,
+    )
     assert "2026-11-22 05:23:25 UTC" in gap.text
     assert read_gaps(tmp_path) == (gap,)
     assert second.open("cluster", START_MS + 61_000) == [], "its own state is no crash"
@@ -375,7 +379,7 @@ def test_a_state_that_cannot_be_read_is_a_crash_of_an_unknown_time(
     tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / STATE).write_bytes(content)
-    assert read_state(tmp_path) == State("", UNKNOWN, UNKNOWN)
+    assert read_state(tmp_path) == RecordingState("", UNKNOWN, UNKNOWN)
     sink = FolderSink(tmp_path)
     (gap,) = sink.open("cluster", START_MS)
     assert gap.from_ms == gap.to_ms == START_MS
@@ -392,7 +396,7 @@ def test_a_clock_that_went_back_makes_no_gap_that_ends_before_it_begins(tmp_path
 
 
 def gap_at(at_ms: int) -> Gap:
-    return Gap(at_ms, at_ms + 1, Why.DROPPED, "rows: 日本", rows=3)
+    return Gap(at_ms, at_ms + 1, GapReason.DROPPED, "rows: 日本", rows=3)
 
 
 def test_lines_that_were_cut_off_are_passed_over_and_no_other(tmp_path: Path) -> None:
@@ -419,11 +423,11 @@ def test_gaps_of_what_is_not_kept_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_state_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    state = State("run", 1, 2)
+    state = RecordingState("run", 1, 2)
     write_state(tmp_path, state)
     (tmp_path / f".{STATE}.tmp").mkdir()
     with pytest.raises(OSError, match="directory"):
-        write_state(tmp_path, State("run", 1, 3))
+        write_state(tmp_path, RecordingState("run", 1, 3))
     assert read_state(tmp_path) == state
 
 
@@ -433,7 +437,7 @@ def test_a_state_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_what_waits_comes_out_in_order_and_the_oldest_is_let_go_of() -> None:
     pending = WriteBuffer(30)
     for second in range(8):
-        pending.add(Table.REPLICAS, table_of(later(many(3), second)))
+        pending.add(SampleTable.REPLICAS, table_of(later(many(3), second)))
     assert pending.rows == 30
     assert pending.rows_dropped == 18
     dropped = pending.take_dropped()
@@ -442,7 +446,7 @@ def test_what_waits_comes_out_in_order_and_the_oldest_is_let_go_of() -> None:
     assert pending.take_dropped() is None
     ((table, rows),) = pending.take()
     times = rows["at"].cast(pa.int64()).to_numpy()
-    assert table is Table.REPLICAS
+    assert table is SampleTable.REPLICAS
     assert list(np.unique(times)) == [START_MS + second * 1_000 for second in range(3, 8)]
     assert (np.diff(times) >= 0).all()
     assert pending.take() == []
@@ -451,9 +455,9 @@ def test_what_waits_comes_out_in_order_and_the_oldest_is_let_go_of() -> None:
 def test_what_is_put_back_comes_before_what_came_since() -> None:
     pending = WriteBuffer(1_000_000)
     first, second = table_of(many(20_000)), table_of(later(many(3), 1))
-    pending.add(Table.REPLICAS, first)
+    pending.add(SampleTable.REPLICAS, first)
     taken = pending.take()
-    pending.add(Table.REPLICAS, second)
+    pending.add(SampleTable.REPLICAS, second)
     pending.put_back(taken)
     assert pending.rows == len(first) + len(second)
     ((_, rows),) = pending.take()
@@ -462,11 +466,11 @@ def test_what_is_put_back_comes_before_what_came_since() -> None:
 
 def test_one_table_that_is_too_large_by_itself_waits_all_the_same() -> None:
     pending = WriteBuffer(5)
-    pending.add(Table.REPLICAS, table_of(many(3)))
+    pending.add(SampleTable.REPLICAS, table_of(many(3)))
     assert pending.rows == 6
-    pending.add(Table.REPLICAS, table_of(many(1)))
+    pending.add(SampleTable.REPLICAS, table_of(many(1)))
     assert (pending.rows, pending.rows_dropped) == (2, 6)
-    pending.add(Table.REPLICAS, table_of(many(0)))
+    pending.add(SampleTable.REPLICAS, table_of(many(0)))
     assert pending.rows == 2
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
-from kshunt.backend.telemetry.recording.gaps import STATE, Why, read_state
-from kshunt.backend.telemetry.recording.layout import Table, counted
+from kshunt.backend.telemetry.recording.gaps import STATE, GapReason, read_state
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted
 from tests.support.recording.following import DEADLINE_S, following, recorded_moments
 from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, snapshot
@@ -27,7 +27,7 @@ async def test_every_moment_is_recorded_and_a_clean_end_leaves_no_trace(tmp_path
         await recorded_moments(followed, 1)
     assert len(keys_in(tmp_path)) == 6 * 6
     assert len(set(keys_in(tmp_path))) == 6 * 6
-    assert keys_in(tmp_path, Table.BROKERS)
+    assert keys_in(tmp_path, SampleTable.BROKERS)
     assert not (tmp_path / STATE).exists()
     assert read_gaps(tmp_path) == ()
     assert followed.recorder.status.problem == ""
@@ -58,7 +58,7 @@ async def test_a_folder_that_vanishes_while_it_records_costs_nothing_since(tmp_p
     folder = tmp_path / "recording"
     async with following(folder) as followed:
         await recorded_moments(followed, 2)
-        await followed.settled()
+        await followed.all_written()
         folder.rename(tmp_path / "elsewhere")
         await recorded_moments(followed, 3)
     assert len(keys_in(tmp_path / "elsewhere")) == 2 * 6
@@ -71,7 +71,7 @@ class FullDisk(FolderSink):
     full = True
     tries = 0
 
-    def write(self, table: Table, piece: Any) -> None:
+    def write(self, table: SampleTable, piece: Any) -> None:
         """Refuse, and name another file each time."""
         self.tries += 1
         if self.full:
@@ -112,7 +112,7 @@ async def test_of_a_flush_that_fails_half_way_nothing_is_written_twice(tmp_path:
         await wait_until_async(lambda: not recorder.status.problem, DEADLINE_S, "it is well")
     keys = keys_in(tmp_path)
     assert len(keys) == len(set(keys)) == 4 * 6
-    assert len(counted(tmp_path, Table.REPLICAS)) == 2
+    assert len(counted(tmp_path, SampleTable.REPLICAS)) == 2
 
 
 async def test_what_there_is_no_room_for_is_counted_in_rows_and_seconds(tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ async def test_what_there_is_no_room_for_is_counted_in_rows_and_seconds(tmp_path
         await wait_until_async(lambda: followed.recorder.status.gaps, DEADLINE_S, "the gap is said")
     (gap,) = read_gaps(folder)
     dropped = followed.recorder.status.rows_dropped
-    assert gap.why is Why.DROPPED
+    assert gap.why is GapReason.DROPPED
     assert gap.rows == dropped > 0
     assert str(dropped) in gap.text
     assert START_MS < gap.from_ms <= gap.to_ms
-    assert len(keys_in(folder)) + len(keys_in(folder, Table.BROKERS)) + dropped == 9 * 6 + 2
+    assert len(keys_in(folder)) + len(keys_in(folder, SampleTable.BROKERS)) + dropped == 9 * 6 + 2
 
 
 async def test_it_falls_behind_and_says_which_moments_it_left_out(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ async def test_it_falls_behind_and_says_which_moments_it_left_out(tmp_path: Path
         )
         await wait_until_async(lambda: read_gaps(tmp_path), DEADLINE_S, "and written down")
     (gap,) = read_gaps(tmp_path)
-    assert (gap.why, gap.moments) == (Why.SKIPPED, 4)
+    assert (gap.why, gap.moments) == (GapReason.SKIPPED, 4)
     assert gap.to_ms - gap.from_ms == 5_000
     assert len(keys_in(tmp_path)) == 3 * 6
 
@@ -194,7 +194,7 @@ async def test_another_cluster_is_not_recorded_into_the_same_files(tmp_path: Pat
 async def test_a_second_backend_records_nothing_until_the_first_one_ends(tmp_path: Path) -> None:
     async with following(tmp_path) as first:
         await recorded_moments(first, 1)
-        await first.settled()
+        await first.all_written()
         async with following(tmp_path) as second:
             await recorded_moments(second, 1)
             recorder = second.recorder

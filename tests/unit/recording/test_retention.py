@@ -15,7 +15,7 @@ from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.files import replace_file
 from kshunt.backend.telemetry.recording import folder_sink as writer
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
-from kshunt.backend.telemetry.recording.layout import Table, counted, together, written
+from kshunt.backend.telemetry.recording.layout import SampleTable, counted, together, written
 from kshunt.backend.telemetry.recording.retention import Retention, clear
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows
 from kshunt.backend.telemetry.recording.schema import read_recording
@@ -33,8 +33,8 @@ def record(folder: Path, hours: int = 2, files: int = FILES) -> None:
     for hour in range(hours):
         for number in range(files):
             one = later(many(3), hour * 3_600 + number)
-            sink.write(Table.REPLICAS, table_of(one))
-            sink.write(Table.BROKERS, broker_rows(one))
+            sink.write(SampleTable.REPLICAS, table_of(one))
+            sink.write(SampleTable.BROKERS, broker_rows(one))
     sink.note_written([], START_MS)
     sink.end()
     sink.close()
@@ -44,7 +44,7 @@ def late(folder: Path) -> None:
     """One more file for the first hour."""
     sink = FolderSink(folder)
     sink.open("cluster", OVER_MS)
-    sink.write(Table.REPLICAS, table_of(later(many(3), 100)))
+    sink.write(SampleTable.REPLICAS, table_of(later(many(3), 100)))
     sink.close()
 
 
@@ -54,11 +54,11 @@ def retention(folder: Path, keep_days: int = 7) -> Retention:
 
 def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> None:
     record(tmp_path)
-    before = {table: keys_in(tmp_path, table) for table in Table}
+    before = {table: keys_in(tmp_path, table) for table in SampleTable}
     retention(tmp_path).apply(OVER_MS, 0.0)
-    assert {table: keys_in(tmp_path, table) for table in Table} == before
-    assert written(tmp_path, Table.REPLICAS) == []
-    hours = together(tmp_path, Table.REPLICAS)
+    assert {table: keys_in(tmp_path, table) for table in SampleTable} == before
+    assert written(tmp_path, SampleTable.REPLICAS) == []
+    hours = together(tmp_path, SampleTable.REPLICAS)
     assert len(hours) == 2
     file = pq.ParquetFile(hours[0].path)
     rids = file.read()["rid"].to_pylist()
@@ -71,10 +71,10 @@ def test_an_hour_becomes_one_file_with_the_same_rows_sorted(tmp_path: Path) -> N
 def test_an_hour_that_is_not_over_for_long_enough_stays(tmp_path: Path) -> None:
     record(tmp_path)
     Retention(tmp_path, 7, 2 * 3_600.0).apply(OVER_MS, 0.0)
-    assert len(written(tmp_path, Table.REPLICAS)) == FILES
-    assert len(together(tmp_path, Table.REPLICAS)) == 1
+    assert len(written(tmp_path, SampleTable.REPLICAS)) == FILES
+    assert len(together(tmp_path, SampleTable.REPLICAS)) == 1
     Retention(tmp_path, 7, None).apply(OVER_MS + DAY_MS, 0.0)
-    assert len(written(tmp_path, Table.REPLICAS)) == FILES, "nothing at all where it is off"
+    assert len(written(tmp_path, SampleTable.REPLICAS)) == FILES, "nothing at all where it is off"
 
 
 def test_rows_that_come_late_are_put_together_the_next_time(tmp_path: Path) -> None:
@@ -83,31 +83,31 @@ def test_rows_that_come_late_are_put_together_the_next_time(tmp_path: Path) -> N
     late(tmp_path)
     keys = keys_in(tmp_path)
     assert len(keys) == 2 * FILES * 6 + 6
-    assert len(next(iter(counted(tmp_path, Table.REPLICAS).values()))) == 2
+    assert len(next(iter(counted(tmp_path, SampleTable.REPLICAS).values()))) == 2
     retention(tmp_path).apply(OVER_MS, 0.0)
     assert keys_in(tmp_path) == keys
-    assert len(together(tmp_path, Table.REPLICAS)) == 2
+    assert len(together(tmp_path, SampleTable.REPLICAS)) == 2
 
 
 def test_a_file_that_cannot_be_read_leaves_its_hour_as_it_is(tmp_path: Path) -> None:
     record(tmp_path)
-    broken = written(tmp_path, Table.REPLICAS)[1].path
+    broken = written(tmp_path, SampleTable.REPLICAS)[1].path
     broken.write_bytes(broken.read_bytes()[:200])
     retention(tmp_path).apply(OVER_MS, 0.0)
-    assert len(written(tmp_path, Table.REPLICAS)) == FILES
+    assert len(written(tmp_path, SampleTable.REPLICAS)) == FILES
     assert broken.exists()
-    assert len(together(tmp_path, Table.REPLICAS)) == 1, "the other hour is put together"
-    assert len(together(tmp_path, Table.BROKERS)) == 2
+    assert len(together(tmp_path, SampleTable.REPLICAS)) == 1, "the other hour is put together"
+    assert len(together(tmp_path, SampleTable.BROKERS)) == 2
     assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_hours_that_are_too_old_are_dropped_as_a_whole(tmp_path: Path) -> None:
     record(tmp_path)
     retention(tmp_path).put_together(START_MS + HOUR_MS)
-    assert len(together(tmp_path, Table.REPLICAS)) == 1
+    assert len(together(tmp_path, SampleTable.REPLICAS)) == 1
     retention(tmp_path, 1).drop(START_MS + HOUR_MS)
     assert len(keys_in(tmp_path)) == FILES * 6
-    assert len(keys_in(tmp_path, Table.BROKERS)) == FILES * 2
+    assert len(keys_in(tmp_path, SampleTable.BROKERS)) == FILES * 2
     retention(tmp_path, 1).drop(START_MS + DAY_MS)
     assert keys_in(tmp_path) == []
     left = list(tmp_path.rglob("*=*"))
@@ -134,8 +134,8 @@ def test_it_stops_between_groups_and_leaves_nothing_behind(tmp_path: Path) -> No
     answers = iter([False, True])
     one = Retention(tmp_path, 7, 0.0, stopping=lambda: next(answers, True))
     one.apply(OVER_MS, 0.0)
-    assert together(tmp_path, Table.REPLICAS) == []
-    assert len(written(tmp_path, Table.REPLICAS)) == 2 * FILES
+    assert together(tmp_path, SampleTable.REPLICAS) == []
+    assert len(written(tmp_path, SampleTable.REPLICAS)) == 2 * FILES
     assert not list(tmp_path.rglob("*.tmp"))
 
 
@@ -156,7 +156,7 @@ def test_a_reader_sees_every_row_once_at_any_moment(tmp_path: Path) -> None:
         looks += 1
     thread.join()
     assert keys_in(tmp_path) == keys
-    assert len(together(tmp_path, Table.REPLICAS)) == 6
+    assert len(together(tmp_path, SampleTable.REPLICAS)) == 6
 
 
 def copies(base: Path, count: int) -> list[Path]:
@@ -182,21 +182,21 @@ def test_killed_at_any_step_every_row_is_there_once(tmp_path: Path, again: bool)
     if again:
         retention(base).apply(OVER_MS, 0.0)
         late(base)
-    keys = {table: keys_in(base, table) for table in Table}
+    keys = {table: keys_in(base, table) for table in SampleTable}
     folders = copies(base, 18)
     outcomes = killed(OVER_MS, 7, folders)
     assert outcomes[0] == "killed"
     assert outcomes[-1] == "0", "more steps than there are"
     for folder in folders:
-        assert {table: keys_in(folder, table) for table in Table} == keys
+        assert {table: keys_in(folder, table) for table in SampleTable} == keys
         clear(folder)
-        assert {table: keys_in(folder, table) for table in Table} == keys
-        assert plain_count(folder) == len(keys[Table.REPLICAS]), "nothing is there twice"
+        assert {table: keys_in(folder, table) for table in SampleTable} == keys
+        assert plain_count(folder) == len(keys[SampleTable.REPLICAS]), "nothing is there twice"
         assert not list(folder.rglob("*.tmp"))
         retention(folder).apply(OVER_MS, 0.0)
-        assert {table: keys_in(folder, table) for table in Table} == keys
-        assert len(together(folder, Table.REPLICAS)) == 1
-        assert written(folder, Table.REPLICAS) == []
+        assert {table: keys_in(folder, table) for table in SampleTable} == keys
+        assert len(together(folder, SampleTable.REPLICAS)) == 1
+        assert written(folder, SampleTable.REPLICAS) == []
 
 
 def plain_count(folder: Path) -> int:
@@ -218,8 +218,8 @@ def test_killed_while_it_drops_an_hour_is_there_or_gone(tmp_path: Path) -> None:
     for folder in folders:
         clear(folder)
         assert not list(folder.rglob(".gone-*"))
-        for hour_ms, paths in counted(folder, Table.REPLICAS).items():
-            rows = len(read_recording(folder, Table.REPLICAS, hour_ms, hour_ms + HOUR_MS))
+        for hour_ms, paths in counted(folder, SampleTable.REPLICAS).items():
+            rows = len(read_recording(folder, SampleTable.REPLICAS, hour_ms, hour_ms + HOUR_MS))
             assert rows in (6 * FILES, 6 * (FILES + 1)), paths
         retention(folder, 1).drop(START_MS + 2 * DAY_MS)
         assert keys_in(folder) == []
@@ -240,7 +240,7 @@ def test_an_hours_folder_that_is_tidied_away_before_the_write_is_made_again(
     sink = FolderSink(tmp_path)
     sink.open("cluster", START_MS)
     monkeypatch.setattr(writer, "replace_file", tidied)
-    sink.write(Table.REPLICAS, table_of(many(3)))
+    sink.write(SampleTable.REPLICAS, table_of(many(3)))
     sink.close()
     assert removed
-    assert [part.path.parent for part in written(tmp_path, Table.REPLICAS)] == removed
+    assert [part.path.parent for part in written(tmp_path, SampleTable.REPLICAS)] == removed

@@ -23,7 +23,7 @@ from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.telemetry.recording.due_samples import AFTER_MOVE_S, DueSamples, Layout
 from kshunt.backend.telemetry.recording.json_rows import json_rows
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
 from kshunt.backend.telemetry.recording.schema import SCHEMAS
 from tests.support.recording.samples import (
@@ -231,11 +231,14 @@ def test_a_disk_that_does_not_say_is_not_known() -> None:
 def test_a_cluster_of_nothing_has_no_rows() -> None:
     nothing = snapshot([])
     assert len(table_of(nothing)) == len(broker_rows(nothing)) == 0
-    assert table_of(nothing).schema == SCHEMAS[Table.REPLICAS]
+    assert table_of(nothing).schema == SCHEMAS[SampleTable.REPLICAS]
 
 
 def test_the_schema_says_unit_and_meaning_of_each_column() -> None:
-    for table, columns in ((Table.REPLICAS, REPLICA_SAMPLES), (Table.BROKERS, BROKER_SAMPLES)):
+    for table, columns in (
+        (SampleTable.REPLICAS, REPLICA_SAMPLES),
+        (SampleTable.BROKERS, BROKER_SAMPLES),
+    ):
         schema = SCHEMAS[table]
         assert schema.names == [column.name for column in columns]
         for column in columns:

@@ -18,7 +18,7 @@ from kshunt.backend.domain.throttles.configs import (
     Throttles,
 )
 from kshunt.backend.errors import BadInput
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 from kshunt.backend.rehearsal.run import LIMIT_S, rehearse
 from tests.support.rehearsals import FAST, named, situation, to_the_third
@@ -92,8 +92,11 @@ def test_moves_that_run_already_go_on_beside_it() -> None:
     moving = {named(0): OngoingReassignment(named(0), (1, 2, 3), (3,), (2,))}
     replicas = there.replicas.tolist()
     rows = [
-        PartitionFacts(named(0), (1, 2, 3), 1, (1, 2), 100 * MB, 0.0),
-        *(PartitionFacts(named(n), tuple(replicas[n]), 1, (1, 2), 100 * MB, 0.0) for n in (1, 2)),
+        PartitionSituation(named(0), (1, 2, 3), 1, (1, 2), 100 * MB, 0.0),
+        *(
+            PartitionSituation(named(n), tuple(replicas[n]), 1, (1, 2), 100 * MB, 0.0)
+            for n in (1, 2)
+        ),
     ]
     moved = Situation.of(rows, there.brokers.values(), moving.values())
     lacks = {(named(0), 3): 40 * MB}
@@ -107,7 +110,7 @@ def test_moves_that_run_already_go_on_beside_it() -> None:
 def test_replicas_that_fall_out_of_the_isr_are_told() -> None:
     """Copies take so much of a broker's network that its followers do not keep up."""
     there = [
-        PartitionFacts(named(n), (1, 2) if n < 3 else (1, 3), 1, (1, 2, 3), 100 * MB, rate)
+        PartitionSituation(named(n), (1, 2) if n < 3 else (1, 3), 1, (1, 2, 3), 100 * MB, rate)
         for n, rate in enumerate([2.0 * MB] * 3 + [0.0] * 9)
     ]
     picture = Picture(
@@ -157,7 +160,7 @@ def test_directories_are_those_of_the_brokers() -> None:
     there = situation()
     dirs = tuple(LogDir(3, f"/d{n}", 1_000 * MB, 500 * MB) for n in (1, 2))
     brokers = [*(there.brokers[id] for id in (1, 2)), BrokerFacts(3, "c", log_dirs=dirs)]
-    rows = [PartitionFacts(named(0), (1, 2), 1, (1, 2), MB, 0.0, log_dirs=("/x", None))]
+    rows = [PartitionSituation(named(0), (1, 2), 1, (1, 2), MB, 0.0, log_dirs=("/x", None))]
     found = rehearse(Picture(Situation.of(rows, brokers), capacities=FAST), {named(0): (1, 3)})
     assert found.finish_s == 1
 
@@ -180,7 +183,8 @@ def test_it_never_takes_less_than_its_throttle_allows(
     sizes: list[int], throttle: int, data: st.DataObject
 ) -> None:
     rows = [
-        PartitionFacts(named(n), (1, 2), 1, (1, 2), size * MB, 0.0) for n, size in enumerate(sizes)
+        PartitionSituation(named(n), (1, 2), 1, (1, 2), size * MB, 0.0)
+        for n, size in enumerate(sizes)
     ]
     picture = Picture(Situation.of(rows, map(BrokerFacts, range(1, 5))), capacities={})
     choices = st.sampled_from([(1, 3), (1, 4), (3, 4), (2, 1), (1, 2, 3)])

@@ -23,7 +23,7 @@ from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.recording.json_rows import json_rows
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, UnreadableSamples, read
 from kshunt.tui.recorder.snapshot_columns import Canvas, encode_change, encode_whole
 from tests.support.embedded.listeners import ListeningCluster
@@ -153,9 +153,9 @@ def test_samples_keep_the_mode_and_older_ones_are_readable(tmp_path: Path) -> No
     assert sent == words, "what is ReadWrite costs nothing"
     path = one_file(tmp_path)
     older(path, "mode", 1)
-    read_back = read([path], Table.REPLICAS)
-    assert read_back.schema == SCHEMAS[Table.REPLICAS]
+    read_back = read([path], SampleTable.REPLICAS)
+    assert read_back.schema == SCHEMAS[SampleTable.REPLICAS]
     assert read_back["mode"].null_count == len(read_back) > 0
     older(path, "cause", 2)
     with pytest.raises(UnreadableSamples, match="lacks the column cause"):
-        read([path], Table.REPLICAS)
+        read([path], SampleTable.REPLICAS)

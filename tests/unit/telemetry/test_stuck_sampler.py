@@ -26,9 +26,9 @@ from kshunt.backend.embedded.running import run_cluster
 from kshunt.backend.embedded.scenario.model import (
     BrokerEvent,
     Configure,
-    Event,
     Reassign,
     Scenario,
+    ScenarioEvent,
     SlowLink,
     TopicSpec,
 )
@@ -47,7 +47,7 @@ MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)
 
 @asynccontextmanager
 async def sampled(
-    *events: Event,
+    *events: ScenarioEvent,
     rate: float = 0.0,
     size: float = 500 * MB,
     on: Sequence[int] = (1, 2, 3),

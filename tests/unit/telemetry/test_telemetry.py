@@ -16,7 +16,7 @@ from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
 from kshunt.backend.telemetry.sampling import snapshot_columns
-from kshunt.backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, Rates
+from kshunt.backend.telemetry.sampling.catch_up_rates import NEVER_AFTER_S, CatchUpRates
 from tests.support.frames.stream_states import lists
 
 NOTHING = Throttles({}, {})
@@ -150,7 +150,7 @@ def test_a_replica_in_a_directory_that_failed_is_offline_whatever_the_controller
 
 def run_of(lags: list[int], step_ms: int = 1_000) -> list[Replicas]:
     """Snapshots of a follower whose lag takes these values, one a step."""
-    rates, shown = Rates(), []
+    rates, shown = CatchUpRates(), []
     for step, lag in enumerate(lags):
         index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, 1_000 + step * step_ms)
         shown.append(rates.update(index, rows))
@@ -178,7 +178,7 @@ def test_never_takes_time_to_say() -> None:
 
 
 def test_a_row_that_was_not_read_again_keeps_its_rate() -> None:
-    rates = Rates()
+    rates = CatchUpRates()
     for at_ms, lag in ((1_000, 900), (2_000, 800), (2_000, 800)):
         index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, at_ms)
         shown = rates.update(index, rows)
@@ -186,7 +186,7 @@ def test_a_row_that_was_not_read_again_keeps_its_rate() -> None:
 
 
 def test_the_eta_goes_by_bytes_where_they_are_known() -> None:
-    rates = Rates()
+    rates = CatchUpRates()
     for at_ms, messages, size in ((1_000, 900, 2_000), (2_000, 895, 4_000)):
         index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - messages}, at_ms)
         rows.lag_bytes[2] = 20_000 - size
@@ -197,7 +197,7 @@ def test_the_eta_goes_by_bytes_where_they_are_known() -> None:
 
 
 def test_a_replica_that_has_arrived_has_no_rate_and_an_eta_of_zero() -> None:
-    rates = Rates()
+    rates = CatchUpRates()
     rates.update(*told(ONE, {1: 100, 2: 100, 3: 50}, 1_000))
     arrived = replace(ONE, in_isr=np.ones(3, np.bool_))
     shown = rates.update(*told(arrived, {1: 100, 2: 100, 3: 100}, 2_000))
@@ -206,7 +206,7 @@ def test_a_replica_that_has_arrived_has_no_rate_and_an_eta_of_zero() -> None:
 
 
 def test_a_replica_that_is_offline_has_no_rate_and_no_eta() -> None:
-    rates = Rates()
+    rates = CatchUpRates()
     for at_ms, lag in ((1_000, 900), (2_000, 800)):
         index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 10_000 - lag}, at_ms)
         assert not np.isfinite(rates.update(index, rows).eta_s[2]) or at_ms == 2_000
@@ -218,7 +218,7 @@ def test_a_replica_that_is_offline_has_no_rate_and_no_eta() -> None:
 
 
 def test_a_lag_that_is_not_known_any_more_is_remembered() -> None:
-    rates = Rates()
+    rates = CatchUpRates()
     index, rows = told(ONE, {1: 10_000, 2: 10_000, 3: 9_000}, 1_000)
     rows.lag_bytes[2] = 5_000
     rates.update(index, rows)

@@ -11,7 +11,7 @@ import pytest
 from kshunt.backend.api.server.listener import Listen, bind
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.files import locked, replace_file, turn
-from kshunt.backend.telemetry.recording.gaps import GAPS, Gap, GapLog, Why
+from kshunt.backend.telemetry.recording.gaps import GAPS, Gap, GapLog, GapReason
 
 SOMEBODY: int = 65_534
 
@@ -108,7 +108,7 @@ def test_gaps_are_not_written_through_a_link(tmp_path: Path) -> None:
     precious.write_text("precious")
     (tmp_path / GAPS).symlink_to(precious)
     with pytest.raises(OSError, match="symbolic links"):
-        GapLog(tmp_path).append([Gap(1, 2, Why.CRASH, "")])
+        GapLog(tmp_path).append([Gap(1, 2, GapReason.CRASH, "")])
     assert precious.read_text() == "precious"
 
 

@@ -16,9 +16,9 @@ from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
+from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.errors import ClusterError, NotAuthorized
 from kshunt.backend.wire import columnar, metadata
-from kshunt.backend.wire.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.wire.raw import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, WireError, uvarint
 from tests.support.runs.examples import many

@@ -11,7 +11,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.formatting import Glyphs, fit, printable
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 LABEL_CELLS: Final = 14
 COLUMN_CELLS: Final = 13

@@ -9,9 +9,9 @@ from typing import Final
 from rich.segment import Segment
 from textual.strip import Strip
 
-from kshunt.tui.grid.grid import GUTTER, Grid, Look
+from kshunt.tui.grid.grid import GUTTER, Grid, RowStyles
 from kshunt.tui.tables.model import GAP, Cell
-from kshunt.tui.text.formatting import UNICODE, Glyphs
+from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 SIGNED: Final = re.compile(r"(?<!\S)[-+]\d+\*?(?!\S)")
 """A broker that goes or comes."""
@@ -27,7 +27,7 @@ class DiffGrid(Grid):
         self._signed = column
 
     def _row_strip(
-        self, said: tuple[tuple[Cell, ...], bool, bool], width: int, look: Look
+        self, said: tuple[tuple[Cell, ...], bool, bool], width: int, look: RowStyles
     ) -> Strip:
         strip = super()._row_strip(said, width, look)
         at_cursor = said[1]
@@ -36,7 +36,7 @@ class DiffGrid(Grid):
             return strip
         return Strip(_joined(self._pieces(strip, look, at_cursor)), strip.cell_length)
 
-    def _pieces(self, strip: Strip, look: Look, at_cursor: bool) -> Iterable[Segment]:
+    def _pieces(self, strip: Strip, look: RowStyles, at_cursor: bool) -> Iterable[Segment]:
         """The strip, cut where a sign begins and ends."""
         start, end = self._span()
         text = strip.text

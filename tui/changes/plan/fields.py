@@ -11,10 +11,10 @@ from typing import Final
 
 from kshunt.backend.domain.planning.requests import THROTTLES_MAX, Goal, Weighing, parse_size
 from kshunt.backend.domain.text.deadlines import deadline_s
+from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.parsing import yes_or_no as yes_or_no
-from kshunt.tui.text.formatting import names_text
 
 ALL: Final = "all"
 NOTHING: Final = "none"
@@ -28,7 +28,7 @@ _SIZE_MOST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class About:
+class ShownCluster:
     """The cluster that was on the screen, as far as fields are about it."""
 
     brokers: Collection[int]
@@ -54,7 +54,7 @@ def brokers(text: str, goal: Goal, known: Collection[int]) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(int(part) for part in parts))
     for id in found:
         if id not in known:
-            raise BadInput(f"There is no broker {id}; there are {names_text(sorted(known), 12)}.")
+            raise BadInput(f"There is no broker {id}; there are {listed(sorted(known), 12)}.")
     if goal is Goal.REPLACE and len(found) != 2:
         raise BadInput("Type two brokers: the old one, then the new one.")
     if goal is Goal.MOVE_LOG_DIRS and len(found) != 1:
@@ -185,7 +185,7 @@ def directories(text: str, known: Collection[str]) -> tuple[str, ...]:
         raise BadInput(f"Type {ALL}, or the directories that shall be emptied.")
     for part in parts:
         if known and part not in known:
-            raise BadInput(f"No broker has a directory {part}; there are {names_text(known, 4)}.")
+            raise BadInput(f"No broker has a directory {part}; there are {listed(known, 4)}.")
     return tuple(dict.fromkeys(parts))
 
 

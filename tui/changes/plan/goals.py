@@ -14,11 +14,11 @@ from kshunt.backend.domain.planning.requests import (
     PlanRequest,
     Weighing,
 )
+from kshunt.backend.domain.text.formatting import listed
 from kshunt.tui.changes.plan import fields
-from kshunt.tui.changes.plan.fields import ALL, NOTHING, About
+from kshunt.tui.changes.plan.fields import ALL, NOTHING, ShownCluster
 from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
 from kshunt.tui.dialogs.form import FormField
-from kshunt.tui.text.formatting import names_text
 
 
 class PlanStep(enum.IntEnum):
@@ -77,7 +77,7 @@ def asked_of(goal: Goal) -> tuple[str, ...]:
     return _ASKED[goal]
 
 
-def fields_of(goal: Goal, about: About, texts: Mapping[str, str]) -> list[FormField]:
+def fields_of(goal: Goal, about: ShownCluster, texts: Mapping[str, str]) -> list[FormField]:
     """The fields of a goal; `texts` says by name what stands in them, where it is known."""
     found = []
     for name in _ASKED[goal]:
@@ -100,12 +100,12 @@ def request_of(goal: Goal, values: tuple[Any, ...]) -> PlanRequest:
     return PlanRequest(goal, factors=factors, caps=caps, **named)
 
 
-def _broker_field(goal: Goal, about: About) -> FormField:
+def _broker_field(goal: Goal, about: ShownCluster) -> FormField:
     label, hint = _BROKERS_ASKED[goal]
     return FormField(label, "", hint, lambda text: fields.brokers(text, goal, about.brokers))
 
 
-def _field(name: str, about: About) -> FormField:
+def _field(name: str, about: ShownCluster) -> FormField:
     match name:
         case "topics":
             hint = "names or patterns (orders, pay*), with commas between them; * is all"
@@ -136,7 +136,7 @@ def _field(name: str, about: About) -> FormField:
             return FormField("Fill up to", f"{DISK_FRACTION:.0%}", hint, fields.a_share)
 
 
-def _directories(about: About) -> FormField:
-    known = names_text(about.paths, 2)
+def _directories(about: ShownCluster) -> FormField:
+    known = listed(about.paths, 2)
     hint = f"{ALL} evens them out; those to empty: {known}" if known else f"{ALL} evens them out"
     return FormField("Directories", ALL, hint, lambda text: fields.directories(text, about.paths))

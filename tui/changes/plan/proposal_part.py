@@ -16,13 +16,13 @@ from textual.widgets import Input
 from kshunt.backend.domain.planning.requests import PlanAnswer
 from kshunt.tui.changes.plan.diff_grid import DiffGrid
 from kshunt.tui.changes.plan.proposal_tables import CHANGE, notes_table
-from kshunt.tui.changes.plan.proposal_words import Said, summary
+from kshunt.tui.changes.plan.proposal_words import TonedLine, summary
 from kshunt.tui.changes.wizard.change_service import READ_ONLY
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import Table
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 TALL: Final = 36
 """Lines of the terminal from which on everything stands below each other."""
@@ -34,7 +34,7 @@ _TALL_BROKERS: Final = 12
 _TALL_NOTES: Final = 8
 
 
-def said_lines(said: Iterable[Said]) -> Iterable[Widget]:
+def said_lines(said: Iterable[TonedLine]) -> Iterable[Widget]:
     """Lines in their tones."""
     for text, tone in said:
         classes = "blast" if tone == "strong" else f"-{tone}" if tone else ""
@@ -93,8 +93,8 @@ class PickForm(FormPart):
         marked, typed = self.query_one(Grid).marked, self._ids()
         if set(typed) != marked:
             new = sorted(id for id in marked if isinstance(id, int) and id not in typed)
-            kept = [id for id in typed if id in marked]
-            self.input(0).value = ", ".join(map(str, [*kept, *new]))
+            still_marked = [id for id in typed if id in marked]
+            self.input(0).value = ", ".join(map(str, [*still_marked, *new]))
 
     @on(Input.Changed, "#field-0")
     def _typed(self) -> None:

@@ -11,10 +11,11 @@ import numpy as np
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
-from kshunt.tui.changes.plan.fields import About
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.backend.domain.text.formatting import UNKNOWN, bytes_text, count_text
+from kshunt.tui.changes.plan.fields import ShownCluster
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, Glyphs, bytes_text, count_text
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.brokers.disks import PEAK_BAD, PEAK_WARNS
 from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table
@@ -29,12 +30,12 @@ NOTES_MOST: Final = 1_000
 """Notes that are listed one by one."""
 
 
-def about(facts: Facts) -> About:
+def about(facts: Facts) -> ShownCluster:
     """What fields have to know of a cluster."""
     snapshot = facts.snapshot
     listed = {int(broker) for broker in np.unique(facts.rows.broker)}
     paths = dict.fromkeys(one.path for one in snapshot.log_dirs)
-    return About(frozenset(listed.union(snapshot.brokers)), snapshot.topics, tuple(paths))
+    return ShownCluster(frozenset(listed.union(snapshot.brokers)), snapshot.topics, tuple(paths))
 
 
 # Brokers to choose from
@@ -59,40 +60,40 @@ def _state(row: BrokerRow) -> Cell:
 def _share(row: BrokerRow) -> Cell:
     share = row.disk.share
     if share is None:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     return Cell(f"{share:.0%}", "warn" if share > PEAK_WARNS else "")
 
 
-_PICKED: Final[Sequence[Field[BrokerRow]]] = (
-    Field(
+_PICKED: Final[Sequence[ListColumn[BrokerRow]]] = (
+    ListColumn(
         Column("broker", "Broker", 6, right=True),
         lambda row, _: Cell(str(row.id), "strong"),
         lambda row: row.id,
     ),
-    Field(
+    ListColumn(
         Column("rack", "Rack", 8, 24, grows=True, names=True),
         lambda row, _: Cell(row.rack or "-"),
         lambda row: row.rack,
     ),
-    Field(
+    ListColumn(
         Column("state", "State", 10, priority=3), lambda row, _: _state(row), lambda row: row.state
     ),
-    Field(
+    ListColumn(
         Column("replicas", "Replicas", 8, right=True),
         lambda row, _: Cell(count_text(row.replicas)),
         lambda row: row.replicas,
     ),
-    Field(
+    ListColumn(
         Column("leaders", "Leaders", 7, right=True, priority=2),
         lambda row, _: Cell(count_text(row.leaders)),
         lambda row: row.leaders,
     ),
-    Field(
+    ListColumn(
         Column("used", "Used", 8, right=True, priority=1),
         lambda row, _: Cell(bytes_text(row.disk.used_bytes)),
         lambda row: row.disk.used_bytes,
     ),
-    Field(
+    ListColumn(
         Column("disk", "Disk", 5, right=True),
         lambda row, _: _share(row),
         lambda row: row.disk.share,
@@ -158,7 +159,7 @@ class DiffTable:
             before, after = proposal.before[key], proposal.targets[key]
             return str(key), diff_text(before, after, self._leader(key), self._glyphs)
         partition, broker = key
-        here = proposal.log_dirs_before.get(key, UNKNOWN_TEXT)
+        here = proposal.log_dirs_before.get(key, UNKNOWN)
         moved = f"{broker}: {here} {self._glyphs.arrow} {proposal.log_dirs[key]}"
         return str(partition), moved
 
@@ -188,30 +189,32 @@ def impact_table(impact: Impact, glyphs: Glyphs) -> ListTable[BrokerImpact]:
     return ListTable(_impact_fields(glyphs), rows)
 
 
-def _impact_fields(glyphs: Glyphs) -> Sequence[Field[BrokerImpact]]:
-    def size(key: str, title: str, name: str, priority: int = 0) -> Field[BrokerImpact]:
+def _impact_fields(glyphs: Glyphs) -> Sequence[ListColumn[BrokerImpact]]:
+    def size(key: str, title: str, name: str, priority: int = 0) -> ListColumn[BrokerImpact]:
         def cell(row: BrokerImpact, _: int) -> Cell:
             return _quiet(row, bytes_text(getattr(row, name), tight=True))
 
         column = Column(key, title, 7, right=True, priority=priority)
-        return Field(column, cell, lambda row: getattr(row, name))
+        return ListColumn(column, cell, lambda row: getattr(row, name))
 
-    def counts(key: str, title: str) -> Field[BrokerImpact]:
+    def counts(key: str, title: str) -> ListColumn[BrokerImpact]:
         def cell(row: BrokerImpact, _: int) -> Cell:
             before, after = getattr(row, f"{key}_before"), getattr(row, f"{key}_after")
             return _quiet(row, f"{before}{glyphs.arrow}{after}" if before != after else str(after))
 
         column = Column(key, title, 11, right=True)
-        return Field(column, cell, lambda row: getattr(row, f"{key}_after"))
+        return ListColumn(column, cell, lambda row: getattr(row, f"{key}_after"))
 
     number = Column("broker", "Broker", 6, right=True)
     shares = Column("shares", "Of disk", 14, right=True, label="Of disk, likewise")
     return (
-        Field(number, lambda row, _: _quiet(row, str(row.broker), "strong"), lambda r: r.broker),
+        ListColumn(
+            number, lambda row, _: _quiet(row, str(row.broker), "strong"), lambda r: r.broker
+        ),
         size("before", "Before", "bytes_before"),
         size("peak", "Peak", "bytes_peak"),
         size("after", "After", "bytes_after"),
-        Field(shares, lambda row, _: shares_cell(row), lambda row: row.peak_share or 0.0),
+        ListColumn(shares, lambda row, _: shares_cell(row), lambda row: row.peak_share or 0.0),
         counts("replicas", "Replicas"),
         counts("leaders", "Leaders"),
         size("in", "In", "received_bytes", 1),
@@ -227,7 +230,7 @@ def _quiet(row: BrokerImpact, text: str, tone: str = "") -> Cell:
 def shares_cell(row: BrokerImpact) -> Cell:
     """How full its disks are before, at the peak, and after."""
     if not row.disk_bytes:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     shares = (row.bytes_before, row.bytes_peak, row.bytes_after)
     text = "".join(f"{size / row.disk_bytes:5.0%}" for size in shares).strip()
     return Cell(text, share_tone(row.bytes_peak / row.disk_bytes))
@@ -253,7 +256,7 @@ def line_table(title: str, lines: Sequence[str]) -> ListTable[str]:
     """Lines of text, as they are."""
     column = Column("line", title, 10, 400, grows=True, sortable=False)
     rows: Mapping[RowKey, str] = dict(enumerate(lines))
-    return ListTable([Field(column, lambda row, _: Cell(row), lambda row: row)], rows)
+    return ListTable([ListColumn(column, lambda row, _: Cell(row), lambda row: row)], rows)
 
 
 def _note_lines(notes: Iterable[PlanNote], width: int) -> Iterable[str]:

@@ -10,9 +10,10 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Measure
 from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
 from kshunt.tui.changes.plan.proposal_tables import share_tone
 from kshunt.tui.changes.wizard.parsing import default_caps
-from kshunt.tui.text.formatting import Glyphs, bytes_text, names_text, plural
+from kshunt.tui.text.glyphs import Glyphs
 
 NAMED: Final = 2
 """Partitions that are named one by one; the rest is counted."""
@@ -20,21 +21,24 @@ NAMED: Final = 2
 PHASES_NAMED: Final = 5
 
 
-class Said(NamedTuple):
+class TonedLine(NamedTuple):
     """A line, and how it is meant."""
 
     text: str
     tone: str = ""
 
 
-def summary(answer: PlanAnswer, glyphs: Glyphs) -> list[Said]:
+def summary(answer: PlanAnswer, glyphs: Glyphs) -> list[TonedLine]:
     """The proposal as a whole, what is wrong with it in `!`."""
     proposal, impact = answer.proposal, answer.impact
-    lines = [Said(proposal.sentence, "strong"), Said(measure_text(proposal.measure, glyphs))]
+    lines = [
+        TonedLine(proposal.sentence, "strong"),
+        TonedLine(measure_text(proposal.measure, glyphs)),
+    ]
     if not proposal.targets:
         return lines
-    lines += [Said(_leaders(impact)), _racks(impact), _min_isr(impact), _fullest(impact)]
-    return [*lines, Said(_phases(impact))] if len(impact.phases) > 1 else lines
+    lines += [TonedLine(_leaders(impact)), _racks(impact), _min_isr(impact), _fullest(impact)]
+    return [*lines, TonedLine(_phases(impact))] if len(impact.phases) > 1 else lines
 
 
 def measure_text(measure: Measure, glyphs: Glyphs) -> str:
@@ -49,8 +53,8 @@ def measure_text(measure: Measure, glyphs: Glyphs) -> str:
 
 
 def _leaders(impact: Impact) -> str:
-    moved = plural(impact.leaders_moved, "leader")
-    preferred = plural(impact.preferred_moved, "partition")
+    moved = many(impact.leaders_moved, "leader")
+    preferred = many(impact.preferred_moved, "partition")
     gets = "gets" if impact.preferred_moved == 1 else "get"
     return f"Leaders: {moved} must move, {preferred} {gets} another preferred leader."
 
@@ -63,40 +67,42 @@ def _phases(impact: Impact) -> str:
     return f"By {default_caps()} moves at once, {count} phases: {sizes} partitions{more}."
 
 
-def _racks(impact: Impact) -> Said:
-    more = f", {plural(impact.more_racks, 'partition')} more" if impact.more_racks else ""
+def _racks(impact: Impact) -> TonedLine:
+    more = f", {many(impact.more_racks, 'partition')} more" if impact.more_racks else ""
     if not impact.fewer_racks:
-        return Said(f"Racks: no partition spans fewer{more}.")
-    return Said(f"! Racks: {_named(impact.fewer_racks)} fewer{more}.", "warn")
+        return TonedLine(f"Racks: no partition spans fewer{more}.")
+    return TonedLine(f"! Racks: {_named(impact.fewer_racks)} fewer{more}.", "warn")
 
 
-def _min_isr(impact: Impact) -> Said:
+def _min_isr(impact: Impact) -> TonedLine:
     if impact.under_min_isr:
-        return Said(f"! Under min.insync.replicas: {_named(impact.under_min_isr)}.", "bad")
+        return TonedLine(f"! Under min.insync.replicas: {_named(impact.under_min_isr)}.", "bad")
     if impact.on_the_edge:
-        return Said(f"! No replica to spare meanwhile: {_named(impact.on_the_edge)}.", "warn")
-    return Said("Min ISR: every partition keeps a replica to spare meanwhile.")
+        return TonedLine(f"! No replica to spare meanwhile: {_named(impact.on_the_edge)}.", "warn")
+    return TonedLine("Min ISR: every partition keeps a replica to spare meanwhile.")
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
     """`12 partitions (orders-3, orders-4 and 10 more)`."""
-    return f"{plural(len(partitions), 'partition')} ({names_text(partitions, NAMED)})"
+    return f"{many(len(partitions), 'partition')} ({listed(partitions, NAMED)})"
 
 
-def _fullest(impact: Impact) -> Said:
+def _fullest(impact: Impact) -> TonedLine:
     """The broker whose disks become fullest, or that this is not known."""
     known = [row for row in impact.brokers if row.peak_share is not None]
     if not known:
-        return Said("Disks: their sizes are not known.")
+        return TonedLine("Disks: their sizes are not known.")
     worst = max(known, key=lambda row: row.peak_share or 0.0)
     share = worst.peak_share or 0.0
     tone = share_tone(share)
     sign = "! " if tone else ""
     peak = bytes_text(worst.bytes_peak)
-    return Said(f"{sign}Fullest at its peak: broker {worst.broker}, {share:.0%} ({peak}).", tone)
+    return TonedLine(
+        f"{sign}Fullest at its peak: broker {worst.broker}, {share:.0%} ({peak}).", tone
+    )
 
 
-def clock_text(from_ms: int, seconds: float) -> str:
+def clock_after(from_ms: int, seconds: float) -> str:
     """The time of day so long after a moment, by UTC: `14:35`, or `+1d 02:10` on a later day."""
     start = datetime.fromtimestamp(from_ms / 1000, UTC)
     then = datetime.fromtimestamp(from_ms / 1000 + seconds, UTC)

@@ -14,7 +14,7 @@ from kshunt.tui.changes.plan.comparison import Comparison
 from kshunt.tui.changes.plan.fields import TypedDeadline
 from kshunt.tui.changes.plan.proposal_part import AROUND, Tabs
 from kshunt.tui.changes.plan.rehearsal_tables import (
-    Candidate,
+    RehearsedThrottle,
     broker_table,
     candidates,
     deadline_words,
@@ -25,7 +25,7 @@ from kshunt.tui.changes.plan.rehearsal_tables import (
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.plot_panel import PlotPanel
-from kshunt.tui.text.formatting import Glyphs, rate_text
+from kshunt.tui.text.glyphs import Glyphs
 
 _NAMES: Final = {
     "rehearsed": "Course",
@@ -46,7 +46,7 @@ class RehearsalPart(Vertical):
         self._asked = candidates(answer)
 
     @property
-    def chosen(self) -> Candidate:
+    def chosen(self) -> RehearsedThrottle:
         """The column that is chosen."""
         return self._asked[self.query_one(Comparison).chosen]
 
@@ -106,10 +106,12 @@ class RehearsalPart(Vertical):
         times = run.timeline.at_s.tolist()
 
         def build(width: int, height: int) -> Text:
-            from kshunt.tui.text.plots import Series, plot_ahead
+            from kshunt.backend.domain.text.axes import Unit
+            from kshunt.backend.domain.text.plots import Series
+            from kshunt.tui.text.plots import plot_ahead
 
             series = [Series(values, mark) for mark, values in lines]
-            return plot_ahead(title, times, series, rate_text, width, height, glyphs)
+            return plot_ahead(title, times, series, Unit.BYTES_PER_S, width, height, glyphs)
 
         self.query_one(PlotPanel).show(build, 0, self.query_one(Comparison).chosen)
 

@@ -10,18 +10,19 @@ from typing import Final
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.rehearsal import IsrEvent, Rehearsal
 from kshunt.backend.domain.planning.requests import RehearsalAnswer
-from kshunt.tui.changes.plan.fields import TypedDeadline
-from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
-from kshunt.tui.changes.plan.proposal_words import Said, clock_text
-from kshunt.tui.tables.list_table import Field, ListTable
-from kshunt.tui.tables.model import Cell, Column, RowKey
-from kshunt.tui.text.formatting import (
-    UNKNOWN_TEXT,
+from kshunt.backend.domain.text.formatting import (
+    UNKNOWN,
     bytes_text,
     duration_text,
-    names_text,
+    limit_text,
+    listed,
     rate_text,
 )
+from kshunt.tui.changes.plan.fields import TypedDeadline
+from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
+from kshunt.tui.changes.plan.proposal_words import TonedLine, clock_after
+from kshunt.tui.tables.list_table import ListColumn, ListTable
+from kshunt.tui.tables.model import Cell, Column, RowKey
 
 NOBODY_LEAVES: Final = "No replica that is in sync falls behind."
 EVENTS_MOST: Final = 2_000
@@ -29,7 +30,7 @@ EVENTS_MOST: Final = 2_000
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class RehearsedThrottle:
     """A throttle that could be taken, and how it went with it."""
 
     rehearsal: Rehearsal
@@ -37,7 +38,7 @@ class Candidate:
     @property
     def title(self) -> str:
         """The throttle."""
-        return rate_text(self.rehearsal.throttle_bytes_per_s)
+        return limit_text(self.rehearsal.throttle_bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +49,16 @@ class Row:
     cells: tuple[Cell, ...]
 
 
-def candidates(answer: RehearsalAnswer) -> tuple[Candidate, ...]:
+def candidates(answer: RehearsalAnswer) -> tuple[RehearsedThrottle, ...]:
     """What was rehearsed, in the order of the question; the one for a deadline at the end, unless
     it was asked for as well."""
-    found = [Candidate(each) for each in answer.rehearsals]
+    found = [RehearsedThrottle(each) for each in answer.rehearsals]
     if answer.deadline is None:
         return tuple(found)
     ours = answer.deadline.rehearsal
     if any(one.rehearsal.throttle_bytes_per_s == ours.throttle_bytes_per_s for one in found):
         return tuple(found)
-    return (*found, Candidate(ours))
+    return (*found, RehearsedThrottle(ours))
 
 
 def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:
@@ -68,7 +69,7 @@ def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:
     return impact.least_s(throttle_bytes_per_s)
 
 
-def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
+def rows_of(answer: RehearsalAnswer, asked: Sequence[RehearsedThrottle]) -> list[Row]:
     """Everything that is compared, the most wanted first."""
     base_ms, impact = answer.taken_ms, answer.impact
 
@@ -97,7 +98,7 @@ def rows_of(answer: RehearsalAnswer, asked: Sequence[Candidate]) -> list[Row]:
 def _done_at(base_ms: int, run: Rehearsal) -> Cell:
     if run.finish_s is None:
         return Cell("never", "bad")
-    return Cell(clock_text(base_ms, run.finish_s), "strong")
+    return Cell(clock_after(base_ms, run.finish_s), "strong")
 
 
 def _takes(run: Rehearsal) -> Cell:
@@ -142,27 +143,27 @@ def _count(count: int, tone: str) -> Cell:
 # The deadline
 
 
-def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> Said | None:
+def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> TonedLine | None:
     """The throttle that it takes, or the earliest that it can be done; None where none is set."""
     deadline = answer.deadline
     if deadline is None or typed is None:
         return None
-    by = clock_text(answer.taken_ms, deadline.deadline_s)
+    by = clock_after(answer.taken_ms, deadline.deadline_s)
     until = f"by {by} UTC, in {duration_text(deadline.deadline_s)}"
     if deadline.possible:
-        rate = rate_text(deadline.throttle_bytes_per_s)
-        return Said(f"Done {until}: {rate} for each broker, in and out.", "good")
+        rate = limit_text(deadline.throttle_bytes_per_s)
+        return TonedLine(f"Done {until}: {rate} for each broker, in and out.", "good")
     finish = deadline.rehearsal.finish_s
     if finish is None:
-        return Said(f"Not possible {until}: {deadline.rehearsal.why}", "bad")
-    earliest = clock_text(answer.taken_ms, finish)
-    return Said(f"Not possible {until}; earliest is {earliest}, without a throttle.", "bad")
+        return TonedLine(f"Not possible {until}: {deadline.rehearsal.why}", "bad")
+    earliest = clock_after(answer.taken_ms, finish)
+    return TonedLine(f"Not possible {until}; earliest is {earliest}, without a throttle.", "bad")
 
 
 # What stands below
 
 
-def broker_table(answer: RehearsalAnswer, chosen: Candidate) -> ListTable[BrokerRehearsal]:
+def broker_table(answer: RehearsalAnswer, chosen: RehearsedThrottle) -> ListTable[BrokerRehearsal]:
     """By broker: the most that it receives, sends and holds, and what a deadline needs of it."""
     run = chosen.rehearsal
     peaks_in, peaks_out = run.peak_received_bytes_per_s(), run.peak_sent_bytes_per_s()
@@ -200,36 +201,36 @@ class BrokerRehearsal:
 
 def _rated(
     key: str, title: str, value_of: Callable[[BrokerRehearsal], float | None]
-) -> Field[BrokerRehearsal]:
+) -> ListColumn[BrokerRehearsal]:
     def cell(row: BrokerRehearsal, _: int) -> Cell:
         value = value_of(row)
         return Cell("-", "dim") if value is None else Cell(rate_text(value))
 
     column = Column(key, title, 12, right=True)
-    return Field(column, cell, lambda row: value_of(row) or 0.0)
+    return ListColumn(column, cell, lambda row: value_of(row) or 0.0)
 
 
 def _disk_share(row: BrokerRehearsal) -> Cell:
     if not row.size_bytes:
-        return Cell(UNKNOWN_TEXT, "dim")
+        return Cell(UNKNOWN, "dim")
     share = row.disk_bytes / row.size_bytes
     return Cell(f"{share:.0%}", share_tone(share))
 
 
-_REHEARSED: Final[Sequence[Field[BrokerRehearsal]]] = (
-    Field(
+_REHEARSED: Final[Sequence[ListColumn[BrokerRehearsal]]] = (
+    ListColumn(
         Column("broker", "Broker", 6, right=True),
         lambda row, _: Cell(str(row.broker), "strong"),
         lambda row: row.broker,
     ),
     _rated("in", "Most in", lambda row: row.received_bytes_per_s),
     _rated("out", "Most out", lambda row: row.sent_bytes_per_s),
-    Field(
+    ListColumn(
         Column("disk", "Peak disk", 9, right=True),
         lambda row, _: Cell(bytes_text(row.disk_bytes)),
         lambda row: row.disk_bytes,
     ),
-    Field(
+    ListColumn(
         Column("share", "Full", 5, right=True),
         lambda row, _: _disk_share(row),
         lambda row: row.disk_bytes,
@@ -281,5 +282,5 @@ def plotted(run: Rehearsal) -> tuple[str, list[tuple[str, list[float]]]]:
         (mark, received[:, columns[broker]].tolist())
         for mark, broker in zip(MARKS, busiest, strict=False)
     ]
-    named = names_text(f"{mark} = {broker}" for mark, broker in zip(MARKS, busiest, strict=False))
+    named = listed(f"{mark} = {broker}" for mark, broker in zip(MARKS, busiest, strict=False))
     return f"Replication into the busiest brokers ({named})", lines

@@ -23,6 +23,7 @@ from textual.widgets.option_list import Option
 
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from kshunt.backend.domain.reassignment.plan import rollback_path
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.changes.plan import fields, proposal_tables
 from kshunt.tui.changes.plan.fields import NOTHING, TypedDeadline
@@ -39,10 +40,10 @@ from kshunt.tui.changes.wizard.question_parts import error_lines
 from kshunt.tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from kshunt.tui.dialogs.form import FormField, FormPart
-from kshunt.tui.dialogs.options import Options
+from kshunt.tui.dialogs.options import DialogOptionList
 from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.feed.link import ask_planner
-from kshunt.tui.text.formatting import duration_text, servers_text
+from kshunt.tui.text.fitting import servers_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +122,9 @@ class PlanScreen(Dialog[NextStep | None]):
         store = self._kshunt.store
         where = f"Cluster {store.scene.cluster_id} at {servers_text(store.scene.bootstrap_servers)}"
         goals = [f"{n} {TITLES[goal][0]:<{_ROOM}}{TITLES[goal][1]}" for n, goal in _numbered()]
-        options = Options(*(Option(Text(goal, no_wrap=True)) for goal in goals), compact=True)
+        options = DialogOptionList(
+            *(Option(Text(goal, no_wrap=True)) for goal in goals), compact=True
+        )
         await self._show(PlanStep.GOAL, Lines(where), Lines("What is it for?"), options)
         self._go(PlanStep.GOAL)
 
@@ -173,7 +176,7 @@ class PlanScreen(Dialog[NextStep | None]):
         """Put the focus where the keys of this step are."""
         self.set_focus(None)
         place = self.place(self.step)
-        for options in place.query(Options):
+        for options in place.query(DialogOptionList):
             options.highlighted = GOALS.index(self._goal)
             options.focus()
         for form in place.query(FormPart):
@@ -379,7 +382,7 @@ class PlanScreen(Dialog[NextStep | None]):
 
     def action_scroll(self, rows: int) -> None:
         """Move through the goals, or what stands below."""
-        for options in self.place(self.step).query(Options):
+        for options in self.place(self.step).query(DialogOptionList):
             options.action_cursor_down() if rows > 0 else options.action_cursor_up()
         for rehearsal in self.place(self.step).query(RehearsalPart):
             rehearsal.scroll(rows)

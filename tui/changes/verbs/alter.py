@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.text.formatting import many, rate_text
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
-from kshunt.tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -120,9 +121,9 @@ class _Throttled:
         self._plan = _seen_plan(client, topic, self._wanted)
         missing = self._wanted.partitions - len(self._plan.replicas)
         moved = self._reassigned(client, replace(change, preview=""))
-        notes = (f"It has {plural(self._wanted.partitions, 'partition')}.", *moved.notes)
+        notes = (f"It has {many(self._wanted.partitions, 'partition')}.", *moved.notes)
         if missing > 0:
-            notes += (f"{plural(missing, 'partition')} keep their replicas: alter it again.",)
+            notes += (f"{many(missing, 'partition')} keep their replicas: alter it again.",)
         return replace(moved, results=(*grown.results, *moved.results), notes=notes)
 
     def _planned(self, client: BackendClient) -> ReassignmentPlan:

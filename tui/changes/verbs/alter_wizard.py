@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.changes.verbs.alter import Present, Wanted, alter_intent
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
 from kshunt.tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
 from kshunt.tui.dialogs.form import FormField
-from kshunt.tui.text.formatting import Glyphs, plural
+from kshunt.tui.text.glyphs import Glyphs
 
 PARTITIONS_MOST = 100_000
 """More than one request can add."""
@@ -21,8 +22,8 @@ def alter_wizard(target: TargetCluster, present: Present, glyphs: Glyphs) -> Wiz
         return alter_intent(present, target, wanted, glyphs)
 
     has = (
-        f"{present.topic} has {plural(present.partitions, 'partition')} of"
-        f" {plural(present.factor, 'replica')}."
+        f"{present.topic} has {many(present.partitions, 'partition')} of"
+        f" {many(present.factor, 'replica')}."
     )
     count = FormField(
         "Partitions",

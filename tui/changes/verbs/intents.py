@@ -15,10 +15,11 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.text.formatting import limit_text, many
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.tui.changes.verbs.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, short_name
-from kshunt.tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -62,15 +63,15 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
 
     lifted = "" if throttle is None else ", lifted by itself when the move is over"
     return Intent(
-        title=f"Start moving {plural(len(plan), 'partition')}",
+        title=f"Start moving {many(len(plan), 'partition')}",
         button="Start the move",
         target=target,
         touches=(
             *_partition_lines(plan.replicas),
             ("Brokers", counted(sorted(brokers))),
-            ("Throttle", rate_text(throttle) + lifted),
+            ("Throttle", limit_text(throttle) + lifted),
             ("At once", caps_words(start.caps)),
-            *([("Besides", f"{plural(moving, 'partition')} that move already")] if moving else []),
+            *([("Besides", f"{many(moving, 'partition')} that move already")] if moving else []),
         ),
         send=send,
         preview=lambda client: client.previews.start(plan, throttle),
@@ -93,7 +94,7 @@ def cancel_intent(
         return client.reassignments.cancel(partitions, change)
 
     return Intent(
-        title=f"Cancel the move of {plural(len(partitions), 'partition')}",
+        title=f"Cancel the move of {many(len(partitions), 'partition')}",
         button="Cancel the move",
         target=target,
         touches=(*_partition_lines(partitions), ("Brokers", counted(sorted(brokers)))),
@@ -116,7 +117,7 @@ def election_intent(
         count = len(facts.starts)
         touches: tuple[tuple[str, str], ...] = (
             ("Partitions", f"every partition of the cluster ({count:,})"),
-            ("To change", plural(facts.summary.misled_partitions, "leader")),
+            ("To change", many(facts.summary.misled_partitions, "leader")),
         )
     else:
         count = len(partitions)
@@ -125,7 +126,7 @@ def election_intent(
         touches = (*_partition_lines(partitions), ("New leaders", counted(leaders)))
     return Intent(
         title=f"Elect the preferred {'leader' if count == 1 else 'leaders'} of"
-        f" {plural(count, 'partition')}",
+        f" {many(count, 'partition')}",
         button="Elect",
         target=target,
         touches=touches,
@@ -219,7 +220,7 @@ def caps_words(caps: MoveCaps | None) -> str:
 
 def _alike(rates: Iterable[int | None]) -> str:
     """The rate, where all brokers get one; else each broker's stands below."""
-    texts = {rate_text(rate) for rate in rates}
+    texts = {limit_text(rate) for rate in rates}
     return texts.pop() if len(texts) == 1 else "differs, see below"
 
 
@@ -240,7 +241,7 @@ def _rate_change(before: ThrottledRate | None, after: ThrottledRate, glyphs: Gly
 
 def _rate_pair(rate: ThrottledRate) -> str:
     """`25 MB/s`, or `25 / 50 MB/s` where the sides differ."""
-    leader, follower = rate_text(rate.leader_bytes_per_s), rate_text(rate.follower_bytes_per_s)
+    leader, follower = limit_text(rate.leader_bytes_per_s), limit_text(rate.follower_bytes_per_s)
     return leader if leader == follower else f"{leader} / {follower}"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.tui.text.formatting import plural
+from kshunt.backend.domain.text.formatting import many
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts
@@ -69,7 +69,7 @@ def skew_lines(skew: Skew) -> list[str]:
             f"broker {id:<4} {was:>{wide}} {_bar(was, most)} -> {then:>{wide}} {_bar(then, most)}"
         )
     if len(changed) > SHOWN_MOST:
-        lines.append(f"and {plural(len(changed) - SHOWN_MOST, 'other broker')}")
+        lines.append(f"and {many(len(changed) - SHOWN_MOST, 'other broker')}")
     if not changed:
         lines.append("Every broker leads as many as before.")
     return lines

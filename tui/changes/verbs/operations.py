@@ -12,6 +12,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.text.formatting import limit_text, many
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.tui.changes.wizard.intent import (
     NAMES_MOST,
@@ -28,7 +29,7 @@ from kshunt.tui.facts.drift_words import (
     value_words,
 )
 from kshunt.tui.shell.dashboard import OperationVerb
-from kshunt.tui.text.formatting import Glyphs, plural, rate_text
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -95,7 +96,7 @@ def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:
         ("Operation", operation.summary),
         ("Asked by", asked),
         ("Partitions", counted(sorted(operation.partitions))),
-        ("Throttle", rate_text(operation.throttle_bytes_per_s)),
+        ("Throttle", limit_text(operation.throttle_bytes_per_s)),
     )
 
 
@@ -124,10 +125,10 @@ def drift_intent(
     ids = [one.id for one in drift]
 
     def send(client: BackendClient, change: Change) -> ChangeAnswer:
-        return client.throttles.settle_drift(ids, change, ours=ours)
+        return client.throttles.reapply_or_accept_drift(ids, change, ours=ours)
 
     whose = sorted({id for one in drift for id in one.operations})
-    what = f"{plural(len(drift), 'throttle')} that somebody else changed"
+    what = f"{many(len(drift), 'throttle')} that somebody else changed"
     return Intent(
         title=f"Put back {what}" if ours else f"Keep {what}",
         button="Put ours back" if ours else "Keep theirs",
@@ -153,7 +154,7 @@ def orphans_intent(
         return client.throttles.remove_orphans(ids, change)
 
     return Intent(
-        title=f"Remove {plural(len(orphans), 'orphan throttle')}",
+        title=f"Remove {many(len(orphans), 'orphan throttle')}",
         button="Remove",
         target=target,
         touches=_orphan_lines(orphans),
@@ -181,7 +182,7 @@ def adopt_intent(target: TargetCluster, moves: int) -> Intent:
         return client.throttles.adopt(None, change)
 
     return Intent(
-        title=f"Take over the throttle of {plural(moves, 'move')}",
+        title=f"Take over the throttle of {many(moves, 'move')}",
         button="Take over",
         target=target,
         touches=(("Moves", f"{moves:,} that no operation here owns"),),

@@ -11,8 +11,8 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     DeletePartitions,
 )
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkRequest
+from kshunt.backend.domain.text.formatting import duration_text, many
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
-from kshunt.tui.text.formatting import duration_text, plural
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -47,7 +47,7 @@ def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
         wanted = {request.topic: DeletePartitions(request.total_count, request.delay_ms)}
         return client.shrinks.delete_partitions(wanted, change).as_change()
 
-    goes = plural(there - request.total_count, "partition")
+    goes = many(there - request.total_count, "partition")
     when = f"in {duration_text(request.delay_ms / 1000)}" if request.delay_ms else "at once"
     return Intent(
         title=_title(request, there),
@@ -63,7 +63,7 @@ def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
 
 
 def _title(request: ShrinkRequest, there: int) -> str:
-    return f"Shrink {request.topic} from {there} to {plural(request.total_count, 'partition')}"
+    return f"Shrink {request.topic} from {there} to {many(request.total_count, 'partition')}"
 
 
 def confirm_intent(target: TargetCluster, operation: Operation, progress: ShrinkProgress) -> Intent:

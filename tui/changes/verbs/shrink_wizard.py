@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.changes.verbs.shrink import delete_intent, shrink_intent, way_of
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
@@ -21,7 +22,6 @@ from kshunt.tui.changes.wizard.parsing import (
 )
 from kshunt.tui.changes.wizard.shrink_findings import insist_hint
 from kshunt.tui.dialogs.form import FormField
-from kshunt.tui.text.formatting import plural
 
 DELAY: Final = "5m"
 """What KIP-694 waits by itself."""
@@ -89,7 +89,7 @@ def delete_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
 
 
 def _has(about: Shrunk) -> str:
-    return f"{about.topic} has {plural(about.there, 'partition')}."
+    return f"{about.topic} has {many(about.there, 'partition')}."
 
 
 def _count(about: Shrunk) -> FormField:

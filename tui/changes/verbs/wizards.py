@@ -12,6 +12,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.tui.changes.verbs import intents, operations
 from kshunt.tui.changes.verbs.intents import Start
@@ -32,7 +33,8 @@ from kshunt.tui.data.files import AUDIT_FORMATS, complete_path, new_audit_file, 
 from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.terminal.downloads import Downloads, download_name
-from kshunt.tui.text.formatting import Glyphs, plural, servers_text
+from kshunt.tui.text.fitting import servers_text
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -137,7 +139,7 @@ def election_wizard(
     count = len(facts.starts) if partitions is None else len(partitions)
     return Wizard(
         f"Elect the preferred {'leader' if count == 1 else 'leaders'} of"
-        f" {plural(count, 'partition')}",
+        f" {many(count, 'partition')}",
         lambda: intents.election_intent(facts, target, partitions),
         _goal(target),
     )
@@ -201,7 +203,7 @@ def audit_intent(
             downloads.offer(path.name, text)
         elif not change.validate_only:
             save_text(text, path)
-        lines = plural(text.count("\n") + 1, "line")
+        lines = many(text.count("\n") + 1, "line")
         words = lines if change.validate_only else f"{lines} written"
         return ChangeAnswer(change.validate_only, None, (Result(str(path), 0, "NONE", words),))
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED, error_name
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 
-NOT_NEEDED: Final = "ELECTION_NOT_NEEDED"
+NOT_NEEDED: Final = error_name(ELECTION_NOT_NEEDED)
 """Kafka's way to say that the preferred replica leads already: nothing to do, not a failure."""
 
 
@@ -75,20 +76,20 @@ def _row(result: Result, validate_only: bool, change: str) -> AnswerRow:
     return AnswerRow(item, change, _failure(result), "bad")
 
 
-def _fields(rows: Sequence[AnswerRow]) -> list[Field[AnswerRow]]:
+def _fields(rows: Sequence[AnswerRow]) -> list[ListColumn[AnswerRow]]:
     """Columns as wide as their longest text, where there is room."""
-    fields: list[Field[AnswerRow]] = [
-        Field(
+    fields: list[ListColumn[AnswerRow]] = [
+        ListColumn(
             Column("item", "Item", 6, _longest(rows, "item", 60), 0, grows=True, names=True),
             lambda row, width: Cell(row.item),
             lambda row: row.item,
         ),
-        Field(
+        ListColumn(
             Column("change", "Change", 10, _longest(rows, "change", 60), 2, grows=True),
             lambda row, width: Cell(row.change),
             lambda row: row.change,
         ),
-        Field(
+        ListColumn(
             Column("words", "Result", 14, _longest(rows, "words", 200), 1, grows=True),
             lambda row, width: Cell(row.words, row.tone),
             lambda row: row.words,

@@ -10,7 +10,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
-from kshunt.tui.text.formatting import names_text
+from kshunt.backend.domain.text.formatting import listed
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -80,5 +80,5 @@ def counted(names: Sequence[object]) -> str:
     """`a, b, c (3)`: both the names and how many there are; `-` for none."""
     if not names:
         return "-"
-    text = names_text(names, NAMES_MOST)
+    text = listed(names, NAMES_MOST)
     return text if len(names) == 1 else f"{text} ({len(names):,})"

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.grid.pane import Pane
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.operations.progress_text import operation_lines
 
 if TYPE_CHECKING:

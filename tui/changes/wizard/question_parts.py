@@ -24,7 +24,8 @@ from kshunt.tui.data.files import save_plan
 from kshunt.tui.dialogs.dialog import Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.terminal.downloads import Downloads
-from kshunt.tui.text.formatting import Glyphs, servers_text
+from kshunt.tui.text.fitting import servers_text
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation

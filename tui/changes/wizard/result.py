@@ -15,7 +15,7 @@ from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_progress
 from kshunt.tui.changes.wizard.question_parts import AnswerPart, error_lines
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard

@@ -14,7 +14,7 @@ from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import Glyphs
+from kshunt.tui.text.glyphs import Glyphs
 
 AROUND: Final = 8
 """Lines of the screen that are not the view's: frame, steps, headline, what is below, keys."""
@@ -59,10 +59,10 @@ class SafetyPart(Vertical):
 
     def on_mount(self) -> None:
         """Say it."""
-        words, tone = self._verdict()
-        verdict = self.query_one("#verdict", Lines)
-        verdict.say(words)
-        verdict.add_class(f"-{tone}")
+        words, tone = self._headline()
+        line = self.query_one("#verdict", Lines)
+        line.say(words)
+        line.add_class(f"-{tone}")
         self._fit()
         request, check = self._intent.shrink, self._looked.check
         assert check is not None
@@ -71,7 +71,7 @@ class SafetyPart(Vertical):
         self.query_one(Pane).show(f"{check.topic}: what to know before", lines)
         self.call_after_refresh(self._say_below)
 
-    def _verdict(self) -> tuple[str, str]:
+    def _headline(self) -> tuple[str, str]:
         check, request = self._looked.check, self._intent.shrink
         assert check is not None
         assert request is not None

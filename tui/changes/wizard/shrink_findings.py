@@ -23,16 +23,16 @@ from kshunt.backend.domain.shrink.phases import (
     ShrinkRequest,
     phases_of,
 )
-from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import (
-    UNKNOWN_TEXT,
-    Glyphs,
+from kshunt.backend.domain.text.formatting import (
+    UNKNOWN,
     bytes_text,
     count_text,
     duration_text,
-    fit_middle,
-    plural,
+    many,
 )
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.fitting import fit_middle
+from kshunt.tui.text.glyphs import Glyphs
 
 ROWS_MOST: Final = 40
 """Partitions, and groups, that are listed one by one."""
@@ -50,11 +50,11 @@ def headline(check: ShrinkCheck, insisted: Collection[str]) -> tuple[str, str]:
     """Whether it can be started, in one line, and its tone."""
     refusals = check.refusals(insisted)
     warnings = sum(1 for one in check.findings if one.severity is Severity.WARN)
-    more = f", {plural(warnings, 'warning')}" if warnings else ""
+    more = f", {many(warnings, 'warning')}" if warnings else ""
     if refusals:
-        return f"It cannot start: {plural(len(refusals), 'refusal')}{more}.", "bad"
+        return f"It cannot start: {many(len(refusals), 'refusal')}{more}.", "bad"
     over = sum(1 for one in check.findings if one.severity is Severity.REFUSE)
-    insist = f"{plural(over, 'refusal')} overruled" if over else "nothing refuses it"
+    insist = f"{many(over, 'refusal')} overruled" if over else "nothing refuses it"
     return f"It can start: {insist}{more}.", "warn" if warnings or over else "good"
 
 
@@ -100,9 +100,9 @@ def _finding(one: Finding, insisted: Collection[str]) -> Iterable[PaneLine]:
 def _summary(check: ShrinkCheck) -> Iterable[PaneLine]:
     count = len(check.partitions)
     writing = sum(1 for one in check.partitions if one.written_meanwhile or one.producers)
-    held = f"{_count(check.doomed_records)} records, {_size(check.doomed_bytes)}"
-    told = all(one.producers is not None for one in check.partitions)
-    written = "; no writer seen" if told else "; who writes is not known"
+    held = f"{count_text(check.doomed_records)} records, {bytes_text(check.doomed_bytes)}"
+    known = all(one.producers is not None for one in check.partitions)
+    written = "; no writer seen" if known else "; who writes is not known"
     if writing:
         written = f"; {writing:,} written to lately"
     yield PaneLine("Goes", f"{_range(check)}: {held}{written}", "warn" if writing else "", 2)
@@ -131,7 +131,7 @@ def _readers(check: ShrinkCheck) -> str:
     if not check.groups:
         return "no consumer group has committed offsets or reads it"
     behind = sum(1 for one in check.groups if one.unread_doomed)
-    words = [plural(len(check.groups), "consumer group")]
+    words = [many(len(check.groups), "consumer group")]
     words.append(f"{behind:,} with unread records on what goes" if behind else "all has been read")
     active = _active(check)
     words.append(f"{active:,} with members" if active else "none with members")
@@ -139,9 +139,9 @@ def _readers(check: ShrinkCheck) -> str:
 
 
 def _copy(check: ShrinkCheck) -> str:
-    records = f"{_count(check.total_records)} records, {_size(check.total_bytes)}"
+    records = f"{count_text(check.total_records)} records, {bytes_text(check.total_bytes)}"
     takes = "" if check.copy_ms is None else f", about {duration_text(check.copy_ms / 1000)}"
-    return f"{records}{takes}; {_size(check.copy_bytes)} on the disks of all brokers"
+    return f"{records}{takes}; {bytes_text(check.copy_bytes)} on the disks of all brokers"
 
 
 def _keys(check: ShrinkCheck) -> str:
@@ -216,8 +216,8 @@ def _partitions(check: ShrinkCheck) -> Iterable[PaneLine]:
 def _partition(check: ShrinkCheck, one: DoomedPartition) -> str:
     written = one.written_meanwhile
     return (
-        f"{one.number:>5} {_count(one.records):>11} {_size(one.size_bytes):>9}"
-        f" {_expires(check, one):>8} {UNKNOWN_TEXT if written is None else f'+{written:,}':>8}"
+        f"{one.number:>5} {count_text(one.records):>11} {bytes_text(one.size_bytes):>9}"
+        f" {_expires(check, one):>8} {UNKNOWN if written is None else f'+{written:,}':>8}"
         f" {_producers(one)}"
     )
 
@@ -228,12 +228,12 @@ def _expires(check: ShrinkCheck, one: DoomedPartition) -> str:
         return duration_text(one.expires_in_ms / 1000)
     if one.records == 0:
         return "-"
-    return "never" if check.retention_ms is None and not check.unread else UNKNOWN_TEXT
+    return "never" if check.retention_ms is None and not check.unread else UNKNOWN
 
 
 def _producers(one: DoomedPartition) -> str:
     if one.producers is None:
-        return UNKNOWN_TEXT
+        return UNKNOWN
     transaction = ", open txn" if one.open_transaction_at is not None else ""
     return f"{len(one.producers) or '-'}{transaction}"
 
@@ -254,8 +254,8 @@ def _group(check: ShrinkCheck, one: GroupLag, glyphs: Glyphs) -> str:
     committed = f"{sum(1 for at in one.committed if at.partition in doomed)}/{len(doomed)}"
     members = f"{len(one.members):,}" if one.members or not one.active else one.state[:7]
     return (
-        f"{fit_middle(one.name, NAME_CELLS, glyphs)} {committed:>9} {_count(one.unread_doomed):>12}"
-        f" {_count(one.unread_all):>9} {members:>7}"
+        f"{fit_middle(one.name, NAME_CELLS, glyphs)} {committed:>9} "
+        f"{count_text(one.unread_doomed):>12} {count_text(one.unread_all):>9} {members:>7}"
     )
 
 
@@ -266,12 +266,4 @@ def _first(rows: Sequence[T]) -> Sequence[T]:
 def _more(rows: Sequence[object], noun: str) -> Iterable[PaneLine]:
     left = len(rows) - len(_first(rows))
     if left:
-        yield PaneLine("", f"and {plural(left, f'more {noun}')}", "dim")
-
-
-def _count(count: int | None) -> str:
-    return UNKNOWN_TEXT if count is None else count_text(count)
-
-
-def _size(size_bytes: int | None) -> str:
-    return UNKNOWN_TEXT if size_bytes is None else bytes_text(size_bytes)
+        yield PaneLine("", f"and {many(left, f'more {noun}')}", "dim")

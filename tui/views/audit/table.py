@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
-from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.text.formatting import duration_text, moment_text
 from kshunt.backend.errors import BadInput
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, RowKey
-from kshunt.tui.text.formatting import duration_text
 
 LINES_MOST: Final = 5_000
 """Older lines are left to what is written to a file."""
@@ -123,30 +122,30 @@ def _when(row: AuditRow, width: int) -> Cell:
     return Cell(text if width >= len(text) else text[5:])
 
 
-FIELDS: Final[tuple[Field[AuditRow], ...]] = (
-    Field(
+FIELDS: Final[tuple[ListColumn[AuditRow], ...]] = (
+    ListColumn(
         Column("when", "When (UTC)", 14, 19, 0),
         _when,
         lambda row: row.line.time_ms or 0,
     ),
-    Field(
+    ListColumn(
         Column("event", "Event", 10, 16, 1),
         lambda row, width: Cell(_event(row.line), "bad" if row.line.event in _BAD else ""),
         lambda row: row.line.event,
     ),
-    Field(
+    ListColumn(
         Column("operation", "Operation", 9, 14, 2),
         lambda row, width: Cell(row.line.operation),
         lambda row: row.line.operation,
     ),
-    Field(
+    ListColumn(
         Column("who", "Who", 10, 24, 3),
         lambda row, width: Cell(
             row.line.who if len(row.line.who) <= width else row.line.who.partition("@")[0]
         ),
         lambda row: row.line.who,
     ),
-    Field(
+    ListColumn(
         Column("text", "What came of it, and why", 16, 200, 1, grows=True, comfort=40),
         lambda row, width: Cell(row.text),
         lambda row: row.text,

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kshunt.tui.tables.list_table import Field
+from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
+from kshunt.tui.tables.list_table import ListColumn
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
-from kshunt.tui.text.formatting import UNICODE, bytes_text, count_text, rate_text
+from kshunt.tui.text.glyphs import UNICODE
 from kshunt.tui.views.brokers.disks import peak_tone
 
 if TYPE_CHECKING:
@@ -112,8 +113,8 @@ def _known(value: float) -> float:
 
 def _field(
     column: Column, cell: Callable[[BrokerRow, int], Cell], value: Callable[[BrokerRow], Any]
-) -> Field[BrokerRow]:
-    return Field(column, cell, value)
+) -> ListColumn[BrokerRow]:
+    return ListColumn(column, cell, value)
 
 
 FIELDS: Final = (

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import NATURAL
-from kshunt.tui.text.formatting import bytes_text, plural, rate_text
 from kshunt.tui.views.brokers.disks import Disk, disks_of, peak_tone
 from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table, disk_words
@@ -43,7 +43,7 @@ def _state(row: BrokerRow) -> str:
 
 
 def _leads(row: BrokerRow) -> str:
-    led = f"{row.leaders:,} of {plural(row.replicas, 'replica')}"
+    led = f"{row.leaders:,} of {many(row.replicas, 'replica')}"
     return f"{led}; it is preferred for {row.preferred:,}"
 
 
@@ -53,7 +53,7 @@ def _flow(row: BrokerRow, *, leader: bool) -> str:
     rate = row.rate_out_bytes_per_s if leader else row.rate_in_bytes_per_s
     lag = row.lag_out_bytes if leader else row.lag_in_bytes
     noun = "partition" if leader else "copy"
-    said = f"{plural(moving, noun, 'partitions' if leader else 'copies')}"
+    said = f"{many(moving, noun, 'partitions' if leader else 'copies')}"
     said += f", {rate_text(rate)}, {bytes_text(lag)} left" if moving or lag else ""
     return f"{said}; {_limit(row, leader=leader)}"
 
@@ -77,7 +77,7 @@ def _disks(disks: Sequence[Disk]) -> Iterable[PaneLine]:
         yield PaneLine(label, f"{disk.path}: {disk_words(disk)}", _tone(disk))
     if any(disk.receives for disk in disks):
         waiting = max(disk.waiting for disk in disks)
-        more = f"; {plural(waiting, 'partition')} that wait may add to it" if waiting else ""
+        more = f"; {many(waiting, 'partition')} that wait may add to it" if waiting else ""
         yield PaneLine("", f"{LEAST}{more}", "dim")
     if not disks:
         yield PaneLine("Disks", "? it has not said", "dim")

@@ -12,7 +12,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 
 
 @dataclass(frozen=True)
-class Loads:
+class BrokerLoadColumns:
     """One entry a broker, in the order of `ids`."""
 
     ids: NDArray[np.int64]
@@ -39,7 +39,7 @@ class Loads:
     """Of what is fetched from it, what counts against its leader rate."""
 
 
-def loads_of(facts: Facts, brokers: list[int]) -> Loads:
+def loads_of(facts: Facts, brokers: list[int]) -> BrokerLoadColumns:
     """The loads of these brokers, which are sorted and among which is each that hosts a replica.
 
     Kafka counts against a follower rate what a listed replica fetches while it is out of sync, and
@@ -61,7 +61,7 @@ def loads_of(facts: Facts, brokers: list[int]) -> Loads:
     def number(members: NDArray[np.bool_], place: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.bincount(place[members], minlength=count)
 
-    return Loads(
+    return BrokerLoadColumns(
         ids=ids,
         leaders=number(leads, here),
         preferred=number(rows.position == 0, here),

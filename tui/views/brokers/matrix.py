@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
+from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text, terse_rate_text
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, plural, rate_text
 
 FLOWS: Final = "flows"
 PLACES: Final = "places"
@@ -40,7 +40,7 @@ NOBODY: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class CopyFlow:
     """Copies from one broker to another, or from or to all."""
 
     copies: int = 0
@@ -55,7 +55,7 @@ class Flow:
         """Everything about it."""
         stuck = f", {self.stuck:,} stuck" if self.stuck else ""
         rate, left = rate_text(self.rate_bytes_per_s), bytes_text(self.lag_bytes)
-        return f"{plural(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
+        return f"{many(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class Sent:
 
     source: int | str
     """A broker's id, `NOBODY` or `ALL`."""
-    total: Flow
-    to: Mapping[int, Flow]
+    total: CopyFlow
+    to: Mapping[int, CopyFlow]
     """By the broker that receives."""
 
 
@@ -77,7 +77,7 @@ def flow_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Sent]:
     most_to_one = max((flow.copies for flow in rows[ALL].to.values()), default=0) if rows else 0
     first = min(max(shift, 0), max(len(targets) - 1, 0))
     fields = [
-        Field(Column("from", "From", 4, 6, 0, 2, right=True), _source, _source_rank),
+        ListColumn(Column("from", "From", 4, 6, 0, 2, right=True), _source, _source_rank),
         # Where not everything fits, the sums go before a broker does.
         _flow_field("total", "All", most, len(targets) + 1, lambda sent: sent.total),
         *(
@@ -113,9 +113,9 @@ def _sent(facts: Facts, source: int | str, places: NDArray[np.intp], receiving: 
     return Sent(source, _flow(facts, places), to)
 
 
-def _flow(facts: Facts, places: NDArray[np.intp]) -> Flow:
+def _flow(facts: Facts, places: NDArray[np.intp]) -> CopyFlow:
     rows = facts.rows
-    return Flow(
+    return CopyFlow(
         len(places),
         rate_sum(rows.fetched_bytes_per_s[places]),
         known_sum(rows.lag_bytes[places])[0],
@@ -123,39 +123,29 @@ def _flow(facts: Facts, places: NDArray[np.intp]) -> Flow:
     )
 
 
-def _to(target: int) -> Callable[[Sent], Flow]:
-    return lambda sent: sent.to.get(target, Flow())
+def _to(target: int) -> Callable[[Sent], CopyFlow]:
+    return lambda sent: sent.to.get(target, CopyFlow())
 
 
 def _flow_field(
-    key: str, title: str, most: int, rank: int, flow: Callable[[Sent], Flow]
-) -> Field[Sent]:
+    key: str, title: str, most: int, rank: int, flow: Callable[[Sent], CopyFlow]
+) -> ListColumn[Sent]:
     """A column as wide as the largest number of copies, a sign and a short rate."""
-    return Field(
+    return ListColumn(
         Column(key, title, len(str(most)) + 5, 12, rank, 1, right=True),
         lambda sent, room: _flow_cell(flow(sent), room),
         lambda sent: (flow(sent).copies, _known(flow(sent).rate_bytes_per_s)),
     )
 
 
-def _flow_cell(flow: Flow, width: int) -> Cell:
+def _flow_cell(flow: CopyFlow, width: int) -> Cell:
     """`3 25M`, or `3 25.0 MB/s`; a dot where nothing is copied."""
     if not flow.copies:
         return Cell(".", "dim")
-    rate = rate_text(flow.rate_bytes_per_s) if width >= 12 else short_rate(flow.rate_bytes_per_s)
+    written = rate_text if width >= 12 else terse_rate_text
+    rate = written(flow.rate_bytes_per_s)
     tone = "bad" if flow.stuck else "strong" if flow.rate_bytes_per_s > 0 else "warn"
     return Cell(f"{flow.copies}{'!' if flow.stuck else ' '}{rate}", tone)
-
-
-def short_rate(bytes_per_s: float) -> str:
-    """A rate in at most four cells: `8.3M`, `25M`, `950k`, `0`, `?`."""
-    if math.isnan(bytes_per_s):
-        return "?"
-    size, units = bytes_per_s, ["", "k", "M", "G", "T", "P"]
-    while round(size) >= 1000 and len(units) > 1:
-        size, units = size / 1000, units[1:]
-    digits = 1 if units[0] and size < 9.95 else 0
-    return f"{size:.{digits}f}{units[0]}"
 
 
 def _source(sent: Sent, width: int) -> Cell:
@@ -198,7 +188,7 @@ def place_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Placeme
     brokers = sorted({broker for row in rows.values() for broker in row.marks})
     first = min(max(shift, 0), max(len(brokers) - 1, 0))
     fields = [
-        Field(
+        ListColumn(
             Column("partition", "Partition", 14, 60, 0, grows=True, comfort=30, names=True),
             lambda row, width: Cell(str(row.partition)),
             lambda row: row.partition,
@@ -208,9 +198,9 @@ def place_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Placeme
     return ListTable(fields, rows, order)
 
 
-def _mark_field(broker: int, rank: int) -> Field[Placement]:
+def _mark_field(broker: int, rank: int) -> ListColumn[Placement]:
     nothing = Cell(".", "dim")
-    return Field(
+    return ListColumn(
         Column(f"on {broker}", str(broker), max(4, len(str(broker))), 0, rank, right=True),
         lambda row, width: row.marks.get(broker, nothing),
         lambda row: row.marks.get(broker, nothing).text,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus
+from kshunt.backend.domain.text.formatting import bytes_text, duration_text
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, duration_text
 from kshunt.tui.views.brokers.cells import FIELDS
 from kshunt.tui.views.brokers.disks import Disk, disks_of, sizes_of, whole_disk
-from kshunt.tui.views.brokers.loads import Loads, loads_of
+from kshunt.tui.views.brokers.loads import BrokerLoadColumns, loads_of
 from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 from kshunt.tui.views.brokers.row import BrokerRow
 
@@ -58,7 +58,7 @@ def disk_words(disk: Disk) -> str:
     return f"{used}; {more}{bytes_text(disk.arriving_bytes)} to come{waits}{peak}"
 
 
-def _row(facts: Facts, place: int, loads: Loads, queued: PendingTransfers) -> BrokerRow:
+def _row(facts: Facts, place: int, loads: BrokerLoadColumns, queued: PendingTransfers) -> BrokerRow:
     id = int(loads.ids[place])
     status = facts.snapshot.brokers[id]
     state, reason = state_of(status, facts.broker_age_s(id))

@@ -20,23 +20,22 @@ from kshunt.backend.domain.pipeline.delivered import (
     TransferHistory,
 )
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
-from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
-from kshunt.tui.facts.forecast import Forecast, age_text, end_text, of_operation
-from kshunt.tui.facts.row_keys import ReplicaKey
-from kshunt.tui.tables.lines import Line, Part, fitted, labelled, wrapped
-from kshunt.tui.tables.model import Cell
-from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import (
-    Glyphs,
+from kshunt.backend.domain.text.formatting import (
     bytes_text,
     count_text,
     duration_text,
-    fit,
-    plural,
-    printable,
+    many,
     rate_text,
-    sparkline,
 )
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS
+from kshunt.tui.facts.forecast import PipelineForecast, age_text, end_text, of_operation
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.tables.lines import Line, LinePart, fitted, labelled, wrapped
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.glyphs import Glyphs
 
 ROWS_MOST: Final = 5
 """Of a table; what matters most comes first."""
@@ -46,7 +45,7 @@ FULL_NOW_S: Final = 86_400.0
 
 _TONES: Final = {
     PipelineState.RUNNING: "good",
-    PipelineState.STANDING: "",
+    PipelineState.UNATTENDED: "",
     PipelineState.FAILED: "bad",
     PipelineState.LATE: "bad",
 }
@@ -144,7 +143,7 @@ def _about(pipeline_status: PipelineStatus) -> str:
     process = pipeline_status.process
     if process is not None and process.restarts:
         last = f", last: {process.last_error}" if process.last_error else ""
-        said.append(f"Started again {plural(process.restarts, 'time')}{last}.")
+        said.append(f"Started again {many(process.restarts, 'time')}{last}.")
     return " ".join(said)
 
 
@@ -179,7 +178,7 @@ def _etas(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[L
 
 
 def _eta(
-    id: str, row: EtaRow, forecast: Forecast, source: str, width: int, glyphs: Glyphs
+    id: str, row: EtaRow, forecast: PipelineForecast, source: str, width: int, glyphs: Glyphs
 ) -> list[Line]:
     """Its end, how old that is, and what it waits for; one below the other where room is short."""
     room = min(max(len(id), 6), 12)
@@ -220,10 +219,10 @@ def _transfer_lines(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs)
     for title, values, words in plotted:
         most = words(max(value for value in values if not math.isnan(value)))
         parts = [
-            Part(Cell(title, "dim"), 10),
-            Part(Cell(sparkline(values, room, glyphs), "good"), room, 1),
-            Part(Cell(words(values[-1]) if lately else "-", "strong"), 11, right=True),
-            Part(Cell(f"most {most}", "dim"), 0, 2),
+            LinePart(Cell(title, "dim"), 10),
+            LinePart(Cell(sparkline(values, room, glyphs), "good"), room, 1),
+            LinePart(Cell(words(values[-1]) if lately else "-", "strong"), 11, right=True),
+            LinePart(Cell(f"most {most}", "dim"), 0, 2),
         ]
         lines.append(Line(fitted(parts, width, glyphs)))
     return lines
@@ -270,11 +269,11 @@ def _stall(one: StallRow, now_ms: int, width: int, glyphs: Glyphs) -> Line:
     key = ReplicaKey(one.topic, one.partition, one.broker)
     ended = "goes on" if one.open else f"{age_text(now_ms - one.end_ms)} ago"
     parts = [
-        Part(Cell(f"{one.topic}-{one.partition}"), 44 if width >= 100 else 0, names=True),
-        Part(Cell(f"on {one.broker}"), 6, 1),
-        Part(Cell(duration_text(one.seconds)), 6, right=True),
-        Part(Cell(ended, "warn" if one.open else "dim"), 10),
-        Part(Cell(cause_text(one.cause)), 0 if width >= 100 else 22, 2),
+        LinePart(Cell(f"{one.topic}-{one.partition}"), 44 if width >= 100 else 0, names=True),
+        LinePart(Cell(f"on {one.broker}"), 6, 1),
+        LinePart(Cell(duration_text(one.seconds)), 6, right=True),
+        LinePart(Cell(ended, "warn" if one.open else "dim"), 10),
+        LinePart(Cell(cause_text(one.cause)), 0 if width >= 100 else 22, 2),
     ]
     target = ScreenTarget(PARTITIONS, key)
     return Line(fitted(parts, width, glyphs), ("stall", key, one.start_ms), target)
@@ -297,7 +296,7 @@ def _loads(loads: Rows[LoadRow], now_ms: int, width: int, glyphs: Glyphs) -> lis
     lines = [_head(words, loads.of, now_ms, _full_tone(soonest))]
     lines += [_load(one, now_ms, width, glyphs) for one in listed]
     if len(rows) > len(listed):
-        more = f"and {plural(len(rows) - len(listed), 'more broker', 'more brokers')}"
+        more = f"and {many(len(rows) - len(listed), 'more broker', 'more brokers')}"
         lines.append(Line((Cell(more, "dim"),)))
     return lines
 
@@ -325,13 +324,13 @@ def _load(one: LoadRow, now_ms: int, width: int, glyphs: Glyphs) -> Line:
     growth = growth if growth in ("?", "-") or growth.startswith("-") else f"+{growth}"
     leads = "?" if one.leader_share is None else f"{one.leader_share:.0%}"
     parts = [
-        Part(Cell(f"broker {one.broker}", "strong"), 11),
-        Part(Cell(used), 9, 1),
-        Part(Cell(full, _full_tone(full_s)), 14),
-        Part(Cell(growth, "dim"), 9, 2, right=True),
-        Part(Cell(f"in {_rate(one.in_bytes_per_s)}"), 11, 3),
-        Part(Cell(f"out {_rate(one.out_bytes_per_s)}"), 12, 4),
-        Part(Cell(f"leads {leads}", "dim"), 10, 5),
+        LinePart(Cell(f"broker {one.broker}", "strong"), 11),
+        LinePart(Cell(used), 9, 1),
+        LinePart(Cell(full, _full_tone(full_s)), 14),
+        LinePart(Cell(growth, "dim"), 9, 2, right=True),
+        LinePart(Cell(f"in {_rate(one.in_bytes_per_s)}"), 11, 3),
+        LinePart(Cell(f"out {_rate(one.out_bytes_per_s)}"), 12, 4),
+        LinePart(Cell(f"leads {leads}", "dim"), 10, 5),
     ]
     target = ScreenTarget(BROKERS, one.broker)
     return Line(fitted(parts, width, glyphs), ("load", one.broker), target)
@@ -353,10 +352,10 @@ def _pairs(pairs: Rows[PairRow], now_ms: int, width: int, glyphs: Glyphs) -> lis
 def _pair(one: PairRow, width: int, glyphs: Glyphs) -> Line:
     rates = (one.p10_bytes_per_s, one.p50_bytes_per_s, one.p90_bytes_per_s)
     parts = [
-        Part(Cell(f"{one.source} {glyphs.arrow} {one.destination}", "strong"), 11),
-        Part(Cell("throttled" if one.throttled else "free", "dim"), 9, 1),
-        *(Part(Cell(_rate(rate)), 9, right=True) for rate in rates),
-        Part(Cell(f"{bytes_text(one.bytes)} copied", "dim"), 0, 2),
+        LinePart(Cell(f"{one.source} {glyphs.arrow} {one.destination}", "strong"), 11),
+        LinePart(Cell("throttled" if one.throttled else "free", "dim"), 9, 1),
+        *(LinePart(Cell(_rate(rate)), 9, right=True) for rate in rates),
+        LinePart(Cell(f"{bytes_text(one.bytes)} copied", "dim"), 0, 2),
     ]
     return Line(fitted(parts, width, glyphs), ("pair", one.source, one.destination, one.throttled))
 
@@ -374,6 +373,6 @@ def _quality(quality: Rows[QualityRow], now_ms: int, width: int, glyphs: Glyphs)
     lines = [_head(f"{count}; not as expected:", quality.of, now_ms, "warn")]
     for one in broken[:PAIRS_MOST]:
         words = f"{one.violations:,} {one.outcome}: {printable(one.meaning)}"
-        parts = [Part(Cell(words), 0)]
+        parts = [LinePart(Cell(words), 0)]
         lines.append(Line(fitted(parts, width, glyphs), ("quality", one.of, one.expectation)))
     return lines

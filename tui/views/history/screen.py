@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.widget import Widget
 
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.feed.polled_facts import DELIVERED, PIPELINE
 from kshunt.tui.grid.board import Board
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.formatting import duration_text
 from kshunt.tui.views.board_screen import BoardScreen
 
 if TYPE_CHECKING:
-    from kshunt.tui.facts.transfer_history import TransferPoint
+    from kshunt.tui.facts.transfer_history import SeenTransfer
     from kshunt.tui.tables.lines import Line
-    from kshunt.tui.views.history.sections import Chosen
+    from kshunt.tui.views.history.sections import HistoryChoice
 
 
 class HistoryScreen(BoardScreen):
@@ -28,7 +28,7 @@ class HistoryScreen(BoardScreen):
 
     VIEW: ClassVar[str] = HISTORY
 
-    _chosen: Chosen | None = None
+    _chosen: HistoryChoice | None = None
 
     def compose_body(self) -> Iterable[Widget]:
         """A plot, a second one where there is room, and the lines."""
@@ -38,16 +38,16 @@ class HistoryScreen(BoardScreen):
         yield Board(glyphs=glyphs, id="past")
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> HistoryChoice:
         """What the operator looks at."""
         if self._chosen is None:
-            from kshunt.tui.views.history.sections import Chosen
+            from kshunt.tui.views.history.sections import HistoryChoice
 
-            self._chosen = Chosen()
+            self._chosen = HistoryChoice()
         return self._chosen
 
     @property
-    def history(self) -> tuple[TransferPoint, ...]:
+    def history(self) -> tuple[SeenTransfer, ...]:
         """What was seen so far."""
         home = self.kshunt.store.home
         return home.history if home is not None else ()
@@ -86,14 +86,14 @@ class HistoryScreen(BoardScreen):
             self._plot("#history-plot", self.chosen)
             self._plot("#history-plot-2", self._after(self.chosen))
 
-    def _after(self, chosen: Chosen) -> Chosen:
+    def _after(self, chosen: HistoryChoice) -> HistoryChoice:
         """What stands in the second plot, and what Tab brings into the first."""
         from kshunt.tui.views.history.sections import kinds
 
         count = len(kinds(self.kshunt.store.scene.answer(DELIVERED)))
         return replace(chosen, kind=(chosen.kind % count + 1) % count)
 
-    def _plot(self, id: str, chosen: Chosen) -> None:
+    def _plot(self, id: str, chosen: HistoryChoice) -> None:
         from kshunt.tui.views.history.sections import KINDS, kinds
 
         store, glyphs = self.kshunt.store, self.kshunt.glyphs

@@ -9,19 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.formatting import rate_text
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.facts.transfer_history import (
-    TransferPoint,
+    SeenTransfer,
     broker_history,
     permitted,
     rates,
     remaining,
     within,
 )
-from kshunt.tui.tables.lines import BLANK, Line, Part, fitted, labelled
+from kshunt.tui.tables.lines import BLANK, Line, LinePart, fitted, labelled
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
-from kshunt.tui.text.formatting import Glyphs, bytes_text, count_text, rate_text, sparkline
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import even, section_lines, sections
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ LABEL_WIDTH: Final = 11
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class HistoryChoice:
     """What the operator looks at."""
 
     span: int = SPAN_FIRST
@@ -59,39 +62,42 @@ def kinds(past: PipelinePast | None) -> tuple[str, ...]:
 
 def draw_days(history: TransferHistory, kind: str, glyphs: Glyphs, width: int, height: int) -> Text:
     """A plot of what the data pipeline delivered; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_history
+    from kshunt.backend.domain.text.plots import Series
+    from kshunt.tui.text.plots import plot_history
 
     times, copied, lag = even(history)
-    values, words = (copied, rate_text) if kind == PAST_KINDS[0] else (lag, bytes_text)
+    copies = kind == PAST_KINDS[0]
+    values, unit = (copied, Unit.BYTES_PER_S) if copies else (lag, Unit.BYTES)
     title = f"{kind[:1].upper()}{kind[1:]} (pipeline)"
-    return plot_history(title, times, [Series(values)], words, width, height, glyphs)
+    return plot_history(title, times, [Series(values)], unit, width, height, glyphs)
 
 
 def draw_history(
-    history: Sequence[TransferPoint], chosen: Chosen, glyphs: Glyphs, width: int, height: int
+    history: Sequence[SeenTransfer], chosen: HistoryChoice, glyphs: Glyphs, width: int, height: int
 ) -> Text:
     """A plot of what is chosen; for a thread."""
-    from kshunt.tui.text.plots import Series, plot_history
+    from kshunt.backend.domain.text.plots import Series
+    from kshunt.tui.text.plots import plot_history
 
     moments = within(history, chosen.span_s)
     times = [moment.at_ms for moment in moments]
     draw = partial(plot_history, width=width, height=height, glyphs=glyphs)
     kind = KINDS[chosen.kind]
     if kind == "remaining":
-        return draw("Bytes remaining", times, [Series(remaining(moments))], bytes_text)
+        return draw("Bytes remaining", times, [Series(remaining(moments))], Unit.BYTES)
     if kind == "stuck":
         counts = [float(m.point.stuck_replicas) for m in moments]
         known = [math.nan if count < 0 else count for count in counts]
-        return draw("Stuck replicas", times, [Series(known)], count_text)
+        return draw("Stuck replicas", times, [Series(known)], Unit.COUNT)
     title = "Throughput of moves, and what throttles allow (-)"
     # The limit first: what is moved stands before it.
     lines = [Series(permitted(moments), "-"), Series(rates(moments))]
-    return draw(title, times, lines, rate_text)
+    return draw(title, times, lines, Unit.BYTES_PER_S)
 
 
 def history_lines(
-    history: Sequence[TransferPoint],
-    chosen: Chosen,
+    history: Sequence[SeenTransfer],
+    chosen: HistoryChoice,
     pipeline: PipelineStatus | None,
     delivered: PipelinePast | None,
     now_ms: int,
@@ -116,22 +122,22 @@ def history_lines(
 # Brokers
 
 
-def _brokers(moments: Sequence[TransferPoint], width: int, glyphs: Glyphs) -> list[Line]:
+def _brokers(moments: Sequence[SeenTransfer], width: int, glyphs: Glyphs) -> list[Line]:
     load = next((moment.load for moment in reversed(moments) if moment.load is not None), None)
     if load is None:
         return [Line((Cell("No snapshot yet.", "dim"),))]
     return [_broker(moments, id, width, glyphs) for id in load.brokers]
 
 
-def _broker(moments: Sequence[TransferPoint], id: int, width: int, glyphs: Glyphs) -> Line:
+def _broker(moments: Sequence[SeenTransfer], id: int, width: int, glyphs: Glyphs) -> Line:
     received, sent = broker_history(moments, id)
     room = min(max((width - 40) // 2, 0), 40)
-    parts = [Part(Cell(f"broker {id}", "strong"), 11)]
+    parts = [LinePart(Cell(f"broker {id}", "strong"), 11)]
     for word, values in (("in", received), ("out", sent)):
-        parts.append(Part(Cell(word, "dim"), 3))
+        parts.append(LinePart(Cell(word, "dim"), 3))
         if room >= 6:
-            parts.append(Part(Cell(sparkline(values, room, glyphs), "good"), room, 2))
+            parts.append(LinePart(Cell(sparkline(values, room, glyphs), "good"), room, 2))
         quiet = values[-1] == 0
         text = "-" if quiet else rate_text(values[-1], tight=True) + "/s"
-        parts.append(Part(Cell(text, "dim" if quiet else ""), 8, right=True))
+        parts.append(LinePart(Cell(text, "dim" if quiet else ""), 8, right=True))
     return Line(fitted(parts, width, glyphs), ("broker", id), ScreenTarget(BROKERS, id))

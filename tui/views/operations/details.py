@@ -10,7 +10,14 @@ from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
-from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.domain.text.formatting import (
+    NOT_AT_THIS_RATE,
+    bytes_text,
+    duration_text,
+    many,
+    moment_text,
+    rate_text,
+)
 from kshunt.tui.actions import ACTIONS, can, key_of
 from kshunt.tui.facts.drift_words import drift_words
 from kshunt.tui.facts.forecast import LIVE, full_text
@@ -18,14 +25,7 @@ from kshunt.tui.facts.progress import held, moving_first, originals
 from kshunt.tui.facts.shrink_phases import phase_lines
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import (
-    NEVER_TEXT,
-    Glyphs,
-    bytes_text,
-    duration_text,
-    plural,
-    rate_text,
-)
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
 
 NOTES_SHOWN: Final = 2
@@ -89,9 +89,9 @@ def _shrink(
         # What it says then is the outcome, which stands above.
         progress = replace(progress, words="")
     said = list(_said(row.operation))
-    taken = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
-    lines = phase_lines(progress, glyphs, room - taken)
-    left = room - sum(one.lines for one in lines) - taken
+    used = OUTCOME_LINES * len(outcome) + len(tail) + len(said)
+    lines = phase_lines(progress, glyphs, room - used)
+    left = room - sum(one.lines for one in lines) - used
     head = list(_asked(row))[: max(left, 0)]
     history = [_history(line) for line in audit or ()][-max(left - len(head), 0) :]
     newest = history if left > len(head) else []
@@ -156,10 +156,10 @@ def _throttle_words(operation: Operation) -> str:
 def _progress(row: OperationRow) -> Iterable[PaneLine]:
     progress = row.progress
     assert progress is not None
-    of = f"{progress.arrived:,} of {plural(progress.replicas, 'replica')}"
+    of = f"{progress.arrived:,} of {many(progress.replicas, 'replica')}"
     left = f"{left_text(progress)} of {bytes_text(progress.copy_bytes)} left"
     yield PaneLine("Copied", f"{of}, {left}")
-    turn = f"; {plural(progress.waiting, 'partition')} waiting" if progress.waiting else ""
+    turn = f"; {many(progress.waiting, 'partition')} waiting" if progress.waiting else ""
     if held(row.operation):
         yield PaneLine("ETA", f"held by the pause{turn}", "warn")
     else:
@@ -170,7 +170,7 @@ def _etas(row: OperationRow, turn: str) -> Iterable[PaneLine]:
     """The pipeline's forecast, where there is one; what the rates of this moment say."""
     assert row.progress is not None
     forecast, never = row.forecast, row.progress.eta_never > 0
-    live = eta_words(row.progress, " to ", NEVER_TEXT)
+    live = eta_words(row.progress, " to ", NOT_AT_THIS_RATE)
     if forecast is not None:
         yield PaneLine("ETA", f"{full_text(forecast)}{turn}", "bad" if forecast.never else "", 2)
         yield PaneLine("", f"{live} ({LIVE}, by the rates of this moment)", "dim")

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.text.formatting import UNKNOWN, duration_text
 from kshunt.tui.feed.polled_facts import DRIFT, FORECASTS
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, duration_text
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts
@@ -67,7 +67,7 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
     left = left_text(progress)
     waiting = f", {progress.waiting:,} waiting" if progress.waiting else ""
     done = f"{progress.arrived:,} of {progress.replicas:,} replicas copied"
-    return f"It is {state}: {done}, {left} left, ETA {eta or UNKNOWN_TEXT}{waiting}"
+    return f"It is {state}: {done}, {left} left, ETA {eta or UNKNOWN}{waiting}"
 
 
 def _took(operation: Operation) -> str:

@@ -10,19 +10,25 @@ from typing import Final
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.pipeline.delivered import EtaRow
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    listed,
+    percent_done_text,
+    rate_text,
+)
 from kshunt.backend.domain.throttles.owners import ShownDrift
-from kshunt.tui.facts.forecast import Forecast, of_operation, range_text
+from kshunt.tui.facts.eta_words import ETA_RANGE
+from kshunt.tui.facts.forecast import PipelineForecast, of_operation, range_text
 from kshunt.tui.facts.progress import Progress, held, progress_of
 from kshunt.tui.facts.shrink_phases import (
     eta_range,
-    percent,
     phase_now,
     share_of,
 )
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import bytes_text, duration_text, names_text, rate_text
 
 _KINDS: Final = {
     "throttled_rates": "rates",
@@ -43,8 +49,6 @@ TONES: Final = {
     OperationState.SUPERSEDED: "bad",
     OperationState.FAILED: "bad",
 }
-ETA_RANGE: Final = 1.25
-"""Where the latest ETA is later than this many times the earliest, both are said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class OperationRow:
     """None where it has ended, or moves nothing."""
     drift: tuple[ShownDrift, ...] = ()
     """Its throttles that somebody else changed."""
-    forecast: Forecast | None = None
+    forecast: PipelineForecast | None = None
     """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
     has_pipeline: bool = False
     """There are results of a data pipeline."""
@@ -116,7 +120,7 @@ def _more(row: OperationRow) -> list[tuple[str, str]]:
         ("Reason", operation.reason or "-"),
         *(("Note", f"{note.who or '?'}: {note.text}") for note in operation.notes),
         *([("Its throttle", removal)] if throttled else []),
-        ("Partitions", names_text(operation.partitions, 40) or "-"),
+        ("Partitions", listed(operation.partitions, 40) or "-"),
     ]
 
 
@@ -155,7 +159,7 @@ def _arrived(row: OperationRow, width: int) -> Cell:
     progress = _shrink_progress(row)
     if progress is not None:
         share = share_of(phase_now(progress))
-        words = progress.phase.value if math.isnan(share) else percent(share)
+        words = progress.phase.value if math.isnan(share) else percent_done_text(share)
         both = f"{progress.phase.value} {words}"
         return Cell(both if not math.isnan(share) and len(both) <= width else words[:width])
     if row.progress is None:
@@ -197,7 +201,7 @@ def _phase_eta(row: OperationRow, progress: ShrinkProgress, width: int) -> Cell:
     return Cell(words)
 
 
-def _forecast_cell(forecast: Forecast, width: int) -> Cell:
+def _forecast_cell(forecast: PipelineForecast, width: int) -> Cell:
     words = range_text(forecast, "-", "never")
     if len(words) > width:
         words = duration_text(forecast.p90_s)
@@ -218,8 +222,8 @@ def _throttle(row: OperationRow, width: int) -> Cell:
     rate = row.operation.throttle_bytes_per_s
     if rate is None:
         return Cell("-", "dim")
-    kept = "" if row.operation.auto_remove_throttle else " kept"
-    return Cell(rate_text(rate, tight=width < 10) + (kept if width >= 15 else ""))
+    stays = "" if row.operation.auto_remove_throttle else " kept"
+    return Cell(rate_text(rate, tight=width < 10) + (stays if width >= 15 else ""))
 
 
 def _outcome(row: OperationRow, width: int) -> Cell:
@@ -248,69 +252,69 @@ def _eta_value(row: OperationRow) -> float:
     return -1.0 if math.isnan(eta_s) else eta_s
 
 
-FIELDS: Final[tuple[Field[OperationRow], ...]] = (
-    Field(
+FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
+    ListColumn(
         Column("state", "State", 10, 0, 0),
         _state,
         lambda row: row.operation.state.value,
     ),
-    Field(
+    ListColumn(
         Column("kind", "What", 8, 0, 9, extra=True),
         lambda row, width: Cell(kind_words(row.operation)),
         lambda row: kind_words(row.operation),
     ),
-    Field(
+    ListColumn(
         Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40),
         lambda row, width: Cell(row.operation.summary),
         lambda row: row.operation.summary,
     ),
-    Field(
+    ListColumn(
         Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas"),
         _arrived,
         lambda row: -1 if row.progress is None else row.progress.arrived,
     ),
-    Field(
+    ListColumn(
         Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left"),
         _left,
         _left_value,
     ),
-    Field(
+    ListColumn(
         Column("eta", "ETA", 6, 15, 1, 1, right=True),
         _eta,
         _eta_value,
     ),
-    Field(
+    ListColumn(
         Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting"),
         _waiting,
         lambda row: row.operation.waiting,
     ),
-    Field(
+    ListColumn(
         Column("age", "Ago", 6, 0, 2, right=True),
         lambda row, width: Cell(duration_text(row.age_s)),
         lambda row: row.age_s,
     ),
-    Field(
+    ListColumn(
         Column("took", "Took", 6, 0, 5, right=True, extra=True),
         lambda row, width: Cell(duration_text(row.took_s), "dim"),
         lambda row: row.took_s,
     ),
-    Field(
+    ListColumn(
         Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle"),
         _throttle,
         lambda row: row.operation.throttle_bytes_per_s or 0,
     ),
-    Field(
+    ListColumn(
         Column("who", "Who", 10, 24, 3, 3),
         _who,
         lambda row: row.operation.who,
     ),
-    Field(
+    ListColumn(
         Column("outcome", "Outcome", 14, 70, 7, grows=True, comfort=24),
         _outcome,
         lambda row: row.operation.outcome,
     ),
 )
-CLAIM: Final[Field[OperationRow]] = Field(
+CLAIM: Final[ListColumn[OperationRow]] = ListColumn(
     Column("claim", "Claimed by", 10, 24, 2, 2),
     _claim,
     lambda row: row.operation.claim.who if row.operation.claim is not None else "",

@@ -20,7 +20,8 @@ from kshunt.tui.facts.overview import Home, Overview
 from kshunt.tui.tables.lines import BLANK, Line, clipped, labelled
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item
-from kshunt.tui.text.formatting import Glyphs, printable
+from kshunt.tui.text.fitting import printable
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.overview import sections as parts
 
 LABEL_WIDTH: Final = 11

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.widget import Widget
 
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
 from kshunt.tui.grid.board import Board
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.formatting import duration_text
 from kshunt.tui.views.attention import overview_attention
 from kshunt.tui.views.board_screen import BoardScreen
 from kshunt.tui.views.status_bar import FRESH_S, STALE_S

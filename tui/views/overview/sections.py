@@ -10,28 +10,28 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
-from kshunt.tui.facts.eta_words import joined, shown_etas
-from kshunt.tui.facts.forecast import LIVE, PIPELINE, Forecast, range_text
-from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
-from kshunt.tui.facts.progress import Progress, held
-from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
-from kshunt.tui.facts.transfer_history import TransferPoint, permitted, rates, steady, within
-from kshunt.tui.tables.lines import Line, Part, fitted, wrapped
-from kshunt.tui.tables.model import Cell
-from kshunt.tui.tables.targets import Item, ScreenTarget
-from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
-from kshunt.tui.text.formatting import (
-    NEVER_SHORT,
-    NEVER_TEXT,
-    Glyphs,
+from kshunt.backend.domain.text.formatting import (
+    NEVER,
+    NOT_AT_THIS_RATE,
     bytes_text,
     duration_text,
     eta_text,
-    names_text,
-    plural,
+    listed,
+    many,
     rate_text,
 )
+from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
+from kshunt.tui.facts.eta_words import joined, shown_etas
+from kshunt.tui.facts.forecast import LIVE, PIPELINE, PipelineForecast, range_text
+from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
+from kshunt.tui.facts.progress import Progress, held
+from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
+from kshunt.tui.facts.transfer_history import SeenTransfer, permitted, rates, steady, within
+from kshunt.tui.tables.lines import Line, LinePart, fitted, wrapped
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.operations.table import TONES, eta_words
 
@@ -90,11 +90,11 @@ def _brokers(overview: Overview) -> list[Cell]:
         (health.silent, "not answering", "bad"),
     ]
     found = [
-        Cell(f"{len(ids)} of {plural(health.brokers, 'broker')} {word} ({names_text(ids)})", tone)
+        Cell(f"{len(ids)} of {many(health.brokers, 'broker')} {word} ({listed(ids)})", tone)
         for ids, word, tone in missing
         if ids
     ]
-    return found or [Cell(f"All {plural(health.brokers, 'broker')} up", "dim")]
+    return found or [Cell(f"All {many(health.brokers, 'broker')} up", "dim")]
 
 
 def _replication(overview: Overview) -> list[Cell]:
@@ -174,14 +174,14 @@ def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) 
     forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
     used = sum(cell_len(cell.text) + 1 for cell in etas)
     if used > width:
-        etas = [Cell(text.replace(NEVER_TEXT, NEVER_SHORT), tone) for text, tone in etas]
+        etas = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in etas]
     speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
     fits = next((text for text in speeds if used + cell_len(text) <= width), "")
     return wrapped([*etas, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
 
 
 def plot(
-    history: Sequence[TransferPoint], moving: bool, width: int, most: int, glyphs: Glyphs
+    history: Sequence[SeenTransfer], moving: bool, width: int, most: int, glyphs: Glyphs
 ) -> list[Line]:
     """What was moved, under what was allowed; nothing while nothing moves."""
     moments = within(steady(history), PLOT_SPAN_S)
@@ -235,7 +235,7 @@ def _cut(
         return lines
     if most < 2:
         return lines[:most]
-    said = Cell(f"and {plural(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
+    said = Cell(f"and {many(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
     key = ("more", noun) if target is not None else None
     return [*lines[: most - 1], Line((said,), key, target)]
 
@@ -244,9 +244,9 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
     """`sourced`: it is said whose word its ETA is."""
     operation, progress = one.operation, one.progress
     parts = [
-        Part(Cell(operation.id, "strong"), _id_width(operation)),
-        Part(Cell(operation.who or "?", "dim"), 13 if width < 90 else 20, 4),
-        Part(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
+        LinePart(Cell(operation.id, "strong"), _id_width(operation)),
+        LinePart(Cell(operation.who or "?", "dim"), 13 if width < 90 else 20, 4),
+        LinePart(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
     ]
     if progress is not None:
         here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
@@ -256,22 +256,24 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
             eta += f" ({LIVE if one.forecast is None else PIPELINE})"
         never = progress.eta_never if one.forecast is None else one.forecast.never
         parts += [
-            Part(Cell(bar(total.share, 8, glyphs), "strong"), 8, 3),
-            Part(Cell(share_text(total)), 4, right=True),
-            Part(Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1),
+            LinePart(Cell(bar(total.share, 8, glyphs), "strong"), 8, 3),
+            LinePart(Cell(share_text(total)), 4, right=True),
+            LinePart(
+                Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1
+            ),
         ]
     history = operation.details.shrink
     if history is not None:
         share, tone = share_of(phase_now(history)), "warn" if history.needs else ""
         words = brief(history)
         if not math.isnan(share):
-            parts.append(Part(Cell(bar(share, 8, glyphs), "strong"), 8, 3))
-        parts.append(Part(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))
-    parts.append(Part(Cell(operation.summary, "dim"), 0, 5))
+            parts.append(LinePart(Cell(bar(share, 8, glyphs), "strong"), 8, 3))
+        parts.append(LinePart(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))
+    parts.append(LinePart(Cell(operation.summary, "dim"), 0, 5))
     return _operation_line(operation, parts, width, glyphs)
 
 
-def _eta_words(progress: Progress, forecast: Forecast | None) -> str:
+def _eta_words(progress: Progress, forecast: PipelineForecast | None) -> str:
     """A range, the pipeline's where it has one.
 
     Where some never arrive, when the others will have, and how many do not.
@@ -288,11 +290,11 @@ def _eta_words(progress: Progress, forecast: Forecast | None) -> str:
 def _ended(operation: Operation, now_ms: int, width: int, glyphs: Glyphs) -> Line:
     ago = duration_text(max(now_ms - (operation.ended_ms or now_ms), 0) / 1000)
     parts = [
-        Part(Cell(operation.id, "strong"), _id_width(operation)),
-        Part(Cell(operation.state.brief, TONES.get(operation.state, "")), 10),
-        Part(Cell(f"{ago} ago", "dim"), 10, 2),
-        Part(Cell(operation.who or "?", "dim"), 16, 3),
-        Part(Cell(operation.summary, "dim"), 0, 4),
+        LinePart(Cell(operation.id, "strong"), _id_width(operation)),
+        LinePart(Cell(operation.state.brief, TONES.get(operation.state, "")), 10),
+        LinePart(Cell(f"{ago} ago", "dim"), 10, 2),
+        LinePart(Cell(operation.who or "?", "dim"), 16, 3),
+        LinePart(Cell(operation.summary, "dim"), 0, 4),
     ]
     return _operation_line(operation, parts, width, glyphs)
 
@@ -302,7 +304,7 @@ def _id_width(operation: Operation) -> int:
 
 
 def _operation_line(
-    operation: Operation, parts: Sequence[Part], width: int, glyphs: Glyphs
+    operation: Operation, parts: Sequence[LinePart], width: int, glyphs: Glyphs
 ) -> Line:
     target = ScreenTarget(OPERATIONS, operation.id)
     return Line(fitted(parts, width, glyphs), ("operation", operation.id), target)
@@ -327,12 +329,12 @@ def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
     # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
     eta = {"stuck": "stuck", "paused": "held"}.get(one.status) or eta_text(one.eta_s, 6)
     parts = [
-        Part(Cell(name), 44 if wide else 0, names=True),
-        Part(Cell(f"on {one.key.broker}"), 6, 1),
-        Part(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
-        Part(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
-        Part(Cell(eta, one.tone), 6, 4, right=True),
-        Part(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
+        LinePart(Cell(name), 44 if wide else 0, names=True),
+        LinePart(Cell(f"on {one.key.broker}"), 6, 1),
+        LinePart(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
+        LinePart(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
+        LinePart(Cell(eta, one.tone), 6, 4, right=True),
+        LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
     ]
     return Line(fitted(parts, width, glyphs), one.key, ScreenTarget(PARTITIONS, one.key))
 
@@ -355,8 +357,8 @@ def items(found: Sequence[Item], width: int, most: int, glyphs: Glyphs) -> list[
 def _item(item: Item, width: int, glyphs: Glyphs) -> Line:
     keys = item.target.keys if item.target is not None else ""
     parts = [
-        Part(Cell(glyphs.alert, item.tone or "dim"), 1),
-        Part(Cell(item.text, item.tone), 0),
-        Part(Cell(keys, "strong"), 3, 1, right=True),
+        LinePart(Cell(glyphs.alert, item.tone or "dim"), 1),
+        LinePart(Cell(item.text, item.tone), 0),
+        LinePart(Cell(keys, "strong"), 3, 1, right=True),
     ]
     return Line(fitted(parts, width, glyphs), ("item", item.key), item.target)

@@ -9,17 +9,17 @@ from typing import Final
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
-from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.facts.stuck_words import stuck_word
-from kshunt.tui.tables.model import Cell, Column
-from kshunt.tui.text.formatting import (
+from kshunt.backend.domain.text.formatting import (
     bytes_text,
     count_text,
     duration_text,
     eta_text,
+    message_rate_text,
     rate_text,
-    speed_text,
 )
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.stuck_words import stuck_word
+from kshunt.tui.tables.model import Cell, Column
 
 
 def columns_of(facts: Facts) -> tuple[Column, ...]:
@@ -155,7 +155,7 @@ def _message_rate(facts: Facts, place: int, width: int) -> Cell:
     if _quiet(facts, place):
         return Cell("")
     rate = float(facts.rows.catch_up_messages_per_s[place])
-    return Cell(speed_text(rate), "bad" if rate < 0 else "")
+    return Cell(message_rate_text(rate), "bad" if rate < 0 else "")
 
 
 def _eta(facts: Facts, place: int, width: int) -> Cell:

@@ -7,26 +7,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
-from kshunt.backend.domain.text.formatting import moment_text
-from kshunt.tui.facts.forecast import age_text
-from kshunt.tui.facts.lag_history import Sample
-from kshunt.tui.facts.leaving_partitions import asked_words
-from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.facts.stuck_words import why_lines
-from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import (
-    Glyphs,
+from kshunt.backend.domain.text.formatting import (
     bytes_text,
     count_text,
     duration_text,
     eta_text,
-    plural,
+    many,
+    moment_text,
     rate_text,
-    sparkline,
 )
+from kshunt.tui.facts.forecast import age_text
+from kshunt.tui.facts.lag_history import LagSample
+from kshunt.tui.facts.leaving_partitions import asked_words
+from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.stuck_words import why_lines
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.text.bars import sparkline
+from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import cause_text, source_text
 from kshunt.tui.views.partitions.cells import mode_text, role_cell, status_cell
 
@@ -57,12 +58,9 @@ class TopicSettings:
         if self.configs is None:
             return f"? {self.reason}" if self.reason else "asking"
         set_here = [one for one in self.configs if not one.is_default]
-        set_here.sort(key=lambda one: (one.source != _OF_TOPIC, one.name))
+        set_here.sort(key=lambda one: (one.source != ConfigSource.DYNAMIC_TOPIC, one.name))
         said = [f"{one.name}={_value(one)}{_source(one)}" for one in set_here]
         return ", ".join(said) or "nothing differs from Kafka's defaults"
-
-
-_OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 
 
 def _value(config: TopicConfig) -> str:
@@ -71,7 +69,7 @@ def _value(config: TopicConfig) -> str:
 
 def _source(config: TopicConfig) -> str:
     """Where it is set, unless it is the topic itself."""
-    if config.source == _OF_TOPIC:
+    if config.source == ConfigSource.DYNAMIC_TOPIC:
         return ""
     return " (broker)" if "BROKER" in config.source else f" ({config.source.lower()})"
 
@@ -84,7 +82,7 @@ def title_of(key: ReplicaKey) -> str:
 def about(
     facts: Facts,
     key: ReplicaKey,
-    samples: Sequence[Sample],
+    samples: Sequence[LagSample],
     settings: TopicSettings,
     operations: Iterable[Operation],
     glyphs: Glyphs,
@@ -169,7 +167,7 @@ def _aligned(parts: Sequence[str]) -> str:
 
 
 def _lag_history(
-    facts: Facts, place: int, samples: Sequence[Sample], glyphs: Glyphs
+    facts: Facts, place: int, samples: Sequence[LagSample], glyphs: Glyphs
 ) -> Iterable[PaneLine]:
     """How the lag of the replica under the cursor went, as far as this dashboard has seen it."""
     rows = facts.rows
@@ -228,7 +226,7 @@ def _operations(
     for number, one in enumerate(touching[:2]):
         by = f" by {one.who}" if one.who else ""
         why = f": {one.reason}" if one.reason else ""
-        more = f" (and {plural(len(touching) - 2, 'other')})" if number and touching[2:] else ""
+        more = f" (and {many(len(touching) - 2, 'other')})" if number and touching[2:] else ""
         words = f"{one.id} {one.kind.value} {one.state.words}{by}{why}{more}"
         yield PaneLine("" if number else "Operation", words, "dim" if one.state.ended else "")
     if not touching:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, known_brokers
-from kshunt.tui.facts.replica_groups import Groups, partition_ids
+from kshunt.tui.facts.replica_groups import ReplicaGroups, partition_ids
 from kshunt.tui.facts.snapshot_facts import Facts
 
 
 @dataclass(frozen=True)
 class Sums:
-    """One entry a group, in the order of `Groups.keys`."""
+    """One entry a group, in the order of `ReplicaGroups.keys`."""
 
     partitions: NDArray[np.int64]
     """That have a replica in the group."""
@@ -40,7 +40,7 @@ class Sums:
     eta_unknown: NDArray[np.int64]
 
 
-def sums_of(facts: Facts, groups: Groups, rows: NDArray[np.intp]) -> Sums:
+def sums_of(facts: Facts, groups: ReplicaGroups, rows: NDArray[np.intp]) -> Sums:
     """The sums over some of the rows; all of it in a few passes, however many groups."""
     count = len(groups.keys)
     chosen = slice(None) if len(rows) == len(facts.rows) else rows

@@ -11,6 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import (
+    NOT_AT_THIS_RATE,
+    bytes_text,
+    count_text,
+    duration_text,
+    rate_text,
+)
 from kshunt.tui.facts.filter_terms import Term
 from kshunt.tui.facts.replica_groups import (
     AT_REST,
@@ -18,14 +25,13 @@ from kshunt.tui.facts.replica_groups import (
     OPERATION,
     TOPIC,
     GroupKey,
-    Groups,
+    ReplicaGroups,
     group_rows,
     groups_of,
 )
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Cell, Column, Order, Placed, RowKey
-from kshunt.tui.text.formatting import NEVER_TEXT, bytes_text, count_text, duration_text, rate_text
 from kshunt.tui.views.partitions.group_sums import Sums, sums_of
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 from kshunt.tui.views.partitions.table import matching_rows
@@ -45,7 +51,7 @@ class GroupTable:
     facts: Facts
     kind: str
     order: Order
-    groups: Groups
+    groups: ReplicaGroups
     sums: Sums
     shown: NDArray[np.intp]
     """Places in `groups.keys`, of groups that have rows, in the order of the screen."""
@@ -206,7 +212,7 @@ def _eta(sums: Sums, place: int, width: int) -> Cell:
     never = int(sums.eta_never[place])
     first, last = float(sums.eta_s[place]), float(sums.eta_latest_s[place])
     if math.isnan(last):
-        words = NEVER_TEXT if width >= len(NEVER_TEXT) else "never"
+        words = NOT_AT_THIS_RATE if width >= len(NOT_AT_THIS_RATE) else "never"
         return Cell(words, "bad") if never else Cell("?")
     to = " to " if width >= 20 else "-"
     text = duration_text(last)

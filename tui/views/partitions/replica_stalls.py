@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Callable[[BackendClient], Rows[StallRow]]], Awaitable[Rows[StallRow]]]
 
-KEPT: Final = 64
+REPLICAS_CACHED: Final = 64
 AGE_MOST_S: Final = 30.0
 """After so long it is asked again."""
 HOURS: Final = 24
@@ -57,7 +57,7 @@ class ReplicaStalls:
             self._open.discard(replica)
         self._known.pop(replica, None)
         self._known[replica] = (self._now_s(), found)
-        while len(self._known) > KEPT:
+        while len(self._known) > REPLICAS_CACHED:
             del self._known[next(iter(self._known))]
 
     def forget(self) -> None:

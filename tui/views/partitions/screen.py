@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.actions import key_of
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import Order, RowKey
-from kshunt.tui.text.formatting import plural
 from kshunt.tui.views.pane_screen import PaneScreen
 from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
-from kshunt.tui.views.partitions.topic_configs import TopicConfigs
+from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
 from kshunt.tui.views.table_screen import MARK_LIMIT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class PartitionsScreen(PaneScreen):
 
     def on_mount(self) -> None:
         """Topics are asked for once somebody looks at them."""
-        self._configs = TopicConfigs(
+        self._configs = TopicConfigCache(
             lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
         )
         self._stalls = ReplicaStalls(
@@ -82,7 +82,7 @@ class PartitionsScreen(PaneScreen):
 
         query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
         if isinstance(table, GroupTable):
-            return plural(shown, table.kind)
+            return many(shown, table.kind)
         if query.inside is not None:
             return f"{query.inside}: {shown:,}"
         return ""
@@ -236,7 +236,7 @@ class PartitionsScreen(PaneScreen):
         if len(topics) == 1:
             return topics[0]
         if chosen is not None:
-            found = f"{plural(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
+            found = f"{many(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
             self.say(f"{what} is about one topic; {found} chosen here.", "warn")
         return None
 

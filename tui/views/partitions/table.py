@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
+from kshunt.backend.domain.text.formatting import count_text
 from kshunt.tui.facts.filter_terms import Term
 from kshunt.tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
 from kshunt.tui.tables.model import Cell, Order, Placed, RowKey
-from kshunt.tui.text.formatting import count_text
 from kshunt.tui.views.partitions.cells import CELLS, columns_of, role_cell
 from kshunt.tui.views.partitions.filter_masks import mask_of
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places

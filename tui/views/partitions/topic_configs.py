@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
     from kshunt.backend.domain.topics.configs import TopicConfig
 
-KEPT: Final = 64
+TOPICS_CACHED: Final = 64
 AGE_MOST_S: Final = 60.0
 """Somebody may change a topic; after so long it is asked again."""
 AGE_OF_FAILURE_S: Final = 10.0
 
 
-class TopicConfigs:
+class TopicConfigCache:
     """Answers and failures by topic, each with the time at which it came."""
 
     def __init__(
@@ -69,5 +69,5 @@ class TopicConfigs:
     def _remember(self, topic: str, configs: tuple[TopicConfig, ...] | None, reason: str) -> None:
         self._known.pop(topic, None)
         self._known[topic] = (self._now_s(), configs, reason)
-        while len(self._known) > KEPT:
+        while len(self._known) > TOPICS_CACHED:
             del self._known[next(iter(self._known))]

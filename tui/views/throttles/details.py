@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.pipeline.delivered import EffectRow, TableStatus
+from kshunt.backend.domain.text.formatting import many, rate_text
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.tui.actions import key_of
 from kshunt.tui.facts.drift_words import ORIGINS, drift_words, orphan_words, owner_words
@@ -16,7 +17,7 @@ from kshunt.tui.facts.pending_rates import Foresight, change_lines, tight_text, 
 from kshunt.tui.facts.progress import throttled
 from kshunt.tui.feed.polled_facts import DRIFT, EFFECTS, ORPHANS, OWNED
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.text.formatting import plural, printable, rate_text
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.views.throttles.owners import owned_lines
 from kshunt.tui.views.throttles.table import ThrottleRow
 
@@ -168,7 +169,7 @@ def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
 
 
 def _foreign_lines(foreign: int, left: Left) -> list[PaneLine]:
-    moves = plural(foreign, "partition")
+    moves = many(foreign, "partition")
     verb = "moves" if foreign == 1 else "move"
     owns = f"{moves} {verb} that no operation here owns"
     if left.nothing:

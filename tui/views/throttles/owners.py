@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, Share, ShareState
 from kshunt.tui.facts.drift_words import value_words
@@ -73,6 +74,6 @@ def _short(share: Share) -> str:
 def _source(cell: OwnedThrottle) -> str:
     """Where it is from, unless it was the broker's own."""
     source = cell.prior_source
-    if not source or source == "DYNAMIC_BROKER_CONFIG":
+    if not source or source == ConfigSource.DYNAMIC_BROKER:
         return ""
     return f" ({source.lower().replace('_', ' ')})"

@@ -14,7 +14,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.actions import PENDING, key_of
 from kshunt.tui.actions.view_names import THROTTLES
 from kshunt.tui.dialogs.dialog import Lines
-from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, OWNED
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.pane import Pane
@@ -162,7 +162,7 @@ class ThrottlesScreen(TableScreen):
         """Mark every broker, or none: only brokers have rates."""
         table = self.table
         keys = [] if table is None else [table.key_of(row) for row in range(len(table))]
-        brokers = {key for key in keys if isinstance(key, RateKey)}
+        brokers = {key for key in keys if isinstance(key, RateRowKey)}
         if brokers <= self.grid.marked:
             self.grid.clear_marks()
         else:
@@ -170,11 +170,11 @@ class ThrottlesScreen(TableScreen):
 
     def _brokers(self) -> tuple[int, ...]:
         """The marked brokers, else the one under the cursor; says so where there is none."""
-        marked = sorted(key.broker for key in self.grid.marked if isinstance(key, RateKey))
+        marked = sorted(key.broker for key in self.grid.marked if isinstance(key, RateRowKey))
         if marked:
             return tuple(marked)
         key = self.grid.cursor_key
-        if isinstance(key, RateKey):
+        if isinstance(key, RateRowKey):
             return (key.broker,)
         if key is not None:
             self.say(f"A topic has lists and no rate; {key_of('edit')} edits its lists.", "warn")
@@ -275,9 +275,9 @@ class ThrottlesScreen(TableScreen):
         key = self.grid.cursor_key
         if key is None or self.refused("edit"):
             return
-        if isinstance(key, RateKey):
+        if isinstance(key, RateRowKey):
             self.kshunt.workflows.edit_rates((key.broker,))
-        elif isinstance(key, ListKey):
+        elif isinstance(key, ListRowKey):
             self.kshunt.workflows.edit_lists(key.topic)
 
     def action_remove_orphans(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from kshunt.backend.domain.text.formatting import UNKNOWN, limit_text, many
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -25,11 +26,10 @@ from kshunt.tui.facts.drift_words import (
     value_words,
 )
 from kshunt.tui.facts.pending_rates import Foresight, Pending, needs_of
-from kshunt.tui.facts.row_keys import ListKey, RateKey
+from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.tables.list_table import Field, ListTable
+from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
-from kshunt.tui.text.formatting import UNKNOWN_TEXT, plural, rate_text
 from kshunt.tui.views.throttles.owners import NOT_OURS, before_text, owned_lines, owner_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ThrottleRow:
     orphans: tuple[ShownOrphan, ...] = ()
     owned: tuple[OwnedThrottle, ...] = ()
     """Its settings that operations here have a share of."""
-    owner: str = UNKNOWN_TEXT
+    owner: str = UNKNOWN
     before: str = ""
     """What comes back in the end; empty where nothing of it is ours."""
     pending: ThrottledRate | None = None
@@ -83,13 +83,15 @@ def throttle_table(
     idle = not facts.moving.any()
     wanted = dict(pending)
     rows: dict[RowKey, ThrottleRow] = {
-        RateKey(id): replace(_rate_row(id, throttles.rates.get(id), idle), pending=wanted.get(id))
+        RateRowKey(id): replace(
+            _rate_row(id, throttles.rates.get(id), idle), pending=wanted.get(id)
+        )
         for id in sorted(facts.snapshot.brokers)
     }
     named = {one.topic for one in drift} | {one.topic for one in orphans}
     for topic in sorted((named - {None}).union(throttles.replicas), key=str):
         lists = throttles.replicas.get(topic or "", ThrottledReplicas())
-        rows[ListKey(topic or "")] = _list_row(topic or "", lists, idle)
+        rows[ListRowKey(topic or "")] = _list_row(topic or "", lists, idle)
     drifted, left, whose = _by_key(drift), _by_key(orphans), _by_key(owned or ())
     for key, row in rows.items():
         judged = _judged(row, drifted.get(key, ()), left.get(key, ()))
@@ -119,7 +121,7 @@ def _by_key(found: Iterable[_About]) -> dict[RowKey, tuple[_About, ...]]:
 
 
 def _key_of(one: ShownDrift | ShownOrphan | OwnedThrottle) -> RowKey:
-    return ListKey(one.topic or "") if one.broker is None else RateKey(one.broker)
+    return ListRowKey(one.topic or "") if one.broker is None else RateRowKey(one.broker)
 
 
 def _judged(
@@ -141,7 +143,7 @@ def _judged(
 
 def _owned(row: ThrottleRow, cells: tuple[OwnedThrottle, ...]) -> ThrottleRow:
     """The row with whose it is."""
-    present = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN_TEXT))
+    present = sum(1 for text in (row.leader, row.follower) if text not in ("none", UNKNOWN))
     return replace(row, owned=cells, owner=owner_text(cells, present), before=before_text(cells))
 
 
@@ -162,8 +164,8 @@ def throttle_hint(facts: Facts, job: Job, foreign: int) -> str:
     if job.drift:
         return f"{len(job.drift):,} drifted"
     if job.orphans:
-        return plural(len(job.orphans), "orphan")
-    return f"{plural(foreign, 'move')} of others" if foreign else orphan_hint(facts)
+        return many(len(job.orphans), "orphan")
+    return f"{many(foreign, 'move')} of others" if foreign else orphan_hint(facts)
 
 
 def orphan_hint(facts: Facts) -> str:
@@ -175,9 +177,9 @@ def orphan_hint(facts: Facts) -> str:
         return ""
     parts = []
     if brokers:
-        parts.append(f"rates on {plural(brokers, 'broker')}")
+        parts.append(f"rates on {many(brokers, 'broker')}")
     if topics:
-        parts.append(f"replica lists on {plural(topics, 'topic')}")
+        parts.append(f"replica lists on {many(topics, 'topic')}")
     return f"Nothing moves, but throttles stand: {' and '.join(parts)}."
 
 
@@ -196,8 +198,8 @@ def _rate_row(id: int, throttle: BrokerThrottle | None, idle: bool) -> ThrottleR
     return ThrottleRow(
         what,
         rank,
-        rate_text(rate.leader_bytes_per_s),
-        rate_text(rate.follower_bytes_per_s),
+        limit_text(rate.leader_bytes_per_s),
+        limit_text(rate.follower_bytes_per_s),
         note,
         "" if _has_rate(throttle) else "dim",
         "warn" if left_over else "dim",
@@ -234,8 +236,8 @@ def _rate_cell(present: str, wanted: int | None, row: ThrottleRow, width: int) -
     """What is set, and what an operator is about to set instead."""
     if row.pending is None:
         return Cell(present, row.tone or ("dim" if present == "none" else ""))
-    both = f"{present} -> {rate_text(wanted)}"
-    return Cell(both if len(both) <= width else f"->{rate_text(wanted, tight=True)}", "warn")
+    both = f"{present} -> {limit_text(wanted)}"
+    return Cell(both if len(both) <= width else f"->{limit_text(wanted, tight=True)}", "warn")
 
 
 def _leader(row: ThrottleRow, width: int) -> Cell:
@@ -249,36 +251,36 @@ def _follower(row: ThrottleRow, width: int) -> Cell:
 
 
 def _owner(row: ThrottleRow, width: int) -> Cell:
-    return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN_TEXT) else "")
+    return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN) else "")
 
 
-FIELDS: Final[tuple[Field[ThrottleRow], ...]] = (
-    Field(
+FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
+    ListColumn(
         Column("what", "Broker or topic", 12, 60, 0, grows=True, comfort=36, names=True),
         lambda row, width: Cell(row.what),
         lambda row: row.rank,
     ),
-    Field(
+    ListColumn(
         Column("leader", "Leader", 9, 50, 1, grows=True, comfort=10, label="Leader side"),
         _leader,
         lambda row: row.leader,
     ),
-    Field(
+    ListColumn(
         Column("follower", "Follower", 9, 50, 1, grows=True, comfort=10, label="Follower side"),
         _follower,
         lambda row: row.follower,
     ),
-    Field(
+    ListColumn(
         Column("owner", "Owner", 12, 30, 2, grows=True, comfort=13),
         _owner,
         lambda row: row.owner,
     ),
-    Field(
+    ListColumn(
         Column("before", "Before", 7, 20, 4, grows=True, comfort=9),
         lambda row, width: Cell(row.before, "dim" if row.before == "none" else ""),
         lambda row: row.before,
     ),
-    Field(
+    ListColumn(
         Column("note", "Note", 16, 70, 3, grows=True, comfort=20),
         lambda row, width: Cell(row.note, row.note_tone),
         lambda row: row.note,

@@ -32,6 +32,7 @@ from kshunt.backend.domain.cluster.error_codes import (
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC_EXCEPTION,
     REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
 )
 from kshunt.backend.domain.cluster.metadata import (
     Broker,
@@ -41,8 +42,6 @@ from kshunt.backend.domain.cluster.metadata import (
 )
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.placement.generate import generate_assignment, usable_brokers
-
-UNKNOWN_MEMBER_ID: Final = 25
 
 ADDED_MAX: Final = 10_000
 """Most partitions that one request may add (Kafka's MAX_PARTITIONS_PER_BATCH)."""

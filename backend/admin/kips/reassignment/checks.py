@@ -10,6 +10,9 @@ from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResul
 from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    LOG_DIR_NOT_FOUND,
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -24,13 +27,6 @@ from kshunt.backend.domain.throttles.configs import (
     Move,
     rate_or_none,
 )
-
-INVALID_REPLICATION_FACTOR = 38
-
-INVALID_REPLICA_ASSIGNMENT = 39
-
-
-LOG_DIR_NOT_FOUND = 57
 
 
 @dataclass(frozen=True, slots=True)

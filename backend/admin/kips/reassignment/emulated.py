@@ -18,7 +18,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kshunt.backend.admin.kips.measured_lags import REPLICA_NOT_AVAILABLE
 from kshunt.backend.admin.kips.reassignment.checks import ReassignmentFacts, moves_of, with_notes
 from kshunt.backend.admin.kips.reassignment.throttle import MoveThrottle, unthrottled
 from kshunt.backend.admin.port.described_cluster import DescribedCluster
@@ -37,6 +36,7 @@ from kshunt.backend.domain.cluster.columns import columns_of
 from kshunt.backend.domain.cluster.error_codes import (
     NOT_LEADER_OR_FOLLOWER,
     OPERATION_NOT_ATTEMPTED,
+    REPLICA_NOT_AVAILABLE,
 )
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,

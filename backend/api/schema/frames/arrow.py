@@ -38,7 +38,7 @@ class FrameBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _ColumnField:
     name: str
     dtype: np.dtype[Any] | None
     """None for booleans, which are bits."""
@@ -58,7 +58,7 @@ def read_batches(stream: BinaryIO) -> Iterator[FrameBatch]:
 
 
 def _read(stream: BinaryIO) -> Iterator[FrameBatch]:
-    fields: list[_Field] | None = None
+    fields: list[_ColumnField] | None = None
     words: dict[int, tuple[str, ...]] = {}
     while (message := _next_message(stream)) is not None:
         kind, header = message.scalar(1, "<B"), message.table(2)
@@ -69,14 +69,14 @@ def _read(stream: BinaryIO) -> Iterator[FrameBatch]:
         elif kind == _DICTIONARY:
             if header.scalar(2, "<B"):
                 raise ValueError("the dictionary is sent in parts")
-            body = _Body(stream, header.table(1), message.scalar(3, "<q"))
+            body = _MessageBody(stream, header.table(1), message.scalar(3, "<q"))
             words[header.scalar(0, "<q")] = _texts(body)
         elif kind == _BATCH:
-            body = _Body(stream, header, message.scalar(3, "<q"))
+            body = _MessageBody(stream, header, message.scalar(3, "<q"))
             yield _batch(body, fields, words, message)
 
 
-class _Table:
+class _FlatTable:
     """A FlatBuffers table: fields by number, absent ones are zero."""
 
     def __init__(self, data: bytes, at: int) -> None:
@@ -106,15 +106,15 @@ class _Table:
     def has(self, number: int) -> bool:
         return self._place(number) > 0
 
-    def table(self, number: int) -> _Table:
-        return _Table(self._data, self._target(number))
+    def table(self, number: int) -> _FlatTable:
+        return _FlatTable(self._data, self._target(number))
 
-    def tables(self, number: int) -> list[_Table]:
+    def tables(self, number: int) -> list[_FlatTable]:
         if not self.has(number):
             return []
         start, count = self._vector(number)
         places = struct.unpack_from(f"<{count}I", self._data, start)
-        return [_Table(self._data, start + 4 * n + place) for n, place in enumerate(places)]
+        return [_FlatTable(self._data, start + 4 * n + place) for n, place in enumerate(places)]
 
     def _vector(self, number: int) -> tuple[int, int]:
         at = self._target(number)
@@ -136,7 +136,7 @@ class _Table:
         return list(zip(values[::2], values[1::2], strict=True))
 
 
-def _next_message(stream: BinaryIO) -> _Table | None:
+def _next_message(stream: BinaryIO) -> _FlatTable | None:
     """The next message; None at the end of the stream."""
     prefix = stream.read(8)
     if not prefix:
@@ -149,32 +149,32 @@ def _next_message(stream: BinaryIO) -> _Table | None:
     data = stream.read(size)
     if len(data) < size:
         raise ValueError("the stream was cut off")
-    return _Table(data, struct.unpack_from("<I", data, 0)[0])
+    return _FlatTable(data, struct.unpack_from("<I", data, 0)[0])
 
 
-def _field(field: _Table) -> _Field:
+def _field(field: _FlatTable) -> _ColumnField:
     kind, about = field.scalar(2, "<B"), field.table(3)
     name = field.text(0).decode()
     if kind == _TEXT and field.has(4):
-        return _Field(name, np.dtype(np.int32), field.table(4).scalar(0, "<q"))
+        return _ColumnField(name, np.dtype(np.int32), field.table(4).scalar(0, "<q"))
     if kind == _INT:
         bits, signed = about.scalar(0, "<i"), about.scalar(1, "<B")
         if bits in (8, 16, 32, 64):
-            return _Field(name, np.dtype(f"<{'i' if signed else 'u'}{bits // 8}"), None)
+            return _ColumnField(name, np.dtype(f"<{'i' if signed else 'u'}{bits // 8}"), None)
     if kind == _FLOAT and about.scalar(0, "<h") in (1, 2):
-        return _Field(name, np.dtype(f"<f{4 * about.scalar(0, '<h')}"), None)
+        return _ColumnField(name, np.dtype(f"<f{4 * about.scalar(0, '<h')}"), None)
     if kind == _BOOL:
-        return _Field(name, None, None)
+        return _ColumnField(name, None, None)
     raise ValueError(f"column {name!r} is of a kind that is not read here")
 
 
-class _Body:
+class _MessageBody:
     """The buffers of a message, each read into memory of its own as it is asked for.
 
     They stand in the stream in the order of the columns, so nothing is held twice.
     """
 
-    def __init__(self, stream: BinaryIO, header: _Table, size: int) -> None:
+    def __init__(self, stream: BinaryIO, header: _FlatTable, size: int) -> None:
         if header.has(3):
             raise ValueError("the stream is compressed")
         self.rows = header.scalar(0, "<q")
@@ -236,7 +236,7 @@ def _filled(stream: BinaryIO, size: int) -> memoryview:
     return data
 
 
-def _texts(body: _Body) -> tuple[str, ...]:
+def _texts(body: _MessageBody) -> tuple[str, ...]:
     offsets = np.frombuffer(_after_validity(body), np.int32)[: body.rows + 1].tolist()
     data = bytes(body.buffer())
     body.end()
@@ -244,13 +244,16 @@ def _texts(body: _Body) -> tuple[str, ...]:
     return tuple(data[start:end].decode() for start, end in pairs)
 
 
-def _after_validity(body: _Body) -> memoryview:
+def _after_validity(body: _MessageBody) -> memoryview:
     body.buffer()
     return body.buffer()
 
 
 def _batch(
-    body: _Body, fields: list[_Field], words: dict[int, tuple[str, ...]], message: _Table
+    body: _MessageBody,
+    fields: list[_ColumnField],
+    words: dict[int, tuple[str, ...]],
+    message: _FlatTable,
 ) -> FrameBatch:
     columns = {field.name: body.column(field.dtype) for field in fields}
     body.end()

@@ -73,7 +73,7 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
         news.add("throttles")
     if "failed_requests" in news:
         news.add("problems")
-    told = replace(
+    changes = replace(
         after,
         brokers=changed["brokers"],
         throttles=Throttles(changed["rates"], changed["replicas"], new.unknown_brokers),
@@ -81,7 +81,7 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
         explained=changed["explained"],
         deletes_ms=changed["deletes_ms"],
     )
-    parts = {name: part for name, part in parts_json(told).items() if name in news}
+    parts = {name: part for name, part in parts_json(changes).items() if name in news}
     if gone:
         parts["gone"] = {name: [_key_json(key) for key in keys] for name, keys in gone.items()}
     return parts
@@ -98,22 +98,22 @@ def read_parts(header: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_changed_parts(header: Mapping[str, Any], before: Snapshot) -> dict[str, Any]:
     """The fields that the changes of a header lead to; what did not change is `before`'s own."""
-    told, gone = read_parts(header), header.get("gone", {})
-    if "throttles" in told:
-        old, new = before.throttles, told["throttles"]
-        told["throttles"] = Throttles(
+    changes, gone = read_parts(header), header.get("gone", {})
+    if "throttles" in changes:
+        old, new = before.throttles, changes["throttles"]
+        changes["throttles"] = Throttles(
             _with_changes(old.rates, new.rates, gone.get("rates", ())),
             _with_changes(old.replicas, new.replicas, gone.get("replicas", ())),
             new.unknown_brokers,
         )
-    if "log_dirs" in told:
+    if "log_dirs" in changes:
         dirs = _with_changes(
-            _by_place(before.log_dirs), _by_place(told["log_dirs"]), gone.get("log_dirs", ())
+            _by_place(before.log_dirs), _by_place(changes["log_dirs"]), gone.get("log_dirs", ())
         )
-        told["log_dirs"] = tuple(dirs.values())
-    for name in told.keys() & {"brokers", "explained", "deletes_ms"}:
-        told[name] = _with_changes(getattr(before, name), told[name], gone.get(name, ()))
-    return {name: told.get(name, getattr(before, name)) for name in _READ}
+        changes["log_dirs"] = tuple(dirs.values())
+    for name in changes.keys() & {"brokers", "explained", "deletes_ms"}:
+        changes[name] = _with_changes(getattr(before, name), changes[name], gone.get(name, ()))
+    return {name: changes.get(name, getattr(before, name)) for name in _READ}
 
 
 def _brokers_json(statuses: Iterable[BrokerStatus]) -> list[Json]:

@@ -141,8 +141,8 @@ def _snapshot(
     rows: Replicas, topics: tuple[str, ...], header: dict[str, Any], previous: Snapshot | None
 ) -> Snapshot:
     fresh = tuple(_read_history(header))
-    kept = () if header["full"] or previous is None else previous.history
-    history = tuple(p for p in kept if p.at_ms >= header["history_from_ms"]) + fresh
+    history = () if header["full"] or previous is None else previous.history
+    history = tuple(p for p in history if p.at_ms >= header["history_from_ms"]) + fresh
     return Snapshot(
         version=header["version"],
         taken_ms=header["taken_ms"],

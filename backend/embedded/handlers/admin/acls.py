@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, SECURITY_DISABLED
 from kshunt.backend.embedded.controller.acls import NewAcl, create_acls, delete_acls, filter_problem
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.responses import committed, response
 from kshunt.backend.embedded.metadata.acls import Acl, AclFilter, PatternType, ResourceKind
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.api_keys import CREATE_ACLS_KEY, DELETE_ACLS_KEY, DESCRIBE_ACLS_KEY
 
-DESCRIBE_ACLS_KEY: Final = 29
-CREATE_ACLS_KEY: Final = 30
-DELETE_ACLS_KEY: Final = 31
-
-SECURITY_DISABLED: Final = 54
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 

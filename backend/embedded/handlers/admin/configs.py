@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNKNOWN_SERVER_ERROR
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -20,24 +21,25 @@ from kshunt.backend.embedded.controller.configs import (
     alter_configs,
     incremental_alter_configs,
 )
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError, Refused
-from kshunt.backend.embedded.core.world import World
-from kshunt.backend.embedded.handlers.responses import (
-    UNKNOWN_SERVER_ERROR,
-    committed,
-    invalid_topic_name,
-    response,
+from kshunt.backend.embedded.controller.decision import (
+    DecidedItem,
+    Decision,
+    ItemRefused,
+    KafkaError,
 )
-from kshunt.backend.embedded.metadata.config_keys import KEYS, READ_ONLY, ConfigSource
+from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.responses import committed, invalid_topic_name, response
+from kshunt.backend.embedded.metadata.config_keys import KEYS, READ_ONLY, ConfigSourceNumber
 from kshunt.backend.embedded.metadata.image import CLUSTER_DEFAULT, ClusterImage
-from kshunt.backend.embedded.metadata.image_values import ConfigValue
+from kshunt.backend.embedded.metadata.image_values import DescribedConfig
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-DESCRIBE_CONFIGS_KEY: Final = 32
-ALTER_CONFIGS_KEY: Final = 33
-INCREMENTAL_ALTER_CONFIGS_KEY: Final = 44
+from kshunt.backend.wire.api_keys import (
+    ALTER_CONFIGS_KEY,
+    DESCRIBE_CONFIGS_KEY,
+    INCREMENTAL_ALTER_CONFIGS_KEY,
+)
 
 _TOPIC, _BROKER, _BROKER_LOGGER, _CLIENT_METRICS, _GROUP = 2, 4, 8, 16, 32
 """Kafka's `ConfigResource.Type`."""
@@ -100,7 +102,7 @@ class _Configs:
             entry = made(version=version, resource_type=kind, resource_name=name, error_message="")
             try:
                 values = self._described(context.broker_id, Resource(kind, name))
-            except Refused as refusal:
+            except ItemRefused as refusal:
                 entry.error_code, entry.error_message = int(refusal.error), refusal.message
                 values = ()
             wanted = set(asked.configuration_keys or ())
@@ -112,30 +114,30 @@ class _Configs:
             results.append(entry)
         return response(DESCRIBE_CONFIGS_KEY, version, results=results)
 
-    def _described(self, broker_id: int, resource: Resource) -> Iterable[ConfigValue]:
+    def _described(self, broker_id: int, resource: Resource) -> Iterable[DescribedConfig]:
         """The values of a resource.
 
         Raises:
-            Refused: there is no such thing, or not here.
+            ItemRefused: there is no such thing, or not here.
         """
         kind, name = resource
         if kind == _TOPIC:
             _check_topic_name(name)
             if self._image.topic(name) is None:
-                raise Refused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, "")
+                raise ItemRefused(KafkaError.UNKNOWN_TOPIC_OR_PARTITION, "")
             return self._image.configs(ResourceType.TOPIC, name)
         if kind == _BROKER and name == CLUSTER_DEFAULT:
             present = self._image.dynamic_configs(ResourceType.BROKER, CLUSTER_DEFAULT)
             keys = sorted(present)
             return [self._image.config(ResourceType.BROKER, CLUSTER_DEFAULT, key) for key in keys]
         if not name:
-            raise Refused(KafkaError.INVALID_REQUEST, _NAMELESS[kind])
+            raise ItemRefused(KafkaError.INVALID_REQUEST, _NAMELESS[kind])
         if kind in (_BROKER, _BROKER_LOGGER):
             expected = f"{broker_id} or empty string," if kind == _BROKER else f"{broker_id}"
             number = _broker_number(name, "Broker id")
             if number != broker_id:
                 message = f"Unexpected broker id, expected {expected} but received {name}"
-                raise Refused(KafkaError.INVALID_REQUEST, message)
+                raise ItemRefused(KafkaError.INVALID_REQUEST, message)
         return self._image.configs(ResourceType.BROKER, name) if kind == _BROKER else ()
 
     async def incremental_alter_configs(self, context: RequestContext, message: Any) -> Any:
@@ -178,9 +180,9 @@ class _Configs:
         context: RequestContext,
         message: Any,
         decide: Callable[..., Decision[ConfigResource]],
-    ) -> Mapping[Resource, ItemResult[Resource]]:
+    ) -> Mapping[Resource, DecidedItem[Resource]]:
         """What becomes of each resource: refused here, or decided by the controller."""
-        refused: dict[Resource, ItemResult[Resource]] = {}
+        refused: dict[Resource, DecidedItem[Resource]] = {}
         times = Counter(Resource(r.resource_type, r.resource_name) for r in message.resources)
         asked = _resources(message)
         left = []
@@ -188,18 +190,18 @@ class _Configs:
             try:
                 if count > 1:
                     why = "Each resource must appear at most once."
-                    raise Refused(KafkaError.INVALID_REQUEST, why)
+                    raise ItemRefused(KafkaError.INVALID_REQUEST, why)
                 _check_alterable(context.broker_id, resource, asked[resource])
-            except Refused as refusal:
-                refused[resource] = ItemResult.refused(resource, refusal)
+            except ItemRefused as refusal:
+                refused[resource] = DecidedItem.refused(resource, refusal)
                 continue
             if resource.type in (_TOPIC, _BROKER):
                 left.append(ConfigResource(ResourceType(resource.type), resource.name))
         decision = committed(self._world, decide(left, validate_only=message.validate_only))
         for one in decision.results:
             resource = _plain(one.item)
-            refused[resource] = ItemResult(resource, one.error, one.message)
-        return {resource: refused.get(resource, ItemResult(resource)) for resource in times}
+            refused[resource] = DecidedItem(resource, one.error, one.message)
+        return {resource: refused.get(resource, DecidedItem(resource)) for resource in times}
 
 
 def _resources(message: Any) -> dict[Resource, list[Any]]:
@@ -215,30 +217,30 @@ def _check_alterable(broker_id: int, resource: Resource, entries: Sequence[Any])
     """What a broker looks at before it forwards a change to the controller.
 
     Raises:
-        Refused: what Kafka answers.
+        ItemRefused: what Kafka answers.
     """
     kind, name = resource
     nulls = [e.name for e in entries if e.value is None and not _deletes(e)]
     if len({entry.name for entry in entries}) < len(entries):
-        raise Refused(KafkaError.INVALID_REQUEST, "Error due to duplicate config keys")
+        raise ItemRefused(KafkaError.INVALID_REQUEST, "Error due to duplicate config keys")
     if nulls:
         message = f"Null value not supported for : {','.join(nulls)}"
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     if kind == _TOPIC:
         if not name:
             message = "Default topic resources are not allowed."
-            raise Refused(KafkaError.INVALID_REQUEST, message)
+            raise ItemRefused(KafkaError.INVALID_REQUEST, message)
         _check_topic_name(name)
     elif kind == _BROKER:
         if name != CLUSTER_DEFAULT and _broker_number(name, "Node id") != broker_id:
             message = f"Unexpected broker id, expected {broker_id}, but received {name}"
-            raise Refused(KafkaError.INVALID_REQUEST, message)
+            raise ItemRefused(KafkaError.INVALID_REQUEST, message)
         fixed = [entry.name for entry in entries if entry.name in READ_ONLY]
         if fixed:
             message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
-            raise Refused(KafkaError.INVALID_REQUEST, message)
+            raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     elif kind not in _UNKNOWN_KEY:
-        raise Refused(KafkaError.INVALID_REQUEST, f"Unknown resource type {kind}")
+        raise ItemRefused(KafkaError.INVALID_REQUEST, f"Unknown resource type {kind}")
     else:
         _check_keyless(broker_id, resource, entries)
 
@@ -252,25 +254,27 @@ def _check_keyless(broker_id: int, resource: Resource, entries: Sequence[Any]) -
     kind, name = resource
     if kind == _BROKER_LOGGER and _broker_number(name, "Node id") != broker_id:
         message = f"Unexpected node id. Expected {broker_id}, but received {name}"
-        raise Refused(KafkaError.INVALID_REQUEST, message)
+        raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     for entry in entries:
         error, why = _UNKNOWN_KEY[kind]
-        raise Refused(error, why.format(entry.name))
+        raise ItemRefused(error, why.format(entry.name))
 
 
 def _check_topic_name(name: str) -> None:
     problem = invalid_topic_name(name)
     if problem is not None:
-        raise Refused(KafkaError.INVALID_TOPIC_EXCEPTION, problem)
+        raise ItemRefused(KafkaError.INVALID_TOPIC_EXCEPTION, problem)
 
 
 def _broker_number(name: str, what: str) -> int:
     if not _INTEGER.fullmatch(name):
-        raise Refused(KafkaError.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
+        raise ItemRefused(
+            KafkaError.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}"
+        )
     return int(name)
 
 
-def _config(made: Any, version: int, value: ConfigValue, message: Any) -> Any:
+def _config(made: Any, version: int, value: DescribedConfig, message: Any) -> Any:
     """One key of an answer. Nothing here is secret, and there is no documentation."""
     broker_key = value.key is KEYS[ResourceType.BROKER].get(value.key.name)
     entry = made(
@@ -293,17 +297,17 @@ def _config(made: Any, version: int, value: ConfigValue, message: Any) -> Any:
 
 
 def _synonyms(
-    value: ConfigValue, *, of_broker: bool
-) -> Iterator[tuple[str, str | None, ConfigSource]]:
+    value: DescribedConfig, *, of_broker: bool
+) -> Iterator[tuple[str, str | None, ConfigSourceNumber]]:
     """What could give the value. A topic's default is that of the broker's key, if it has one."""
     for name, set_to, source in value.synonyms:
-        if of_broker or source is not ConfigSource.DEFAULT_CONFIG:
+        if of_broker or source is not ConfigSourceNumber.DEFAULT_CONFIG:
             yield name, set_to, source
         elif value.key.broker_synonym is not None:
             yield value.key.broker_synonym, set_to, source
 
 
-def _answer(key: int, version: int, results: Mapping[Resource, ItemResult[Resource]]) -> Any:
+def _answer(key: int, version: int, results: Mapping[Resource, DecidedItem[Resource]]) -> Any:
     made = KAFKA_APIS[key].response.AlterConfigsResourceResponse
     entries = []
     for resource, result in results.items():

@@ -18,6 +18,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from kshunt.backend.domain.cluster.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    LOG_DIR_NOT_FOUND,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
@@ -26,15 +32,9 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.wire.api_keys import ALTER_REPLICA_LOG_DIRS_KEY, DESCRIBE_LOG_DIRS_KEY
 from kshunt.backend.wire.reader import array_length, string, tags
 
-ALTER_REPLICA_LOG_DIRS_KEY: Final = 34
-DESCRIBE_LOG_DIRS_KEY: Final = 35
-
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-REPLICA_NOT_AVAILABLE: Final = 9
-KAFKA_STORAGE_ERROR: Final = 56
-LOG_DIR_NOT_FOUND: Final = 57
 UNKNOWN_BYTES: Final = -1
 """What a broker says of a disk that failed."""
 
@@ -49,7 +49,7 @@ _NO_VOLUME: Final = (UNKNOWN_BYTES, UNKNOWN_BYTES)
 Wanted = Callable[[HostedPartition], bool]
 
 
-class Replica(NamedTuple):
+class StoredReplica(NamedTuple):
     """What a broker has of a partition in one directory, in the order of an answer."""
 
     log_dir: int
@@ -148,7 +148,7 @@ class _LogDirs:
         return 0
 
 
-def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica]:
+def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[StoredReplica]:
     """What a broker has of the partitions that are wanted, sorted.
 
     Raises:
@@ -162,7 +162,7 @@ def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica
     names = [plane.at_row(place) for place in places.tolist()]
     numbers = zip(table.log_dir[rows].tolist(), names, sizes.tolist(), strict=True)
     found = [
-        Replica(log_dir, held.topic, held.number, False, size, 0)
+        StoredReplica(log_dir, held.topic, held.number, False, size, 0)
         for log_dir, held, size in numbers
         if wanted(held)
     ]
@@ -171,7 +171,7 @@ def held_replicas(plane: DataPlane, broker: int, wanted: Wanted) -> list[Replica
     return found
 
 
-def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[Replica]:
+def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[StoredReplica]:
     """The copies between directories that are under way."""
     table, parts = plane.replication.replicas, plane.replication.partitions
     for row in map(int, rows):
@@ -184,7 +184,7 @@ def _copies(plane: DataPlane, rows: Sequence[int], wanted: Wanted) -> Iterator[R
         messages = table.leo[row] - parts.start_offset[place]
         left = int(messages * (1 - copied / size)) if size > 0 else 0
         target = int(table.target_dir[row])
-        yield Replica(target, held.topic, held.number, True, int(copied), left)
+        yield StoredReplica(target, held.topic, held.number, True, int(copied), left)
 
 
 def _wanted(topics: Sequence[Any] | None) -> Wanted:
@@ -196,7 +196,11 @@ def _wanted(topics: Sequence[Any] | None) -> Wanted:
 
 
 def _dir_bytes(
-    version: int, path: str, replicas: Sequence[Replica], volume: tuple[int, int], error: int = 0
+    version: int,
+    path: str,
+    replicas: Sequence[StoredReplica],
+    volume: tuple[int, int],
+    error: int = 0,
 ) -> bytes:
     """A directory of the answer; `volume` is how many bytes fit on its disk, and are free."""
     flexible = version >= _FLEXIBLE_FROM
@@ -209,7 +213,7 @@ def _dir_bytes(
     return b"".join((*out, end))
 
 
-def _topic_bytes(name: str, replicas: Sequence[Replica], end: bytes) -> bytes:
+def _topic_bytes(name: str, replicas: Sequence[StoredReplica], end: bytes) -> bytes:
     """A topic of a directory; `end` is the empty tag section of a flexible version."""
     flexible = bool(end)
     entries = np.zeros(len(replicas), _FLEXIBLE_ENTRY if flexible else _ENTRY)

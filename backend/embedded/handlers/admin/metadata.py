@@ -12,11 +12,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_ENDPOINT_TYPE,
+)
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin.metadata_bytes import (
     FLEXIBLE_FROM,
-    LEADER_NOT_AVAILABLE,
     TOPIC_IDS_FROM,
     MetadataTopics,
     offline_replicas,
@@ -27,32 +36,27 @@ from kshunt.backend.embedded.handlers.responses import (
     INTERNAL_TOPICS,
     NOT_LISTED,
     TOPIC_OPERATIONS,
-    UNKNOWN_SERVER_ERROR,
     committed,
     invalid_topic_name,
     response,
     topic_id_of,
 )
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS, WireReply
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.api_keys import (
+    DESCRIBE_CLUSTER_KEY,
+    DESCRIBE_TOPIC_PARTITIONS_KEY,
+    METADATA_KEY,
+)
 from kshunt.backend.wire.reader import array_length
 
-METADATA_KEY: Final = 3
-DESCRIBE_CLUSTER_KEY: Final = 60
-DESCRIBE_TOPIC_PARTITIONS_KEY: Final = 75
-
-UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-INVALID_TOPIC_EXCEPTION: Final = 17
-UNKNOWN_TOPIC_ID: Final = 100
-MISMATCHED_ENDPOINT_TYPE: Final = 114
-UNSUPPORTED_ENDPOINT_TYPE: Final = 115
 PARTITIONS_MAX: Final = 2000
 """Kafka's default of max.request.partition.size.limit."""
 
-_AUTO_CREATION_FROM: Final = 4
-_OPERATIONS_FROM: Final = 8
-_CLUSTER_OPERATIONS_UNTIL: Final = 10
+AUTO_CREATION_FROM: Final = 4
+OPERATIONS_FROM: Final = 8
+CLUSTER_OPERATIONS_UNTIL: Final = 10
 _IDS_ASKED_FROM: Final = 12
 """Two versions before it have the field, and refuse it."""
 _ERROR_FROM: Final = 13
@@ -109,7 +113,7 @@ class _Metadata:
         known = self._topics.describe(version, [t for t in found.values() if t is not None])
         missing = [name for name, topic in found.items() if topic is None]
         invalid = {name for name in missing if invalid_topic_name(name)}
-        if version < _AUTO_CREATION_FROM or message.allow_auto_topic_creation:
+        if version < AUTO_CREATION_FROM or message.allow_auto_topic_creation:
             self._create(context, [name for name in missing if name not in invalid])
         codes = UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION
         errors = [topic_head(version, codes[n in invalid], n, b"", 0) for n in missing]
@@ -132,7 +136,7 @@ class _Metadata:
             cluster_id=self._world.cluster_id,
             controller_id=self._image.controller,
         )
-        tells = _OPERATIONS_FROM <= version <= _CLUSTER_OPERATIONS_UNTIL
+        tells = OPERATIONS_FROM <= version <= CLUSTER_OPERATIONS_UNTIL
         if tells and message.include_cluster_authorized_operations:
             answer.authorized_operations = CLUSTER_OPERATIONS
         empty = bytes(answer.encode(version=version))
@@ -243,7 +247,7 @@ class _Metadata:
 def _topic_end(version: int, message: Any) -> bytes:
     """What follows the partitions of a topic."""
     flexible = b"\x00" if version >= FLEXIBLE_FROM else b""
-    if version < _OPERATIONS_FROM:
+    if version < OPERATIONS_FROM:
         return flexible
     asked = message.include_topic_authorized_operations
     return struct.pack(">i", TOPIC_OPERATIONS if asked else NOT_LISTED) + flexible

@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kshunt.backend.domain.cluster import partition_modes as domain
+from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
+from kshunt.backend.domain.cluster.error_codes import LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE
 from kshunt.backend.embedded.controller.shrink import looked_at_ms
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
-from kshunt.backend.embedded.metadata.config_keys import SHRINK_ENABLE, SHRINK_INTERVAL_MS
+from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage, TopicImage
-from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionMode
+from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionModeCode
 from kshunt.backend.wire.modes import mode_fields, tag_section
 from kshunt.backend.wire.reader import array_length, string
 
-LEADER_NOT_AVAILABLE: Final = 5
-REPLICA_NOT_AVAILABLE: Final = 9
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 10
 
@@ -147,13 +147,13 @@ class MetadataTopics:
             error = LEADER_NOT_AVAILABLE if partition.leader < 0 else 0
             head = error, number, partition.leader, partition.leader_epoch
             out.append(pack(*head, before, *replicas, between, *isr, last, *offline))
-            stays = not modes or partition.mode is PartitionMode.READ_WRITE
+            stays = not modes or partition.mode is PartitionModeCode.READ_WRITE
             out.append(_NO_TAGS if stays else self._mode_tags(partition))
         return b"".join(out)
 
     def _mode_tags(self, partition: PartitionImage) -> bytes:
         goes_ms = domain.UNKNOWN_MS
-        if partition.mode is PartitionMode.READ_ONLY and partition.deletion is not None:
+        if partition.mode is PartitionModeCode.READ_ONLY and partition.deletion is not None:
             goes_ms = looked_at_ms(partition.deletion, self._interval_ms)
         return tag_section(mode_fields(domain.PartitionMode(partition.mode), goes_ms))
 
@@ -166,7 +166,7 @@ class MetadataTopics:
 
     def _fixed(self, layout: int, number: int, partition: PartitionImage) -> bytes:
         """An entry of the versions that have no compact lengths, and tell no mode."""
-        hidden = self._hides and partition.mode is not PartitionMode.READ_WRITE
+        hidden = self._hides and partition.mode is not PartitionModeCode.READ_WRITE
         leader = NO_LEADER if hidden else partition.leader
         error = LEADER_NOT_AVAILABLE if leader < 0 else 0
         replicas, isr = partition.replicas, partition.isr

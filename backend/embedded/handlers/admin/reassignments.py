@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.decision import ItemResult, KafkaError
+from kshunt.backend.embedded.controller.decision import DecidedItem, KafkaError
 from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
 from kshunt.backend.embedded.controller.reassign import (
     alter_partition_reassignments,
@@ -19,12 +20,13 @@ from kshunt.backend.embedded.controller.reassign import (
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.responses import check_time, committed, response
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, KAFKA_APIS
+from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-ELECT_LEADERS_KEY: Final = 43
-ALTER_PARTITION_REASSIGNMENTS_KEY: Final = 45
-LIST_PARTITION_REASSIGNMENTS_KEY: Final = 46
+from kshunt.backend.wire.api_keys import (
+    ALTER_PARTITION_REASSIGNMENTS_KEY,
+    ELECT_LEADERS_KEY,
+    LIST_PARTITION_REASSIGNMENTS_KEY,
+)
 
 _FACTOR_FROM: Final = 1
 """KIP-860: the request says whether the replication factor may change."""
@@ -88,7 +90,7 @@ class _Moves:
             answer.allow_replication_factor_change = allowed
         return answer
 
-    def _why(self, result: ItemResult[TopicPartition]) -> str | None:
+    def _why(self, result: DecidedItem[TopicPartition]) -> str | None:
         """Kafka's words for what the controller refused."""
         topic, number = result.item
         if result.error is KafkaError.NO_REASSIGNMENT_IN_PROGRESS:
@@ -146,7 +148,7 @@ class _Moves:
             asked = list(tried.items())
         return _elected(version, asked, {item: self._outcome(r) for item, r in results.items()})
 
-    def _outcome(self, result: ItemResult[TopicPartition]) -> tuple[int, str | None]:
+    def _outcome(self, result: DecidedItem[TopicPartition]) -> tuple[int, str | None]:
         topic, number = result.item
         why = result.message
         if self._image.topic(topic) is None:

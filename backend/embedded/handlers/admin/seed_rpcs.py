@@ -22,9 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, NOT_LEADER_OR_FOLLOWER
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
-from kshunt.backend.embedded.controller.decision import Decision, ItemResult, KafkaError
+from kshunt.backend.embedded.controller.alter_topics import AlterTopicsEntry, alter_topics
+from kshunt.backend.embedded.controller.decision import DecidedItem, Decision, KafkaError
 from kshunt.backend.embedded.controller.elections import elect_preferred_leaders
 from kshunt.backend.embedded.controller.shrink import delete_partitions
 from kshunt.backend.embedded.controller.throttled_reassign import reassign_partitions
@@ -37,15 +38,14 @@ from kshunt.backend.embedded.controller.throttles import (
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.responses import committed
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.metadata.records import PartitionMode
-from kshunt.backend.embedded.net.api import INVALID_REQUEST, WireReply
+from kshunt.backend.embedded.metadata.records import PartitionModeCode
+from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.wire import seeds
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-NOT_LEADER_OR_FOLLOWER = 6
 UNKNOWN = -1
 """ReplicaStatus: the time and the lag of a replica that cannot be described."""
 
@@ -134,7 +134,7 @@ class _Seeds:
 
     async def alter_topics(self, context: RequestContext, message: Any) -> Any:
         asked = [
-            AlteredTopic(
+            AlterTopicsEntry(
                 entry.topic,
                 entry.partitions,
                 entry.replicas,
@@ -210,7 +210,7 @@ class _Seeds:
         if count is None:
             message = f"Only the last partitions of topic {name} can go."
             item = TopicPartition(name, UNKNOWN)
-            results = [ItemResult(item, KafkaError.INVALID_PARTITIONS, message)]
+            results = [DecidedItem(item, KafkaError.INVALID_PARTITIONS, message)]
         for one in results:
             numbers = [one.item.partition] if one.ok else goes or (UNKNOWN,)
             for number in numbers:
@@ -234,7 +234,7 @@ def _once(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, Value]:
 
 
 def _by_topic(
-    results: Iterable[ItemResult[TopicPartition]],
+    results: Iterable[DecidedItem[TopicPartition]],
 ) -> list[tuple[str, list[tuple[int, int, str | None]]]]:
     """Results in the shape that most of the seeds' answers have."""
     topics: dict[str, list[tuple[int, int, str | None]]] = {}
@@ -280,12 +280,12 @@ def _left_of(image: ClusterImage, name: str, goes: Sequence[int]) -> int | None:
     topic = image.topic(name)
     if topic is None:
         return 1
-    present = sorted(n for n, p in topic.partitions.items() if p.mode is not PartitionMode.NONE)
-    kept = len(present) - len(goes)
-    return kept if kept >= 0 and present[kept:] == list(goes) else None
+    present = sorted(n for n, p in topic.partitions.items() if p.mode is not PartitionModeCode.NONE)
+    remaining = len(present) - len(goes)
+    return remaining if remaining >= 0 and present[remaining:] == list(goes) else None
 
 
 def _mode(image: ClusterImage, name: str, number: int) -> int:
     """A partition's mode; None (-1) for one that there is not."""
     partition = image.partition(name, number)
-    return int(PartitionMode.NONE if partition is None else partition.mode)
+    return int(PartitionModeCode.NONE if partition is None else partition.mode)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from kshunt.backend.embedded.controller.decision import ItemResult, KafkaError
+from kshunt.backend.embedded.controller.decision import DecidedItem, KafkaError
 from kshunt.backend.embedded.controller.topics import (
     CreatedTopic,
     NewPartitions,
@@ -29,18 +29,15 @@ from kshunt.backend.embedded.handlers.responses import (
     response,
     topic_id_of,
 )
-from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigSource
+from kshunt.backend.embedded.metadata.config_keys import KEYS, ConfigSourceNumber
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-CREATE_TOPICS_KEY: Final = 19
-DELETE_TOPICS_KEY: Final = 20
-CREATE_PARTITIONS_KEY: Final = 37
+from kshunt.backend.wire.api_keys import CREATE_PARTITIONS_KEY, CREATE_TOPICS_KEY, DELETE_TOPICS_KEY
 
 _CONFIGS_FROM: Final = 5
-_DELETE_STATES_FROM: Final = 6
+DELETE_STATES_FROM: Final = 6
 _DUPLICATE: Final = "Duplicate topic name."
 _GONE: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
@@ -51,7 +48,7 @@ _GONE: Final = {
 
 def handlers(world: World) -> dict[int, Handler]:
     """The APIs of this module by key."""
-    answers = _Topics(world)
+    answers = _TopicHandlers(world)
     return {
         CREATE_TOPICS_KEY: answers.create_topics,
         DELETE_TOPICS_KEY: answers.delete_topics,
@@ -59,7 +56,7 @@ def handlers(world: World) -> dict[int, Handler]:
     }
 
 
-class _Topics:
+class _TopicHandlers:
     """One method an API."""
 
     def __init__(self, world: World) -> None:
@@ -90,7 +87,7 @@ class _Topics:
         ]
         return response(CREATE_TOPICS_KEY, context.version, topics=entries)
 
-    def _created(self, version: int, new: NewTopic | None, result: ItemResult[str]) -> Any:
+    def _created(self, version: int, new: NewTopic | None, result: DecidedItem[str]) -> Any:
         entry = KAFKA_APIS[CREATE_TOPICS_KEY].response.CreatableTopicResult(version=version)
         entry.name, entry.error_code = result.item, int(result.error)
         entry.error_message = result.message
@@ -106,7 +103,7 @@ class _Topics:
         """The values that hold for a new topic, whether it is there yet or only validated."""
         for key in sorted(KEYS[ResourceType.TOPIC]):
             found = self._image.config(ResourceType.TOPIC, new.name, key)
-            value, source = new.configs.get(key), ConfigSource.DYNAMIC_TOPIC_CONFIG
+            value, source = new.configs.get(key), ConfigSourceNumber.DYNAMIC_TOPIC_CONFIG
             if value is None:
                 value, source = found.value, found.source
             yield entry.CreatableTopicConfigs(
@@ -116,7 +113,7 @@ class _Topics:
     async def delete_topics(self, context: RequestContext, message: Any) -> Any:
         """Delete topics by name, or by id; they are gone when the answer leaves."""
         version = context.version
-        if version >= _DELETE_STATES_FROM:
+        if version >= DELETE_STATES_FROM:
             asked = [(topic.name, topic.topic_id) for topic in message.topics]
         else:
             asked = [(name, None) for name in message.topic_names]
@@ -156,7 +153,7 @@ class _Topics:
         made = KAFKA_APIS[CREATE_PARTITIONS_KEY].response.CreatePartitionsTopicResult
         entries = []
         for name in times:
-            twice = ItemResult(name, KafkaError.INVALID_REQUEST, _DUPLICATE)
+            twice = DecidedItem(name, KafkaError.INVALID_REQUEST, _DUPLICATE)
             result = results.get(name, twice)
             unknown = result.error is KafkaError.UNKNOWN_TOPIC_OR_PARTITION
             entry = made(version=version, name=name, error_code=int(result.error))
@@ -167,20 +164,20 @@ class _Topics:
 
 def _refused(
     asked: Mapping[str, Any], times: Mapping[str, int]
-) -> Iterator[tuple[str, ItemResult[str]]]:
+) -> Iterator[tuple[str, DecidedItem[str]]]:
     """Topics that are refused before anybody decides about them."""
     for name, topic in asked.items():
         if times[name] > 1:
-            yield name, ItemResult(name, KafkaError.INVALID_REQUEST, _DUPLICATE)
+            yield name, DecidedItem(name, KafkaError.INVALID_REQUEST, _DUPLICATE)
             continue
         problem = invalid_topic_name(name)
         if problem is not None:
-            yield name, ItemResult(name, KafkaError.INVALID_TOPIC_EXCEPTION, problem)
+            yield name, DecidedItem(name, KafkaError.INVALID_TOPIC_EXCEPTION, problem)
             continue
         nulls = [config.name for config in topic.configs if config.value is None]
         if nulls:
             message = f"Null value not supported for topic configs: {','.join(nulls)}"
-            yield name, ItemResult(name, KafkaError.INVALID_CONFIG, message)
+            yield name, DecidedItem(name, KafkaError.INVALID_CONFIG, message)
 
 
 def _new_topic(topic: Any) -> NewTopic:
@@ -219,7 +216,7 @@ def _undeletable(
 
 
 def _deleted(
-    results: Mapping[str, ItemResult[str]], name: str | None, wire_id: UUID | None
+    results: Mapping[str, DecidedItem[str]], name: str | None, wire_id: UUID | None
 ) -> tuple[int, str | None]:
     item = name if name is not None else topic_id_of(wire_id) or ""
     result = results[item]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.coordinator.members import Ticket
 from kshunt.backend.embedded.coordinator.routing import coordinator_of
 from kshunt.backend.embedded.core.world import World
@@ -37,10 +37,10 @@ def check_coordinator(world: World, context: RequestContext, key: str) -> None:
         WireReply: it was not (NOT_COORDINATOR).
     """
     if not coordinates(world, context, key):
-        raise WireReply(Code.NOT_COORDINATOR)
+        raise WireReply(CoordinatorCode.NOT_COORDINATOR)
 
 
-async def settled(
+async def ticket_answer(
     world: World,
     context: RequestContext,
     key: str,
@@ -60,5 +60,5 @@ async def settled(
         if tick(world.clock.monotonic_s()):
             world.changed()
     if ticket.answer is None:
-        raise WireReply(Code.NOT_COORDINATOR)
+        raise WireReply(CoordinatorCode.NOT_COORDINATOR)
     return ticket.answer

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
 from kshunt.backend.embedded.coordinator.members import Committer
 from kshunt.backend.embedded.coordinator.offsets import NOTHING, Offset
@@ -20,11 +20,9 @@ from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.wire.api_keys import OFFSET_COMMIT_KEY, OFFSET_FETCH_KEY
 
-OFFSET_COMMIT_KEY: Final = 8
-OFFSET_FETCH_KEY: Final = 9
-
-_GROUPS_FROM: Final = 8
+GROUPS_FROM: Final = 8
 
 
 def handlers(world: World, coordinator: GroupCoordinator) -> dict[int, Handler]:
@@ -45,7 +43,9 @@ class _GroupOffsets:
         who = Committer(member, message.generation_id_or_member_epoch, message.group_instance_id)
         now_s = self._world.clock.monotonic_s()
 
-        def commit(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Code]:
+        def commit(
+            offsets: Mapping[TopicPartition, Offset],
+        ) -> dict[TopicPartition, CoordinatorCode]:
             return self._coordinator.commit(message.group_id, who, offsets, now_s)
 
         codes = commit_codes(self._world.core.image, self._world.core.now_ms, message, commit)
@@ -55,7 +55,7 @@ class _GroupOffsets:
         """What groups have committed; of null topics, of all."""
         version = context.version
         stable = bool(message.require_stable)
-        if version < _GROUPS_FROM:
+        if version < GROUPS_FROM:
             check_coordinator(self._world, context, message.group_id)
             made = KAFKA_APIS[OFFSET_FETCH_KEY].response.OffsetFetchResponseTopic
             topics = self._fetched(made, version, message.group_id, message.topics, stable)
@@ -69,7 +69,7 @@ class _GroupOffsets:
                 wanted = asked.topics
                 found.topics = self._fetched(made, version, asked.group_id, wanted, stable)
             else:
-                found.error_code = Code.NOT_COORDINATOR
+                found.error_code = CoordinatorCode.NOT_COORDINATOR
             groups.append(found)
         return response(OFFSET_FETCH_KEY, version, groups=groups)
 
@@ -91,7 +91,9 @@ class _GroupOffsets:
                 committed_offset=one.offset,
                 committed_leader_epoch=one.leader_epoch,
                 metadata=one.metadata,
-                error_code=Code.UNSTABLE_OFFSET_COMMIT if waits else Code.NONE,
+                error_code=CoordinatorCode.UNSTABLE_OFFSET_COMMIT
+                if waits
+                else CoordinatorCode.NONE,
             )
 
         asked = sorted(committed.keys() | unstable) if topics is None else _named(topics)
@@ -105,8 +107,8 @@ def commit_codes(
     image: ClusterImage,
     now_ms: int,
     message: Any,
-    commit: Callable[[Mapping[TopicPartition, Offset]], dict[TopicPartition, Code]],
-) -> dict[TopicPartition, Code]:
+    commit: Callable[[Mapping[TopicPartition, Offset]], dict[TopicPartition, CoordinatorCode]],
+) -> dict[TopicPartition, CoordinatorCode]:
     """What becomes of each partition of an OffsetCommit or TxnOffsetCommit, in their order."""
     wanted = {
         TopicPartition(topic.name, one.partition_index): Offset(
@@ -123,10 +125,10 @@ def commit_codes(
         codes = commit(known)
     except CoordinatorError as refused:
         codes = dict.fromkeys(wanted, refused.code)
-    return {item: codes.get(item, Code.UNKNOWN_TOPIC_OR_PARTITION) for item in wanted}
+    return {item: codes.get(item, CoordinatorCode.UNKNOWN_TOPIC_OR_PARTITION) for item in wanted}
 
 
-def commit_answer(key: int, version: int, codes: Mapping[TopicPartition, Code]) -> Any:
+def commit_answer(key: int, version: int, codes: Mapping[TopicPartition, CoordinatorCode]) -> Any:
     """The answer of OffsetCommit or TxnOffsetCommit."""
     answer = KAFKA_APIS[key].response
     made = getattr(answer, f"{answer.__name__}Topic")

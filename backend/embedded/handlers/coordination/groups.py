@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kshunt.backend.embedded.coordinator.codes import Code
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode
 from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
 from kshunt.backend.embedded.coordinator.members import (
     Committer,
-    DescribedGroup,
+    GroupDescription,
     GroupState,
     JoinAnswer,
     JoinRequest,
@@ -20,20 +20,21 @@ from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
     check_coordinator,
     coordinates,
     coordinator_for,
-    settled,
+    ticket_answer,
 )
 from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-
-FIND_COORDINATOR_KEY: Final = 10
-JOIN_GROUP_KEY: Final = 11
-HEARTBEAT_KEY: Final = 12
-LEAVE_GROUP_KEY: Final = 13
-SYNC_GROUP_KEY: Final = 14
-DESCRIBE_GROUPS_KEY: Final = 15
-LIST_GROUPS_KEY: Final = 16
-DELETE_GROUPS_KEY: Final = 42
+from kshunt.backend.wire.api_keys import (
+    DELETE_GROUPS_KEY,
+    DESCRIBE_GROUPS_KEY,
+    FIND_COORDINATOR_KEY,
+    HEARTBEAT_KEY,
+    JOIN_GROUP_KEY,
+    LEAVE_GROUP_KEY,
+    LIST_GROUPS_KEY,
+    SYNC_GROUP_KEY,
+)
 
 GROUP_OPERATIONS: Final = frozenset({3, 6, 8, 10, 11})
 """What anybody may do with a group where nobody authorizes: codes of `AclOperation`."""
@@ -42,7 +43,7 @@ CLASSIC: Final = "classic"
 
 _KEY_TYPES: Final = (0, 1)
 """FindCoordinator: a group, or a transactional id."""
-_KEYS_FROM: Final = 4
+KEYS_FROM: Final = 4
 _KNOWN_ID_FROM: Final = 4
 _BATCHED_LEAVE_FROM: Final = 3
 _NULL_PROTOCOL_FROM: Final = 7
@@ -53,7 +54,7 @@ _NOT_FOUND_FROM: Final = 6
 
 def handlers(world: World, coordinator: GroupCoordinator) -> dict[int, Handler]:
     """The handlers by API key."""
-    own = _Groups(world, coordinator)
+    own = _GroupHandlers(world, coordinator)
     return {
         FIND_COORDINATOR_KEY: own.find_coordinator,
         JOIN_GROUP_KEY: own.join,
@@ -67,7 +68,7 @@ def handlers(world: World, coordinator: GroupCoordinator) -> dict[int, Handler]:
     }
 
 
-class _Groups:
+class _GroupHandlers:
     def __init__(self, world: World, coordinator: GroupCoordinator) -> None:
         self._world = world
         self._coordinator = coordinator
@@ -79,7 +80,7 @@ class _Groups:
 
     async def find_coordinator(self, context: RequestContext, message: Any) -> Any:
         """Any broker knows who coordinates a key."""
-        if context.version < _KEYS_FROM:
+        if context.version < KEYS_FROM:
             found = self._found(message.key, message.key_type or 0)
             return response(FIND_COORDINATOR_KEY, context.version, **found)
         entry = KAFKA_APIS[FIND_COORDINATOR_KEY].response.Coordinator
@@ -91,10 +92,10 @@ class _Groups:
 
     def _found(self, key: str, key_type: int) -> dict[str, Any]:
         if key_type not in _KEY_TYPES:
-            return _no_coordinator(Code.INVALID_REQUEST)
+            return _no_coordinator(CoordinatorCode.INVALID_REQUEST)
         broker = coordinator_for(self._world, key)
         if broker is None:
-            return _no_coordinator(Code.COORDINATOR_NOT_AVAILABLE)
+            return _no_coordinator(CoordinatorCode.COORDINATOR_NOT_AVAILABLE)
         state = self._world.core.image.brokers[broker]
         return {"node_id": broker, "host": state.host, "port": state.port, "error_message": ""}
 
@@ -107,7 +108,7 @@ class _Groups:
         ticket = self._coordinator.join(message.group_id, request, self._now_s())
         self._world.changed()
         tick = self._coordinator.tick
-        answer = await settled(self._world, context, message.group_id, ticket, tick)
+        answer = await ticket_answer(self._world, context, message.group_id, ticket, tick)
         return _joined(context.version, answer)
 
     async def sync(self, context: RequestContext, message: Any) -> Any:
@@ -115,7 +116,7 @@ class _Groups:
         check_coordinator(self._world, context, message.group_id)
         named = message.protocol_type is not None and message.protocol_name is not None
         if context.version >= _NAMED_SYNC_FROM and not named:
-            raise WireReply(Code.INCONSISTENT_GROUP_PROTOCOL)
+            raise WireReply(CoordinatorCode.INCONSISTENT_GROUP_PROTOCOL)
         request = SyncRequest(
             message.member_id,
             message.generation_id,
@@ -127,7 +128,7 @@ class _Groups:
         ticket = self._coordinator.sync(message.group_id, request, self._now_s())
         self._world.changed()
         tick = self._coordinator.tick
-        answer = await settled(self._world, context, message.group_id, ticket, tick)
+        answer = await ticket_answer(self._world, context, message.group_id, ticket, tick)
         return response(
             SYNC_GROUP_KEY,
             context.version,
@@ -165,7 +166,7 @@ class _Groups:
         ]
         return response(LEAVE_GROUP_KEY, version, members=left)
 
-    def _leave(self, group_id: str, who: Committer) -> Code:
+    def _leave(self, group_id: str, who: Committer) -> CoordinatorCode:
         code = self._coordinator.leave(group_id, who, self._now_s())
         self._world.changed()
         return code
@@ -184,16 +185,20 @@ class _Groups:
         entry = KAFKA_APIS[DESCRIBE_GROUPS_KEY].response.DescribedGroup
         version = context.version
         if not coordinates(self._world, context, group_id):
-            return entry(version=version, group_id=group_id, error_code=Code.NOT_COORDINATOR)
+            return entry(
+                version=version, group_id=group_id, error_code=CoordinatorCode.NOT_COORDINATOR
+            )
         if not group_id:
-            return entry(version=version, group_id=group_id, error_code=Code.INVALID_GROUP_ID)
+            return entry(
+                version=version, group_id=group_id, error_code=CoordinatorCode.INVALID_GROUP_ID
+            )
         group = self._coordinator.described(group_id)
         found = entry(version=version, group_id=group_id, authorized_operations=operations)
         if group is not None:
             return _filled(found, group, version)
         found.group_state = GroupState.DEAD.value
         if version >= _NOT_FOUND_FROM:
-            found.error_code = Code.GROUP_ID_NOT_FOUND
+            found.error_code = CoordinatorCode.GROUP_ID_NOT_FOUND
             found.error_message = f"Group {group_id} not found."
         return found
 
@@ -220,13 +225,13 @@ class _Groups:
         results = []
         for group_id in message.groups_names:
             mine = coordinates(self._world, context, group_id)
-            code = self._coordinator.delete(group_id) if mine else Code.NOT_COORDINATOR
+            code = self._coordinator.delete(group_id) if mine else CoordinatorCode.NOT_COORDINATOR
             results.append(entry(version=context.version, group_id=group_id, error_code=code))
         self._world.changed()
         return response(DELETE_GROUPS_KEY, context.version, results=results)
 
 
-def _no_coordinator(code: Code) -> dict[str, Any]:
+def _no_coordinator(code: CoordinatorCode) -> dict[str, Any]:
     return {"error_code": code, "error_message": code.name, "node_id": -1, "host": "", "port": -1}
 
 
@@ -272,7 +277,7 @@ def _joined(version: int, answer: JoinAnswer) -> Any:
     )
 
 
-def _filled(found: Any, group: DescribedGroup, version: int) -> Any:
+def _filled(found: Any, group: GroupDescription, version: int) -> Any:
     entry = KAFKA_APIS[DESCRIBE_GROUPS_KEY].response.DescribedGroup.DescribedGroupMember
     found.group_state = group.state.value
     found.protocol_type, found.protocol_data = group.protocol_type, group.protocol

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.brokers import allocate_producer_ids
-from kshunt.backend.embedded.coordinator.codes import Code, CoordinatorError
+from kshunt.backend.embedded.coordinator.codes import CoordinatorCode, CoordinatorError
 from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinator
 from kshunt.backend.embedded.coordinator.members import Committer
 from kshunt.backend.embedded.coordinator.offsets import Offset
@@ -25,16 +25,17 @@ from kshunt.backend.embedded.handlers.coordination.coordinator_lookup import (
 from kshunt.backend.embedded.handlers.coordination.group_offsets import commit_answer, commit_codes
 from kshunt.backend.embedded.handlers.responses import response
 from kshunt.backend.embedded.logs.errors import InvalidProducerEpoch
-from kshunt.backend.embedded.metadata.records import PartitionMode
+from kshunt.backend.embedded.metadata.records import PartitionModeCode
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.errors import Conflict
-
-INIT_PRODUCER_ID_KEY: Final = 22
-ADD_PARTITIONS_KEY: Final = 24
-ADD_OFFSETS_KEY: Final = 25
-END_TXN_KEY: Final = 26
-TXN_OFFSET_COMMIT_KEY: Final = 28
+from kshunt.backend.wire.api_keys import (
+    ADD_OFFSETS_KEY,
+    ADD_PARTITIONS_KEY,
+    END_TXN_KEY,
+    INIT_PRODUCER_ID_KEY,
+    TXN_OFFSET_COMMIT_KEY,
+)
 
 _NONE: Final = -1
 """A producer id or epoch that is not said."""
@@ -78,7 +79,7 @@ def _write(world: World, marker: Marker) -> bool:
     plane = world.core.plane
     held = plane.named(*marker.partition)
     partition = world.core.image.partition(*marker.partition)
-    if held is None or partition is None or partition.mode is PartitionMode.NONE:
+    if held is None or partition is None or partition.mode is PartitionModeCode.NONE:
         return True
     if not plane.is_up(held.leader):
         return False
@@ -107,7 +108,7 @@ class _ProducerIds:
             first = image.next_producer_id
             decision = self._world.commit(allocate_producer_ids(image, broker))
             if not all(result.ok for result in decision.results):
-                raise WireReply(Code.COORDINATOR_NOT_AVAILABLE)
+                raise WireReply(CoordinatorCode.COORDINATOR_NOT_AVAILABLE)
             self._blocks[broker] = iter(range(first, image.next_producer_id))
             found = next(self._blocks[broker])
         return found
@@ -127,7 +128,7 @@ class _Transactions:
 
     def _check(self, context: RequestContext, transactional_id: str) -> None:
         if not transactional_id:
-            raise WireReply(Code.INVALID_REQUEST)
+            raise WireReply(CoordinatorCode.INVALID_REQUEST)
         check_coordinator(self._world, context, transactional_id)
 
     async def init_producer_id(self, context: RequestContext, message: Any) -> Any:
@@ -166,21 +167,23 @@ class _Transactions:
             results.append(result)
         return response(ADD_PARTITIONS_KEY, version, results_by_transaction=results)
 
-    def _added_or_verified(self, context: RequestContext, one: Any) -> dict[TopicPartition, Code]:
+    def _added_or_verified(
+        self, context: RequestContext, one: Any
+    ) -> dict[TopicPartition, CoordinatorCode]:
         wanted = _partitions(one.topics)
         who = Producer(one.producer_id, one.producer_epoch)
         if not one.transactional_id:
-            return dict.fromkeys(wanted, Code.INVALID_REQUEST)
+            return dict.fromkeys(wanted, CoordinatorCode.INVALID_REQUEST)
         if not coordinates(self._world, context, one.transactional_id):
-            return dict.fromkeys(wanted, Code.NOT_COORDINATOR)
+            return dict.fromkeys(wanted, CoordinatorCode.NOT_COORDINATOR)
         if not one.verify_only:
             return self._added(context, one.transactional_id, who, wanted)
         if unknown := self._unknown(wanted):
             return unknown
         codes = {item: self._transactions.refuses_write(who, item) for item in wanted}
         translated = {
-            Code.INVALID_PRODUCER_EPOCH: Code.PRODUCER_FENCED,
-            Code.INVALID_TXN_STATE: Code.TRANSACTION_ABORTABLE,
+            CoordinatorCode.INVALID_PRODUCER_EPOCH: CoordinatorCode.PRODUCER_FENCED,
+            CoordinatorCode.INVALID_TXN_STATE: CoordinatorCode.TRANSACTION_ABORTABLE,
         }
         return {item: translated.get(code, code) for item, code in codes.items()}
 
@@ -190,7 +193,7 @@ class _Transactions:
         transactional_id: str,
         who: Producer,
         wanted: Sequence[TopicPartition],
-    ) -> dict[TopicPartition, Code]:
+    ) -> dict[TopicPartition, CoordinatorCode]:
         """All partitions are added, or none."""
         if unknown := self._unknown(wanted):
             return unknown
@@ -199,15 +202,18 @@ class _Transactions:
             self._transactions.add(transactional_id, who, now_s, partitions=wanted)
         except CoordinatorError as refused:
             return dict.fromkeys(wanted, _said(context, refused.code))
-        return dict.fromkeys(wanted, Code.NONE)
+        return dict.fromkeys(wanted, CoordinatorCode.NONE)
 
-    def _unknown(self, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, Code]:
+    def _unknown(self, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, CoordinatorCode]:
         """What each partition is answered if one of them is not there; else nothing."""
         image = self._world.core.image
         unknown = {item for item in wanted if image.partition(*item) is None}
         if not unknown:
             return {}
-        other, missing = Code.OPERATION_NOT_ATTEMPTED, Code.UNKNOWN_TOPIC_OR_PARTITION
+        other, missing = (
+            CoordinatorCode.OPERATION_NOT_ATTEMPTED,
+            CoordinatorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
         return {item: missing if item in unknown else other for item in wanted}
 
     async def add_offsets(self, context: RequestContext, message: Any) -> Any:
@@ -250,7 +256,9 @@ class _Transactions:
         committer = Committer(member, generation, message.group_instance_id)
         producer = Producer(message.producer_id, message.producer_epoch)
 
-        def commit(offsets: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Code]:
+        def commit(
+            offsets: Mapping[TopicPartition, Offset],
+        ) -> dict[TopicPartition, CoordinatorCode]:
             self._check_offsets(context, message, producer)
             group, id = message.group_id, message.producer_id
             return self._groups.commit(group, committer, offsets, now_s, producer_id=id)
@@ -263,17 +271,20 @@ class _Transactions:
         """From version 5 on the group is added here; before, AddOffsetsToTxn has done it."""
         group = message.group_id
         code = self._transactions.refuses_offsets(who, group)
-        if code is Code.INVALID_TXN_STATE and context.version >= _ADDS_GROUP_FROM:
+        if code is CoordinatorCode.INVALID_TXN_STATE and context.version >= _ADDS_GROUP_FROM:
             now_s = self._world.clock.monotonic_s()
             self._transactions.add(message.transactional_id, who, now_s, groups=[group])
-        elif code is not Code.NONE:
+        elif code is not CoordinatorCode.NONE:
             raise CoordinatorError(code)
 
 
-def _said(context: RequestContext, code: Code) -> Code:
+def _said(context: RequestContext, code: CoordinatorCode) -> CoordinatorCode:
     """How a version of an API says a code."""
-    if code is Code.PRODUCER_FENCED and context.version < _FENCED_FROM[context.header.api_key]:
-        return Code.INVALID_PRODUCER_EPOCH
+    if (
+        code is CoordinatorCode.PRODUCER_FENCED
+        and context.version < _FENCED_FROM[context.header.api_key]
+    ):
+        return CoordinatorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
@@ -281,7 +292,7 @@ def _expected(message: Any) -> Producer | None:
     """The producer that a client has already, from version 3 on (KIP-360)."""
     said = [_NONE if one is None else one for one in (message.producer_id, message.producer_epoch)]
     if (said[0] == _NONE) != (said[1] == _NONE):
-        raise WireReply(Code.INVALID_REQUEST)
+        raise WireReply(CoordinatorCode.INVALID_REQUEST)
     return None if said[0] == _NONE else Producer(*said)
 
 
@@ -294,7 +305,7 @@ def _partitions(topics: Sequence[Any]) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
 
 
-def _topic_results(version: int, codes: Mapping[TopicPartition, Code]) -> list[Any]:
+def _topic_results(version: int, codes: Mapping[TopicPartition, CoordinatorCode]) -> list[Any]:
     answer = KAFKA_APIS[ADD_PARTITIONS_KEY].response
     parent = answer.AddPartitionsToTxnResult if version >= _BATCHED_FROM else answer
     made = parent.AddPartitionsToTxnTopicResult

@@ -33,8 +33,8 @@ from kshunt.backend.embedded.handlers.data.fetch_bytes import (
 )
 from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_EPOCH,
-    Code,
-    Place,
+    DataCode,
+    FoundPartition,
     known_brokers,
     leading_error,
     place_again,
@@ -55,7 +55,7 @@ FULL_EPOCHS: Final = (0, -1)
 READ_COMMITTED: Final = 1
 
 _REPLICA_STATE_FROM: Final = 15
-_REDIRECTS: Final = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+_REDIRECTS: Final = (DataCode.NOT_LEADER_OR_FOLLOWER, DataCode.FENCED_LEADER_EPOCH)
 
 
 def handlers(world: World) -> dict[int, Handler]:
@@ -68,8 +68,8 @@ class _Asked:
     """One partition of a request."""
 
     index: int
-    place: Place | None
-    unknown: Code
+    place: FoundPartition | None
+    unknown: DataCode
     """The error if there is no place."""
     offset: int
     max_bytes: int
@@ -78,7 +78,7 @@ class _Asked:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _FetchReading:
     """What a request can be answered with at one moment."""
 
     partitions: list[FetchedPartition]
@@ -95,9 +95,9 @@ class _Fetch:
         """The encoded answer."""
         version = context.version
         if version >= SESSIONS_FROM and message.session_epoch not in FULL_EPOCHS:
-            return fetch_answer(version, error=Code.FETCH_SESSION_ID_NOT_FOUND)
+            return fetch_answer(version, error=DataCode.FETCH_SESSION_ID_NOT_FOUND)
         asked = [self._asked(version, topic) for topic in message.topics]
-        job = _Job(self._world, context, message, [one for group in asked for one in group])
+        job = _FetchJob(self._world, context, message, [one for group in asked for one in group])
         reading = await job.wait()
         left = iter(reading.partitions)
         topics = [
@@ -115,7 +115,7 @@ class _Fetch:
         topic_id = asked.topic_id if version >= TOPIC_IDS_FROM else None
         topic, unknown = topic_of(self._world.core.image, asked.topic, topic_id)
         if topic is not None:
-            unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+            unknown = DataCode.UNKNOWN_TOPIC_OR_PARTITION
         return [
             _Asked(
                 one.partition,
@@ -130,7 +130,7 @@ class _Fetch:
         ]
 
 
-class _Job:
+class _FetchJob:
     """One request that is being answered."""
 
     def __init__(
@@ -147,9 +147,9 @@ class _Job:
         self._max_wait_s = max(message.max_wait_ms, 0) / 1000
         self._seen = (-1, 0.0)
         self._watched: Rows = np.zeros(0, np.int64)
-        self._reading = _Reading([], 0, is_due=True)
+        self._reading = _FetchReading([], 0, is_due=True)
 
-    async def wait(self) -> _Reading:
+    async def wait(self) -> _FetchReading:
         """Read, and read again when there may be more, until the answer is due."""
         self._read()
         if not self._is_enough() and self._max_wait_s:
@@ -175,7 +175,7 @@ class _Job:
         return self._world.core.image.offset, float(ends[self._watched].sum())
 
     def _read(self) -> None:
-        reading = _Reading([], 0, is_due=not self._asked)
+        reading = _FetchReading([], 0, is_due=not self._asked)
         watched = []
         for asked in self._asked:
             asked.place = asked.place and place_again(self._world, asked.place)
@@ -190,14 +190,16 @@ class _Job:
         self._watched = np.array(watched, np.int64)
         self._seen = self._moment()
 
-    def _partition(self, asked: _Asked, room_bytes: int, reading: _Reading) -> FetchedPartition:
+    def _partition(
+        self, asked: _Asked, room_bytes: int, reading: _FetchReading
+    ) -> FetchedPartition:
         place = asked.place
         if place is None:
             return FetchedPartition(asked.index, asked.unknown)
         image = self._world.core.image
         error = leading_error(image, place, self._broker, asked.leader_epoch)
         if self._is_follower and not error:
-            error = Code.NOT_LEADER_OR_FOLLOWER
+            error = DataCode.NOT_LEADER_OR_FOLLOWER
         if error:
             found = FetchedPartition(asked.index, error)
             if error in _REDIRECTS:
@@ -207,10 +209,15 @@ class _Job:
         try:
             return self._records(log, asked, place, room_bytes, reading)
         except OffsetOutOfRange:
-            return FetchedPartition(asked.index, Code.OFFSET_OUT_OF_RANGE)
+            return FetchedPartition(asked.index, DataCode.OFFSET_OUT_OF_RANGE)
 
     def _records(
-        self, log: PartitionLog, asked: _Asked, place: Place, room_bytes: int, reading: _Reading
+        self,
+        log: PartitionLog,
+        asked: _Asked,
+        place: FoundPartition,
+        room_bytes: int,
+        reading: _FetchReading,
     ) -> FetchedPartition:
         """What the partition gives.
 

@@ -13,7 +13,7 @@ from typing import Final
 from uuid import UUID
 
 from kshunt.backend.embedded.logs.producers import AbortedTransaction
-from kshunt.backend.embedded.metadata.image_values import BrokerState
+from kshunt.backend.embedded.metadata.image_values import RegisteredBroker
 from kshunt.backend.wire.reader import array_length, string, uvarint
 
 SESSIONS_FROM: Final = 7
@@ -73,7 +73,7 @@ class FetchedTopic:
 def fetch_answer(
     version: int,
     topics: Sequence[FetchedTopic] = (),
-    brokers: Sequence[BrokerState] = (),
+    brokers: Sequence[RegisteredBroker] = (),
     *,
     error: int = 0,
 ) -> bytes:
@@ -130,7 +130,7 @@ def _partition_tags(found: FetchedPartition) -> bytes:
     return _tagged(fields)
 
 
-def _endpoints(brokers: Iterable[BrokerState]) -> bytes:
+def _endpoints(brokers: Iterable[RegisteredBroker]) -> bytes:
     entries = [
         _I32.pack(broker.id)
         + string(broker.host, flexible=True)

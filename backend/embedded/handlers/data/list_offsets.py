@@ -13,21 +13,23 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final, NamedTuple
 
+from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
 from kshunt.backend.embedded.core.world import World
+from kshunt.backend.embedded.handlers.data.fetch import READ_COMMITTED
 from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
     ListedOffset,
     list_offsets_answer,
 )
 from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_EPOCH,
-    Code,
-    Place,
+    DataCode,
+    FoundPartition,
     hosting_error,
     leading_error,
     place_in,
     topic_config,
 )
-from kshunt.backend.embedded.handlers.data.produce import INTERNAL_TOPICS
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
 from kshunt.backend.embedded.logs.errors import OffsetOutOfRange
 from kshunt.backend.embedded.logs.partition_log import OffsetAtTime, PartitionLog
 from kshunt.backend.embedded.metadata.image_values import TopicImage
@@ -40,7 +42,6 @@ OFFSET_FOR_LEADER_EPOCH: Final = 23
 
 CONSUMER: Final = -1
 DEBUGGING: Final = -2
-READ_COMMITTED: Final = 1
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -59,7 +60,7 @@ _NOWHERE: Final = OffsetAtTime(-1, -1, -1)
 
 def handlers(world: World) -> dict[int, Handler]:
     """The three APIs by key."""
-    answers = _Offsets(world)
+    answers = _ListOffsets(world)
     return {
         LIST_OFFSETS: answers.list_offsets,
         DELETE_RECORDS: answers.delete_records,
@@ -67,7 +68,7 @@ def handlers(world: World) -> dict[int, Handler]:
     }
 
 
-class _Reader(NamedTuple):
+class _OffsetsClient(NamedTuple):
     """Who asks for offsets, and whom."""
 
     broker: int
@@ -76,7 +77,7 @@ class _Reader(NamedTuple):
     committed: bool
 
 
-class _Offsets:
+class _ListOffsets:
     def __init__(self, world: World) -> None:
         self._world = world
 
@@ -85,14 +86,14 @@ class _Offsets:
     async def list_offsets(self, context: RequestContext, message: Any) -> bytes:
         """The encoded answer."""
         committed = message.isolation_level == READ_COMMITTED
-        reader = _Reader(context.broker_id, context.version, message.replica_id, committed)
+        reader = _OffsetsClient(context.broker_id, context.version, message.replica_id, committed)
         image = self._world.core.image
         twice = _named_twice(message.topics)
         topics = []
         for asked in message.topics:
             topic = image.topic(asked.name)
             found = [
-                ListedOffset(one.partition_index, Code.INVALID_REQUEST, *_NOWHERE)
+                ListedOffset(one.partition_index, DataCode.INVALID_REQUEST, *_NOWHERE)
                 if twice and (asked.name, one.partition_index) in twice
                 else self._listed(reader, topic, one)
                 for one in asked.partitions
@@ -100,7 +101,7 @@ class _Offsets:
             topics.append((asked.name, found))
         return list_offsets_answer(context.version, topics)
 
-    def _listed(self, reader: _Reader, topic: TopicImage | None, asked: Any) -> ListedOffset:
+    def _listed(self, reader: _OffsetsClient, topic: TopicImage | None, asked: Any) -> ListedOffset:
         index, timestamp = asked.partition_index, asked.timestamp
         if timestamp == LATEST and reader.replica == DEBUGGING and topic is not None:
             listed = self._own_end(reader.broker, topic, index, asked.current_leader_epoch)
@@ -109,9 +110,9 @@ class _Offsets:
         place = None if topic is None else place_in(self._world, topic, index)
         found: OffsetAtTime | None = None
         if timestamp < 0 and reader.version < _SPECIAL_FROM.get(timestamp, reader.version + 1):
-            error = Code.UNSUPPORTED_VERSION
+            error = DataCode.UNSUPPORTED_VERSION
         elif place is None:
-            error = Code.UNKNOWN_TOPIC_OR_PARTITION
+            error = DataCode.UNKNOWN_TOPIC_OR_PARTITION
         else:
             error = self._asked_rightly(reader, place, asked.current_leader_epoch)
             found = None if error else self._found(reader, place, timestamp)
@@ -135,13 +136,17 @@ class _Offsets:
         end = int(self._world.core.plane.replication.replicas.leo.item(row))
         return ListedOffset(index, 0, end, -1, partition.leader_epoch)
 
-    def _asked_rightly(self, reader: _Reader, place: Place, leader_epoch: int) -> Code:
+    def _asked_rightly(
+        self, reader: _OffsetsClient, place: FoundPartition, leader_epoch: int
+    ) -> DataCode:
         image = self._world.core.image
         if reader.replica != DEBUGGING:
             return leading_error(image, place, reader.broker, leader_epoch)
         return hosting_error(image, place, reader.broker, leader_epoch)
 
-    def _found(self, reader: _Reader, place: Place, timestamp: int) -> OffsetAtTime | None:
+    def _found(
+        self, reader: _OffsetsClient, place: FoundPartition, timestamp: int
+    ) -> OffsetAtTime | None:
         plane, held = self._world.core.plane, place.held
         epoch = place.partition.leader_epoch
         own_end = plane.log_end_offset(held, reader.broker) or 0
@@ -162,7 +167,9 @@ class _Offsets:
                 found = log.offset_since(timestamp)
         return found if found is not None and found.offset < end else None
 
-    def _visible_end(self, reader: _Reader, place: Place, log: PartitionLog, own_end: int) -> int:
+    def _visible_end(
+        self, reader: _OffsetsClient, place: FoundPartition, log: PartitionLog, own_end: int
+    ) -> int:
         """Up to where the one who asks may know of records."""
         if reader.replica != CONSUMER:
             return own_end
@@ -194,11 +201,11 @@ class _Offsets:
         self._world.changed()
         return answer(version=version, topics=topics)
 
-    def _deleted(self, broker: int, topic: TopicImage | None, asked: Any) -> tuple[Code, int]:
+    def _deleted(self, broker: int, topic: TopicImage | None, asked: Any) -> tuple[DataCode, int]:
         """The error, and the partition's first offset."""
         place = None if topic is None else place_in(self._world, topic, asked.partition_index)
         if place is None:
-            return Code.UNKNOWN_TOPIC_OR_PARTITION, -1
+            return DataCode.UNKNOWN_TOPIC_OR_PARTITION, -1
         error = self._may_delete(broker, place)
         if error:
             return error, -1
@@ -206,21 +213,21 @@ class _Offsets:
         mark = plane.high_watermark(place.held)
         before = mark if asked.offset == HIGH_WATERMARK else asked.offset
         if not 0 <= before <= mark:
-            return Code.OFFSET_OUT_OF_RANGE, -1
+            return DataCode.OFFSET_OUT_OF_RANGE, -1
         try:
-            return Code.NONE, plane.delete_records(place.held, before)
+            return DataCode.NONE, plane.delete_records(place.held, before)
         except OffsetOutOfRange:
-            return Code.OFFSET_OUT_OF_RANGE, -1
+            return DataCode.OFFSET_OUT_OF_RANGE, -1
 
-    def _may_delete(self, broker: int, place: Place) -> Code:
+    def _may_delete(self, broker: int, place: FoundPartition) -> DataCode:
         image = self._world.core.image
         if place.topic.name in INTERNAL_TOPICS:
-            return Code.INVALID_TOPIC_EXCEPTION
+            return DataCode.INVALID_TOPIC_EXCEPTION
         error = leading_error(image, place, broker)
         if error:
             return error
-        deletes = "delete" in topic_config(image, place.topic, "cleanup.policy")
-        return Code.NONE if deletes else Code.POLICY_VIOLATION
+        deletes = "delete" in topic_config(image, place.topic, CLEANUP_POLICY)
+        return DataCode.NONE if deletes else DataCode.POLICY_VIOLATION
 
     # --- OffsetForLeaderEpoch
 
@@ -249,15 +256,17 @@ class _Offsets:
 
     def _end_of_epoch(
         self, broker: int, topic: TopicImage | None, asked: Any
-    ) -> tuple[Code, int, int]:
+    ) -> tuple[DataCode, int, int]:
         place = None if topic is None else place_in(self._world, topic, asked.partition)
         if place is None:
-            return Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1
+            return DataCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1
         image, believed = self._world.core.image, asked.current_leader_epoch
         error = leading_error(image, place, broker, believed)
         if error:
             return error, -1, -1
-        return Code.NONE, *self._world.core.plane.log(place.held).end_of_epoch(asked.leader_epoch)
+        return DataCode.NONE, *self._world.core.plane.log(place.held).end_of_epoch(
+            asked.leader_epoch
+        )
 
 
 def _named_twice(topics: Any) -> set[tuple[str, int]]:

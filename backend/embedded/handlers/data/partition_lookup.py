@@ -10,15 +10,19 @@ from uuid import UUID
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
 from kshunt.backend.embedded.metadata.image import ClusterImage
-from kshunt.backend.embedded.metadata.image_values import BrokerState, PartitionImage, TopicImage
-from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.metadata.image_values import (
+    PartitionImage,
+    RegisteredBroker,
+    TopicImage,
+)
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
 
 NO_EPOCH: Final = -1
 """A client that does not know the leader epoch."""
 NO_OFFSET: Final = -1
 
 
-class Code(enum.IntEnum):
+class DataCode(enum.IntEnum):
     """Kafka's error codes that the data plane answers with, by their protocol names."""
 
     NONE = 0
@@ -44,7 +48,7 @@ class Code(enum.IntEnum):
     TRANSACTION_ABORTABLE = 120
 
 
-class Place(NamedTuple):
+class FoundPartition(NamedTuple):
     """A partition as the controller and as the data plane have it, at one moment."""
 
     topic: TopicImage
@@ -53,16 +57,16 @@ class Place(NamedTuple):
     held: HostedPartition
 
 
-def place_in(world: World, topic: TopicImage, number: int) -> Place | None:
+def place_in(world: World, topic: TopicImage, number: int) -> FoundPartition | None:
     """A topic's partition, if there is one."""
     partition = topic.partitions.get(number)
     held = world.core.plane.held((topic.topic_id, number))
     if partition is None or held is None:
         return None
-    return Place(topic, number, partition, held)
+    return FoundPartition(topic, number, partition, held)
 
 
-def place_again(world: World, place: Place) -> Place | None:
+def place_again(world: World, place: FoundPartition) -> FoundPartition | None:
     """The same partition as it is by now; None if it is gone, also if its name was used again."""
     topic = world.core.image.topic_by_id(place.topic.topic_id)
     return None if topic is None else place_in(world, topic, place.number)
@@ -70,45 +74,45 @@ def place_again(world: World, place: Place) -> Place | None:
 
 def topic_of(
     image: ClusterImage, name: str, topic_id: UUID | None
-) -> tuple[TopicImage | None, Code]:
+) -> tuple[TopicImage | None, DataCode]:
     """The topic that a request names, by its id if there is one, and the error if it is unknown."""
     if topic_id is None:
-        return image.topic(name), Code.UNKNOWN_TOPIC_OR_PARTITION
-    return image.topic_by_id(topic_id.hex), Code.UNKNOWN_TOPIC_ID
+        return image.topic(name), DataCode.UNKNOWN_TOPIC_OR_PARTITION
+    return image.topic_by_id(topic_id.hex), DataCode.UNKNOWN_TOPIC_ID
 
 
 def hosting_error(
-    image: ClusterImage, place: Place, broker: int, leader_epoch: int = NO_EPOCH
-) -> Code:
+    image: ClusterImage, place: FoundPartition, broker: int, leader_epoch: int = NO_EPOCH
+) -> DataCode:
     """Whether a broker has a replica that works, and the client is right about the leader epoch.
 
     In the order of Kafka's `Partition.localLogWithEpochOrThrow`.
     """
     if broker not in place.held.replicas:
-        return Code.NOT_LEADER_OR_FOLLOWER
+        return DataCode.NOT_LEADER_OR_FOLLOWER
     state = image.brokers.get(broker)
     if state is None or place.partition.log_dir(broker) in state.offline_dirs:
-        return Code.KAFKA_STORAGE_ERROR
+        return DataCode.KAFKA_STORAGE_ERROR
     if leader_epoch in (NO_EPOCH, place.partition.leader_epoch):
-        return Code.NONE
+        return DataCode.NONE
     older = leader_epoch < place.partition.leader_epoch
-    return Code.FENCED_LEADER_EPOCH if older else Code.UNKNOWN_LEADER_EPOCH
+    return DataCode.FENCED_LEADER_EPOCH if older else DataCode.UNKNOWN_LEADER_EPOCH
 
 
 def leading_error(
-    image: ClusterImage, place: Place, broker: int, leader_epoch: int = NO_EPOCH
-) -> Code:
+    image: ClusterImage, place: FoundPartition, broker: int, leader_epoch: int = NO_EPOCH
+) -> DataCode:
     """Whether a broker may answer for a partition to a client that believes in `leader_epoch`.
 
     A partition whose mode is None is filtered out for clients and on its way out (KIP-694):
     there is no such partition.
     """
-    if place.partition.mode is PartitionMode.NONE:
-        return Code.UNKNOWN_TOPIC_OR_PARTITION
+    if place.partition.mode is PartitionModeCode.NONE:
+        return DataCode.UNKNOWN_TOPIC_OR_PARTITION
     error = hosting_error(image, place, broker, leader_epoch)
     if error or place.partition.leader == broker:
         return error
-    return Code.NOT_LEADER_OR_FOLLOWER
+    return DataCode.NOT_LEADER_OR_FOLLOWER
 
 
 def topic_config(image: ClusterImage, topic: TopicImage, key: str) -> str:
@@ -120,6 +124,6 @@ def topic_config(image: ClusterImage, topic: TopicImage, key: str) -> str:
     return image.config(ResourceType.TOPIC, topic.name, key).value or ""
 
 
-def known_brokers(image: ClusterImage, brokers: Iterable[int]) -> list[BrokerState]:
+def known_brokers(image: ClusterImage, brokers: Iterable[int]) -> list[RegisteredBroker]:
     """Where these brokers are to be reached, for an answer's node endpoints (KIP-951)."""
     return [image.brokers[broker] for broker in sorted(set(brokers)) if broker in image.brokers]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
+from kshunt.backend.embedded.handlers.coordination.group_offsets import GROUPS_FROM
+from kshunt.backend.embedded.handlers.coordination.groups import KEYS_FROM
 from kshunt.backend.embedded.handlers.security.guard import (
     Call,
     Need,
@@ -11,14 +14,11 @@ from kshunt.backend.embedded.handlers.security.guard import (
     changed,
     sorted_out,
 )
-from kshunt.backend.embedded.metadata.acls import Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import AclOperationCode, ResourceKind
 
-OPERATION_NOT_ATTEMPTED: Final = 55
 NO_OFFSET: Final = -1
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 _TXN, _CLUSTER = ResourceKind.TRANSACTIONAL_ID, ResourceKind.CLUSTER
-_KEYS_FROM: Final = 4
-_GROUPS_FROM: Final = 8
 _FROM_BROKERS: Final = 4
 _TRANSACTION: Final = 1
 """FindCoordinator's type of key that is not a group."""
@@ -27,14 +27,14 @@ _TRANSACTION: Final = 1
 async def find_coordinator(call: Call) -> Any:
     """Each key for itself, from version 4 on."""
     kind = _TXN if (call.message.key_type or 0) == _TRANSACTION else _GROUP
-    if call.version < _KEYS_FROM:
-        call.check(Need(Operation.DESCRIBE, kind, call.message.key))
+    if call.version < KEYS_FROM:
+        call.check(Need(AclOperationCode.DESCRIBE, kind, call.message.key))
         return await call.forward()
     reply = await answered_by_entry(
-        call, "coordinator_keys", lambda _, key: Need(Operation.DESCRIBE, kind, key)
+        call, "coordinator_keys", lambda _, key: Need(AclOperationCode.DESCRIBE, kind, key)
     )
     for one in reply.coordinators:
-        if one.error_code == Need(Operation.DESCRIBE, kind).code:
+        if one.error_code == Need(AclOperationCode.DESCRIBE, kind).code:
             one.node_id, one.port = -1, -1
     return reply
 
@@ -42,7 +42,7 @@ async def find_coordinator(call: Call) -> Any:
 async def describe_groups(call: Call) -> Any:
     """Each group for itself; the operations told are those of the client."""
     reply = await answered_by_entry(
-        call, "groups", lambda _, group: Need(Operation.DESCRIBE, _GROUP, group)
+        call, "groups", lambda _, group: Need(AclOperationCode.DESCRIBE, _GROUP, group)
     )
     if call.message.include_authorized_operations:
         for one in reply.groups:
@@ -55,9 +55,11 @@ async def describe_groups(call: Call) -> Any:
 async def list_groups(call: Call) -> Any:
     """All groups for who may describe the cluster, or the groups that one may describe."""
     reply = await call.forward()
-    if not call.may(Need(Operation.DESCRIBE, _CLUSTER)):
+    if not call.may(Need(AclOperationCode.DESCRIBE, _CLUSTER)):
         reply.groups = [
-            one for one in reply.groups if call.may(Need(Operation.DESCRIBE, _GROUP, one.group_id))
+            one
+            for one in reply.groups
+            if call.may(Need(AclOperationCode.DESCRIBE, _GROUP, one.group_id))
         ]
     return reply
 
@@ -65,15 +67,15 @@ async def list_groups(call: Call) -> Any:
 async def delete_groups(call: Call) -> Any:
     """Each group for itself."""
     return await answered_by_entry(
-        call, "groups_names", lambda _, group: Need(Operation.DELETE, _GROUP, group)
+        call, "groups_names", lambda _, group: Need(AclOperationCode.DELETE, _GROUP, group)
     )
 
 
 async def fetch_offsets(call: Call) -> Any:
     """Each group, and in each the topics, for themselves; of all topics those one may describe."""
     message, made = call.message, call.response
-    if call.version < _GROUPS_FROM:
-        call.check(Need(Operation.DESCRIBE, _GROUP, message.group_id))
+    if call.version < GROUPS_FROM:
+        call.check(Need(AclOperationCode.DESCRIBE, _GROUP, message.group_id))
         asked, refused = _split(call, message.topics)
         reply = await call.forward(topics=asked)
         entry = made.OffsetFetchResponseTopic
@@ -83,7 +85,7 @@ async def fetch_offsets(call: Call) -> Any:
         ]
         return reply
     allowed, groups = sorted_out(
-        call, message.groups, lambda _, one: Need(Operation.DESCRIBE, _GROUP, one.group_id)
+        call, message.groups, lambda _, one: Need(AclOperationCode.DESCRIBE, _GROUP, one.group_id)
     )
     splits = [_split(call, group.topics) for group in allowed]
     asked_groups = [
@@ -106,7 +108,7 @@ async def fetch_offsets(call: Call) -> Any:
 
 
 def _describe_topic(_: Call, topic: Any) -> Need:
-    return Need(Operation.DESCRIBE, _TOPIC, topic.name)
+    return Need(AclOperationCode.DESCRIBE, _TOPIC, topic.name)
 
 
 def _split(call: Call, topics: list[Any] | None) -> tuple[list[Any] | None, list[Any]]:
@@ -133,7 +135,7 @@ def _no_offsets(made: Any, entry: Any, version: int, topic: Any) -> Any:
             committed_offset=NO_OFFSET,
             committed_leader_epoch=-1,
             metadata="",
-            error_code=Need(Operation.DESCRIBE, _TOPIC).code,
+            error_code=Need(AclOperationCode.DESCRIBE, _TOPIC).code,
         )
         for number in topic.partition_indexes
     ]
@@ -144,23 +146,23 @@ async def init_producer_id(call: Call) -> Any:
     """A transactional id, or the right to write anything."""
     transactional_id = call.message.transactional_id
     if transactional_id is not None:
-        call.check(Need(Operation.WRITE, _TXN, transactional_id))
-    elif not call.authorizer.allows_any(call.client, Operation.WRITE, _TOPIC):
-        call.check(Need(Operation.IDEMPOTENT_WRITE, _CLUSTER))
+        call.check(Need(AclOperationCode.WRITE, _TXN, transactional_id))
+    elif not call.authorizer.allows_any(call.client, AclOperationCode.WRITE, _TOPIC):
+        call.check(Need(AclOperationCode.IDEMPOTENT_WRITE, _CLUSTER))
     return await call.forward()
 
 
 async def add_partitions(call: Call) -> Any:
     """A client's topics are added wholly or not at all; from version 4 on brokers ask."""
     if call.version >= _FROM_BROKERS:
-        call.check(Need(Operation.CLUSTER_ACTION, _CLUSTER))
+        call.check(Need(AclOperationCode.CLUSTER_ACTION, _CLUSTER))
         return await call.forward()
-    call.check(Need(Operation.WRITE, _TXN, call.message.v3_and_below_transactional_id))
+    call.check(Need(AclOperationCode.WRITE, _TXN, call.message.v3_and_below_transactional_id))
     field = "v3_and_below_topics"
     allowed, refused = sorted_out(
         call,
         getattr(call.message, field),
-        lambda _, topic: Need(Operation.WRITE, _TOPIC, topic.name),
+        lambda _, topic: Need(AclOperationCode.WRITE, _TOPIC, topic.name),
     )
     if not refused:
         return await call.forward()

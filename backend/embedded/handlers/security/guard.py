@@ -19,17 +19,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from kshunt.backend.domain.cluster.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from kshunt.backend.embedded.core.world import World
-from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
 from kshunt.backend.embedded.net.errors import item_errors
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.embedded.security.authorizer import Authorizer, Client
-
-TOPIC_AUTHORIZATION_FAILED: Final = 29
-GROUP_AUTHORIZATION_FAILED: Final = 30
-CLUSTER_AUTHORIZATION_FAILED: Final = 31
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 
 _REFUSED: Final = {
     ResourceKind.TOPIC: (TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
@@ -47,7 +48,7 @@ _APIS: Final = KAFKA_APIS | SEED_APIS
 class Need(NamedTuple):
     """A right that a request needs."""
 
-    operation: Operation
+    operation: AclOperationCode
     kind: ResourceKind
     name: str = CLUSTER_NAME
 

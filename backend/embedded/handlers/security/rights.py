@@ -14,17 +14,16 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kshunt.backend.embedded.handlers.data.fetch import replica_of
+from kshunt.backend.embedded.handlers.data.produce import ACKS_NONE, TOPIC_IDS_FROM
 from kshunt.backend.embedded.handlers.security import group_rights as groups
 from kshunt.backend.embedded.handlers.security import topic_rights as topics
 from kshunt.backend.embedded.handlers.security.guard import Call, Guard, Need, each, whole
 from kshunt.backend.embedded.handlers.security.guard import answered_by_entry as by_entry
 from kshunt.backend.embedded.logs import batch as log_batch
-from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.embedded.net.api import WireClose, WireReply
 
-ACKS_NONE: Final = 0
 MODE_UNKNOWN: Final = -1
-_TOPIC_IDS_FROM: Final = 13
 _LOG_DIRS_ERROR_FROM: Final = 3
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP
 _TXN, _CLUSTER = ResourceKind.TRANSACTIONAL_ID, ResourceKind.CLUSTER
@@ -39,27 +38,27 @@ _RESOURCES: Final = {
 """What a `ConfigResource.Type` is to ACLs: brokers, their loggers and metrics are the cluster's."""
 
 
-def cluster(operation: Operation) -> Callable[[Any], Need]:
+def cluster(operation: AclOperationCode) -> Callable[[Any], Need]:
     """A right to the cluster."""
     return lambda message: Need(operation, _CLUSTER)
 
 
-def of_group(operation: Operation) -> Callable[[Any], Need]:
+def of_group(operation: AclOperationCode) -> Callable[[Any], Need]:
     """A right to the request's group."""
     return lambda message: Need(operation, _GROUP, message.group_id)
 
 
 def of_transaction(message: Any) -> Need:
     """The right to write with the request's transactional id."""
-    return Need(Operation.WRITE, _TXN, message.transactional_id)
+    return Need(AclOperationCode.WRITE, _TXN, message.transactional_id)
 
 
-def topic(operation: Operation, field: str = "name") -> Callable[[Call, Any], Need | None]:
+def topic(operation: AclOperationCode, field: str = "name") -> Callable[[Call, Any], Need | None]:
     """A right to the topic of an entry, which is named, or has an id that is known."""
 
     def needed(call: Call, entry: Any) -> Need | None:
         name = getattr(entry, field)
-        if call.version >= _TOPIC_IDS_FROM and getattr(entry, "topic_id", None) is not None:
+        if call.version >= TOPIC_IDS_FROM and getattr(entry, "topic_id", None) is not None:
             found = call.world.core.image.topic_by_id(entry.topic_id.hex)
             name = None if found is None else found.name
         return None if name is None else Need(operation, _TOPIC, name)
@@ -67,7 +66,7 @@ def topic(operation: Operation, field: str = "name") -> Callable[[Call, Any], Ne
     return needed
 
 
-def config(operation: Operation) -> Callable[[Call, Any], Need | None]:
+def config(operation: AclOperationCode) -> Callable[[Call, Any], Need | None]:
     """A right to the configuration of a resource."""
 
     def needed(_: Call, entry: Any) -> Need | None:
@@ -88,10 +87,10 @@ async def produce(call: Call) -> Any:
     """
     if _is_transactional(call.message):
         transactional_id = call.message.transactional_id
-        need = Need(Operation.WRITE, _TXN, transactional_id or "")
+        need = Need(AclOperationCode.WRITE, _TXN, transactional_id or "")
         if transactional_id is None or not call.may(need):
             raise WireReply(need.code, need.words)
-    needed = topic(Operation.WRITE)
+    needed = topic(AclOperationCode.WRITE)
     if call.message.acks != ACKS_NONE:
         return await by_entry(call, "topic_data", needed)
     named = [(entry, needed(call, entry)) for entry in call.message.topic_data]
@@ -115,16 +114,18 @@ def _is_transactional(message: Any) -> bool:
 
 async def describe_log_dirs(call: Call) -> Any:
     """Before version 3 a client without the right is told of no directory."""
-    if call.version < _LOG_DIRS_ERROR_FROM and not call.may(Need(Operation.DESCRIBE, _CLUSTER)):
+    if call.version < _LOG_DIRS_ERROR_FROM and not call.may(
+        Need(AclOperationCode.DESCRIBE, _CLUSTER)
+    ):
         return call.response(version=call.version, results=[])
-    return await whole(cluster(Operation.DESCRIBE))(call)
+    return await whole(cluster(AclOperationCode.DESCRIBE))(call)
 
 
 async def elect_preferred_leaders(call: Call) -> Any:
     """Of null topics there is nothing that could be refused one by one, so one entry says it."""
-    need = Need(Operation.ALTER, _CLUSTER)
+    need = Need(AclOperationCode.ALTER, _CLUSTER)
     if call.message.topic_partitions or call.may(need):
-        return await whole(cluster(Operation.ALTER))(call)
+        return await whole(cluster(AclOperationCode.ALTER))(call)
     refused = [("", [(MODE_UNKNOWN, need.code, need.words)])]
     return call.response(version=call.version, replica_election_result=refused)
 
@@ -134,7 +135,10 @@ async def delete_partitions(call: Call) -> Any:
     allowed: list[tuple[Any, Need]] = []
     refused: list[tuple[Any, Need]] = []
     for entry in call.message.topics:
-        needs = [Need(one, _TOPIC, entry.name) for one in (Operation.ALTER, Operation.DELETE)]
+        needs = [
+            Need(one, _TOPIC, entry.name)
+            for one in (AclOperationCode.ALTER, AclOperationCode.DELETE)
+        ]
         (allowed if call.may(*needs) else refused).append((entry, needs[0]))
     reply = await call.forward(topics=[entry for entry, _ in allowed])
     for entry, need in refused:
@@ -147,7 +151,7 @@ async def delete_partitions(call: Call) -> Any:
 
 async def replica_status(call: Call) -> Any:
     """Each replica for itself, with the time and the lag of one that cannot be described."""
-    need = Need(Operation.DESCRIBE, _CLUSTER)
+    need = Need(AclOperationCode.DESCRIBE, _CLUSTER)
     if call.may(need):
         return await call.forward()
     found = [
@@ -160,32 +164,34 @@ async def replica_status(call: Call) -> Any:
 async def fetch(call: Call) -> Any:
     """A fetch in the name of a replica is a matter of the cluster; any other reads topics."""
     if replica_of(call.version, call.message) < 0:
-        return await by_entry(call, "topics", topic(Operation.READ, "topic"))
-    if call.may(Need(Operation.CLUSTER_ACTION, _CLUSTER)):
+        return await by_entry(call, "topics", topic(AclOperationCode.READ, "topic"))
+    if call.may(Need(AclOperationCode.CLUSTER_ACTION, _CLUSTER)):
         return await call.forward()
     reply = call.decoded(await call.forward(topics=[]))
-    name, errors = call.refusals("topics", call.message.topics, Need(Operation.READ, _TOPIC))
+    name, errors = call.refusals("topics", call.message.topics, Need(AclOperationCode.READ, _TOPIC))
     setattr(reply, name, errors)
     return reply
 
 
 async def epochs(call: Call) -> Any:
     """Who may act as a broker may ask for any topic."""
-    if call.may(Need(Operation.CLUSTER_ACTION, _CLUSTER)):
+    if call.may(Need(AclOperationCode.CLUSTER_ACTION, _CLUSTER)):
         return await call.forward()
-    return await by_entry(call, "topics", topic(Operation.DESCRIBE, "topic"))
+    return await by_entry(call, "topics", topic(AclOperationCode.DESCRIBE, "topic"))
 
 
-_ALTER: Final = whole(cluster(Operation.ALTER))
-_DESCRIBE: Final = whole(cluster(Operation.DESCRIBE))
-_READ_GROUP: Final = whole(of_group(Operation.READ))
+_ALTER: Final = whole(cluster(AclOperationCode.ALTER))
+_DESCRIBE: Final = whole(cluster(AclOperationCode.DESCRIBE))
+_READ_GROUP: Final = whole(of_group(AclOperationCode.READ))
 
 GUARDS: Final[dict[str, Guard]] = {
     "Produce": produce,
     "Fetch": fetch,
-    "ListOffsets": each("topics", topic(Operation.DESCRIBE)),
+    "ListOffsets": each("topics", topic(AclOperationCode.DESCRIBE)),
     "Metadata": topics.metadata,
-    "OffsetCommit": each("topics", topic(Operation.READ), before=[of_group(Operation.READ)]),
+    "OffsetCommit": each(
+        "topics", topic(AclOperationCode.READ), before=[of_group(AclOperationCode.READ)]
+    ),
     "OffsetFetch": groups.fetch_offsets,
     "FindCoordinator": groups.find_coordinator,
     "JoinGroup": _READ_GROUP,
@@ -196,26 +202,28 @@ GUARDS: Final[dict[str, Guard]] = {
     "ListGroups": groups.list_groups,
     "CreateTopics": topics.create_topics,
     "DeleteTopics": topics.delete_topics,
-    "DeleteRecords": each("topics", topic(Operation.DELETE)),
+    "DeleteRecords": each("topics", topic(AclOperationCode.DELETE)),
     "InitProducerId": groups.init_producer_id,
     "OffsetForLeaderEpoch": epochs,
     "AddPartitionsToTxn": groups.add_partitions,
-    "AddOffsetsToTxn": whole(of_transaction, of_group(Operation.READ)),
+    "AddOffsetsToTxn": whole(of_transaction, of_group(AclOperationCode.READ)),
     "EndTxn": whole(of_transaction),
     "TxnOffsetCommit": each(
-        "topics", topic(Operation.READ), before=[of_transaction, of_group(Operation.READ)]
+        "topics",
+        topic(AclOperationCode.READ),
+        before=[of_transaction, of_group(AclOperationCode.READ)],
     ),
     "DescribeAcls": _DESCRIBE,
     "CreateAcls": _ALTER,
     "DeleteAcls": _ALTER,
-    "DescribeConfigs": each("resources", config(Operation.DESCRIBE_CONFIGS)),
-    "AlterConfigs": each("resources", config(Operation.ALTER_CONFIGS)),
+    "DescribeConfigs": each("resources", config(AclOperationCode.DESCRIBE_CONFIGS)),
+    "AlterConfigs": each("resources", config(AclOperationCode.ALTER_CONFIGS)),
     "AlterReplicaLogDirs": _ALTER,
     "DescribeLogDirs": describe_log_dirs,
-    "CreatePartitions": each("topics", topic(Operation.ALTER)),
+    "CreatePartitions": each("topics", topic(AclOperationCode.ALTER)),
     "DeleteGroups": groups.delete_groups,
     "ElectLeaders": _ALTER,
-    "IncrementalAlterConfigs": each("resources", config(Operation.ALTER_CONFIGS)),
+    "IncrementalAlterConfigs": each("resources", config(AclOperationCode.ALTER_CONFIGS)),
     "AlterPartitionReassignments": _ALTER,
     "ListPartitionReassignments": _DESCRIBE,
     "DescribeCluster": topics.describe_cluster,
@@ -223,7 +231,7 @@ GUARDS: Final[dict[str, Guard]] = {
     "ReassignPartitions": _ALTER,
     "AlterInterbrokerThrottledRates": _ALTER,
     "AlterInterbrokerThrottledReplicas": _ALTER,
-    "AlterTopics": whole(cluster(Operation.CLUSTER_ACTION)),
+    "AlterTopics": whole(cluster(AclOperationCode.CLUSTER_ACTION)),
     "ReplicaStatus": replica_status,
     "ElectPreferredLeaders": elect_preferred_leaders,
     "DeletePartitions": delete_partitions,

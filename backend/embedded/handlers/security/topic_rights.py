@@ -6,29 +6,26 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
-from kshunt.backend.embedded.handlers.security.guard import (
-    TOPIC_AUTHORIZATION_FAILED,
-    Call,
-    Need,
-    answered_by_entry,
-    changed,
+from kshunt.backend.domain.cluster.error_codes import TOPIC_AUTHORIZATION_FAILED
+from kshunt.backend.embedded.handlers.admin.metadata import (
+    AUTO_CREATION_FROM,
+    CLUSTER_OPERATIONS_UNTIL,
+    OPERATIONS_FROM,
 )
-from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, Operation, ResourceKind
+from kshunt.backend.embedded.handlers.admin.topics import DELETE_STATES_FROM
+from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
+from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
+from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.wire import seeds
 
 CREATE_REFUSED: Final = "Authorization failed."
 _TOPIC, _CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER
-_AUTO_CREATION_FROM: Final = 4
-_OPERATIONS_FROM: Final = 8
-_CLUSTER_OPERATIONS_UNTIL: Final = 10
 _IDS_FROM: Final = 10
 _CREATED_FROM: Final = 5
-_DELETE_STATES_FROM: Final = 6
 _NO_ID: Final = UUID(int=0)
 
 
-def _need(operation: Operation, name: str) -> Need:
+def _need(operation: AclOperationCode, name: str) -> Need:
     return Need(operation, _TOPIC, name)
 
 
@@ -55,7 +52,7 @@ async def metadata(call: Call) -> Any:
 async def _all_topics(call: Call) -> Any:
     """Only those that one may describe; a client is not told that there are others."""
     topics = list(call.world.core.image.topics)
-    visible = {name for name in topics if call.may(_need(Operation.DESCRIBE, name))}
+    visible = {name for name in topics if call.may(_need(AclOperationCode.DESCRIBE, name))}
     reply = await call.forward()
     if len(visible) == len(topics):
         return reply
@@ -74,7 +71,7 @@ def _without_topics(call: Call, reply: Any) -> Any:
 def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """The entries that may be answered, and the others."""
     image = call.world.core.image
-    creates = call.version < _AUTO_CREATION_FROM or call.message.allow_auto_topic_creation
+    creates = call.version < AUTO_CREATION_FROM or call.message.allow_auto_topic_creation
     creates = creates and image.cluster_config("auto.create.topics.enable") == "true"
     allowed: list[Any] = []
     refused: list[Any] = []
@@ -84,7 +81,7 @@ def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any
         if wire_id is not None:
             found = image.topic_by_id(wire_id)
             name = None if found is None else found.name
-        fine = name is None or call.may(_need(Operation.DESCRIBE, name))
+        fine = name is None or call.may(_need(AclOperationCode.DESCRIBE, name))
         if fine and name is not None and creates and image.topic(name) is None:
             fine = name in INTERNAL_TOPICS or _may_create(call, name)
         (allowed if fine else refused).append(entry)
@@ -92,13 +89,15 @@ def _named_topics(call: Call, asked: Iterable[Any]) -> tuple[list[Any], list[Any
 
 
 def _may_create(call: Call, name: str) -> bool:
-    return call.may(Need(Operation.CREATE, _CLUSTER)) or call.may(_need(Operation.CREATE, name))
+    return call.may(Need(AclOperationCode.CREATE, _CLUSTER)) or call.may(
+        _need(AclOperationCode.CREATE, name)
+    )
 
 
 def _tells_operations(call: Call) -> bool:
-    if call.version < _OPERATIONS_FROM:
+    if call.version < OPERATIONS_FROM:
         return False
-    cluster = call.version <= _CLUSTER_OPERATIONS_UNTIL
+    cluster = call.version <= CLUSTER_OPERATIONS_UNTIL
     return bool(
         call.message.include_topic_authorized_operations
         or (cluster and call.message.include_cluster_authorized_operations)
@@ -109,7 +108,7 @@ def _patched(call: Call, reply: Any, refused: Iterable[Any]) -> bytes:
     """The answer with the topics that are refused, and with the client's own operations."""
     body = bytes(reply)
     answer, version = call.decoded(body), call.version
-    if version >= _OPERATIONS_FROM:
+    if version >= OPERATIONS_FROM:
         if call.message.include_topic_authorized_operations:
             for topic in answer.topics:
                 if topic.name is not None and not topic.error_code:
@@ -129,14 +128,14 @@ def _patched(call: Call, reply: Any, refused: Iterable[Any]) -> bytes:
 
 
 def _patch_cluster(call: Call, answer: Any) -> None:
-    until = call.version <= _CLUSTER_OPERATIONS_UNTIL
+    until = call.version <= CLUSTER_OPERATIONS_UNTIL
     if until and call.message.include_cluster_authorized_operations:
         answer.authorized_operations = _cluster_operations(call)
 
 
 def _cluster_operations(call: Call) -> frozenset[int]:
     """None for who may not describe the cluster."""
-    if not call.may(Need(Operation.DESCRIBE, _CLUSTER)):
+    if not call.may(Need(AclOperationCode.DESCRIBE, _CLUSTER)):
         return frozenset()
     return call.authorizer.operations(call.client, _CLUSTER, CLUSTER_NAME)
 
@@ -159,14 +158,14 @@ async def describe_topic_partitions(call: Call) -> Any:
     """Topics that one may describe; of named ones the others are refused."""
     asked = call.message.topics
     if asked:
-        allowed = [one for one in asked if call.may(_need(Operation.DESCRIBE, one.name))]
+        allowed = [one for one in asked if call.may(_need(AclOperationCode.DESCRIBE, one.name))]
         refused = [one for one in asked if one not in allowed]
     else:
         entry = type(call.message).TopicRequest
         names = [
             name
             for name in call.world.core.image.topics
-            if call.may(_need(Operation.DESCRIBE, name))
+            if call.may(_need(AclOperationCode.DESCRIBE, name))
         ]
         allowed = [entry(version=call.version, name=name) for name in names]
         refused = []
@@ -190,11 +189,11 @@ async def describe_topic_partitions(call: Call) -> Any:
 
 async def create_topics(call: Call) -> Any:
     """Who may create in the cluster may create any topic; configs are told to who may see them."""
-    if call.may(Need(Operation.CREATE, _CLUSTER)):
+    if call.may(Need(AclOperationCode.CREATE, _CLUSTER)):
         reply = await call.forward()
     else:
         reply = await answered_by_entry(
-            call, "topics", lambda _, topic: _need(Operation.CREATE, topic.name)
+            call, "topics", lambda _, topic: _need(AclOperationCode.CREATE, topic.name)
         )
     for topic in reply.topics:
         if topic.error_code == TOPIC_AUTHORIZATION_FAILED:
@@ -205,7 +204,7 @@ async def create_topics(call: Call) -> Any:
 
 
 def _hide_configs(call: Call, topic: Any) -> None:
-    if not call.may(_need(Operation.DESCRIBE_CONFIGS, topic.name)):
+    if not call.may(_need(AclOperationCode.DESCRIBE_CONFIGS, topic.name)):
         topic.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
         topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, []
 
@@ -215,9 +214,9 @@ async def delete_topics(call: Call) -> Any:
 
     A topic that is named by its id is told by name only to who may describe it.
     """
-    if call.may(Need(Operation.DELETE, _CLUSTER)):
+    if call.may(Need(AclOperationCode.DELETE, _CLUSTER)):
         return await call.forward()
-    if call.version < _DELETE_STATES_FROM:
+    if call.version < DELETE_STATES_FROM:
         return await answered_by_entry(call, "topic_names", _to_delete)
     image = call.world.core.image
     allowed: list[Any] = []
@@ -229,11 +228,11 @@ async def delete_topics(call: Call) -> Any:
         if need is None or call.may(need):
             allowed.append(entry)
             continue
-        hidden = entry.name is None and not call.may(_need(Operation.DESCRIBE, name))
+        hidden = entry.name is None and not call.may(_need(AclOperationCode.DESCRIBE, name))
         refused.append(changed(entry, name=None if hidden else name))
     reply = await call.forward(topics=allowed)
     if refused:
-        field, errors = call.refusals("topics", refused, _need(Operation.DELETE, ""))
+        field, errors = call.refusals("topics", refused, _need(AclOperationCode.DELETE, ""))
         setattr(reply, field, [*getattr(reply, field), *errors])
     return reply
 
@@ -241,5 +240,5 @@ async def delete_topics(call: Call) -> Any:
 def _to_delete(call: Call, name: str) -> Need | None:
     """None for a topic that is not there, if the client may know that."""
     there = call.world.core.image.topic(name) is not None
-    known_missing = not there and call.may(_need(Operation.DESCRIBE, name))
-    return None if known_missing else _need(Operation.DELETE, name)
+    known_missing = not there and call.may(_need(AclOperationCode.DESCRIBE, name))
+    return None if known_missing else _need(AclOperationCode.DELETE, name)

@@ -36,7 +36,7 @@ from kshunt.backend.embedded.controller.topics import (
     create_topics,
     delete_topics,
 )
-from kshunt.backend.embedded.metadata.config_keys import ConfigSource
+from kshunt.backend.embedded.metadata.config_keys import ConfigSourceNumber
 from kshunt.backend.embedded.metadata.records import NO_LEADER, BrokerFenced, ResourceType
 from tests.support.embedded.controller import Controller, errors, remove_broker, tp
 
@@ -191,18 +191,18 @@ def test_a_value_says_where_it_comes_from() -> None:
     controller.create("t", [1])
     image = controller.image
 
-    def source(kind: ResourceType, name: str) -> tuple[str | None, ConfigSource]:
+    def source(kind: ResourceType, name: str) -> tuple[str | None, ConfigSourceNumber]:
         found = image.config(kind, name, "min.insync.replicas")
         return found.value, found.source
 
-    assert source(T, "t") == ("1", ConfigSource.DEFAULT_CONFIG)
+    assert source(T, "t") == ("1", ConfigSourceNumber.DEFAULT_CONFIG)
     controller.set(B, "", min_insync_replicas="2")
-    assert source(T, "t") == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
-    assert source(B, "1") == ("2", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    assert source(T, "t") == ("2", ConfigSourceNumber.DYNAMIC_DEFAULT_BROKER_CONFIG)
+    assert source(B, "1") == ("2", ConfigSourceNumber.DYNAMIC_DEFAULT_BROKER_CONFIG)
     controller.set(B, "1", min_insync_replicas="3")
-    assert source(B, "1") == ("3", ConfigSource.DYNAMIC_BROKER_CONFIG)
+    assert source(B, "1") == ("3", ConfigSourceNumber.DYNAMIC_BROKER_CONFIG)
     controller.set(T, "t", min_insync_replicas="4")
-    assert source(T, "t") == ("4", ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    assert source(T, "t") == ("4", ConfigSourceNumber.DYNAMIC_TOPIC_CONFIG)
     assert len(image.config(T, "t", "min.insync.replicas").synonyms) == 3
     assert [value.key.name for value in image.configs(T, "t")] == sorted(
         value.key.name for value in image.configs(T, "t")

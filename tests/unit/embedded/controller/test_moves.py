@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kshunt.backend.embedded.controller.alter_topics import AlteredTopic, alter_topics
+from kshunt.backend.embedded.controller.alter_topics import AlterTopicsEntry, alter_topics
 from kshunt.backend.embedded.controller.brokers import fence_broker
 from kshunt.backend.embedded.controller.decision import KafkaError as E
 from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
@@ -324,26 +324,26 @@ def test_failover_leaves_a_move_and_else_removes() -> None:
 @pytest.mark.parametrize(
     ("request_", "error"),
     [
-        (AlteredTopic("t", 4), E.NONE),
-        (AlteredTopic("t", -1, 3), E.NONE),
-        (AlteredTopic("t", 3, 1), E.NONE),
-        (AlteredTopic("t", assignment={0: [3, 4]}), E.NONE),
-        (AlteredTopic("t", 3, 1, {0: [1], 1: [2], 2: [3]}), E.NONE),
-        (AlteredTopic("no", 4), E.INVALID_TOPIC_EXCEPTION),
-        (AlteredTopic("t", 1), E.INVALID_PARTITIONS),
-        (AlteredTopic("t", 0), E.INVALID_PARTITIONS),
-        (AlteredTopic("t", 2**31 - 1), E.INVALID_PARTITIONS),
-        (AlteredTopic("t", 2**31 - 1, 1, {0: [1]}), E.INVALID_PARTITIONS),
-        (AlteredTopic("t", -1, 0), E.INVALID_REPLICATION_FACTOR),
-        (AlteredTopic("t", -1, 9), E.INVALID_REPLICATION_FACTOR),
-        (AlteredTopic("t", assignment={0: [9]}), E.UNKNOWN_MEMBER_ID),
-        (AlteredTopic("t", assignment={5: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
-        (AlteredTopic("t", 3, assignment={0: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
-        (AlteredTopic("t", -1, 1, {0: [1]}), E.INVALID_REPLICA_ASSIGNMENT),
-        (AlteredTopic("t", -1, 1, {0: [1], 1: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
+        (AlterTopicsEntry("t", 4), E.NONE),
+        (AlterTopicsEntry("t", -1, 3), E.NONE),
+        (AlterTopicsEntry("t", 3, 1), E.NONE),
+        (AlterTopicsEntry("t", assignment={0: [3, 4]}), E.NONE),
+        (AlterTopicsEntry("t", 3, 1, {0: [1], 1: [2], 2: [3]}), E.NONE),
+        (AlterTopicsEntry("no", 4), E.INVALID_TOPIC_EXCEPTION),
+        (AlterTopicsEntry("t", 1), E.INVALID_PARTITIONS),
+        (AlterTopicsEntry("t", 0), E.INVALID_PARTITIONS),
+        (AlterTopicsEntry("t", 2**31 - 1), E.INVALID_PARTITIONS),
+        (AlterTopicsEntry("t", 2**31 - 1, 1, {0: [1]}), E.INVALID_PARTITIONS),
+        (AlterTopicsEntry("t", -1, 0), E.INVALID_REPLICATION_FACTOR),
+        (AlterTopicsEntry("t", -1, 9), E.INVALID_REPLICATION_FACTOR),
+        (AlterTopicsEntry("t", assignment={0: [9]}), E.UNKNOWN_MEMBER_ID),
+        (AlterTopicsEntry("t", assignment={5: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
+        (AlterTopicsEntry("t", 3, assignment={0: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
+        (AlterTopicsEntry("t", -1, 1, {0: [1]}), E.INVALID_REPLICA_ASSIGNMENT),
+        (AlterTopicsEntry("t", -1, 1, {0: [1], 1: [1, 2]}), E.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_alter_topics(request_: AlteredTopic, error: E) -> None:
+def test_alter_topics(request_: AlterTopicsEntry, error: E) -> None:
     controller = Controller(brokers=5)
     controller.create("t", [1, 2], [2, 3])
     decision = alter_topics(controller.image, [request_], Random(1))
@@ -360,9 +360,9 @@ def test_alter_topics(request_: AlteredTopic, error: E) -> None:
 @pytest.mark.conforms("kip-179-early-draft:alter-in-progress")
 def test_alter_topics_waits_for_a_running_move() -> None:
     image = moving().image
-    decision = alter_topics(image, [AlteredTopic("t", -1, 3)], Random(1))
+    decision = alter_topics(image, [AlterTopicsEntry("t", -1, 3)], Random(1))
     assert errors(decision) == [E.REASSIGNMENT_IN_PROGRESS]
-    assert errors(alter_topics(image, [AlteredTopic("t", 3)] * 2, Random(1))) == (
+    assert errors(alter_topics(image, [AlterTopicsEntry("t", 3)] * 2, Random(1))) == (
         [E.INVALID_REQUEST] * 2
     )
 

@@ -16,7 +16,7 @@ from kshunt.backend.embedded.controller.topics import NewPartitions, create_part
 from kshunt.backend.embedded.metadata.records import (
     NO_LEADER,
     DeletionState,
-    PartitionMode,
+    PartitionModeCode,
     ReplicaState,
     ResourceType,
 )
@@ -98,10 +98,10 @@ def test_it_is_off_by_default_and_a_delay_is_not_negative() -> None:
 def test_without_a_delay_a_partition_goes_at_once() -> None:
     controller = cluster()
     decision = delete_partitions(controller.image, {"t": 2}, 5)
-    assert [result.status_code for result in decision.results] == [PartitionMode.NONE] * 2
+    assert [result.status_code for result in decision.results] == [PartitionModeCode.NONE] * 2
     controller.do(decision)
     going = controller.at("t", 3)
-    assert (going.mode, going.leader) == (PartitionMode.NONE, NO_LEADER)
+    assert (going.mode, going.leader) == (PartitionModeCode.NONE, NO_LEADER)
     assert going.deletion is not None
     assert going.deletion.state is DeletionState.NON_EXISTENT
     assert states(controller, 3) == [ReplicaState.DELETION_STARTED] * 2
@@ -118,11 +118,11 @@ def test_without_a_delay_a_partition_goes_at_once() -> None:
 def test_the_delay_ends_when_the_task_looks() -> None:
     controller = cluster()
     assert shrink(controller, 3, delay_ms=1500, now_ms=100) == [E.NONE]
-    assert controller.at("t", 3).mode is PartitionMode.READ_ONLY
+    assert controller.at("t", 3).mode is PartitionModeCode.READ_ONLY
     assert controller.at("t", 3).leader == 1
     assert tick(controller.image, 2099).records == ()
     controller.do(tick(controller.image, 2100))
-    assert controller.at("t", 3).mode is PartitionMode.NONE
+    assert controller.at("t", 3).mode is PartitionModeCode.NONE
     assert tick(controller.image, 2100).records == ()
 
 
@@ -132,9 +132,9 @@ def test_a_deletion_is_cancelled_while_it_is_read_only() -> None:
     shrink(controller, 1, delay_ms=1500)
     decision = delete_partitions(controller.image, {"t": 3}, 10, delay_ms=9000)
     assert sorted((r.item.partition, r.status_code) for r in decision.results) == [
-        (1, PartitionMode.READ_WRITE),
-        (2, PartitionMode.READ_WRITE),
-        (3, PartitionMode.READ_ONLY),
+        (1, PartitionModeCode.READ_WRITE),
+        (2, PartitionModeCode.READ_WRITE),
+        (3, PartitionModeCode.READ_ONLY),
     ]
     controller.do(decision)
     assert controller.at("t", 1).deletion is None

@@ -7,7 +7,7 @@ import pytest
 from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
 from kshunt.backend.embedded.controller.shrink import delete_partitions, finish_replica_deletion
 from kshunt.backend.embedded.controller.tick import tick
-from kshunt.backend.embedded.metadata.records import PartitionMode, ReplicaState, ResourceType
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ReplicaState, ResourceType
 from tests.support.embedded.controller import Controller, remove_broker, tp
 
 INTERVAL_MS = 1_000
@@ -58,11 +58,11 @@ def test_a_move_of_the_last_partition_holds_up_those_below_it() -> None:
     controller.do(delete_partitions(controller.image, {"t": 2}, 0, delay_ms=500))
     controller.do(alter_partition_reassignments(controller.image, {tp("t", 3): [4]}))
     controller.do(tick(controller.image, INTERVAL_MS))
-    assert controller.at("t", 2).mode is PartitionMode.READ_ONLY
+    assert controller.at("t", 2).mode is PartitionModeCode.READ_ONLY
     controller.catch_up("t", 3)
     controller.do(tick(controller.image, INTERVAL_MS))
     modes = [controller.at("t", number).mode for number in (2, 3)]
-    assert modes == [PartitionMode.NONE, PartitionMode.NONE]
+    assert modes == [PartitionModeCode.NONE, PartitionModeCode.NONE]
 
 
 def test_a_broker_that_is_unregistered_while_it_deletes_is_not_waited_for() -> None:

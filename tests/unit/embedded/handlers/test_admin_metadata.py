@@ -20,7 +20,7 @@ from kshunt.backend.embedded.controller.shrink import delete_partitions, looked_
 from kshunt.backend.embedded.controller.topics import delete_topics
 from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image_values import TopicImage
-from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.wire import seeds
 from tests.support.embedded.controller import remove_broker
@@ -86,7 +86,7 @@ def reference(cluster: AdminCluster, version: int, topics: Iterable[TopicImage])
         (topic.name, number): looked_at_ms(partition.deletion, interval_ms)
         for topic in topics
         for number, partition in topic.partitions.items()
-        if partition.deletion is not None and partition.mode is PartitionMode.READ_ONLY
+        if partition.deletion is not None and partition.mode is PartitionModeCode.READ_ONLY
     }
     body = bytes(answer.encode(version=version))
     return seeds.add_modes(body, version, modes, goes) if cluster.world.native else body
@@ -102,7 +102,7 @@ def described(cluster: AdminCluster, version: int, topic: TopicImage) -> Any:
             if not cluster.image.is_online(broker, partition.log_dir(broker))
         ]
         # The deletion key is on where a partition is not ReadWrite.
-        tells = version >= 9 or partition.mode is PartitionMode.READ_WRITE
+        tells = version >= 9 or partition.mode is PartitionModeCode.READ_WRITE
         leader = partition.leader if tells else -1
         partitions.append(
             made(
@@ -135,7 +135,7 @@ def test_answers_are_those_of_kafka_pythons_encoder(version: int, native: bool) 
     cluster = busy_cluster(native=native)
     topics = list(cluster.image.topics.values())
     modes = {p.mode for topic in topics for p in topic.partitions.values()}
-    assert modes == {PartitionMode.READ_WRITE, PartitionMode.READ_ONLY}
+    assert modes == {PartitionModeCode.READ_WRITE, PartitionModeCode.READ_ONLY}
     expected = reference(cluster, version, topics)
     assert everything(cluster, version) == expected
     assert everything(cluster, version) == expected
@@ -228,7 +228,7 @@ def test_versions_that_know_no_mode_find_no_leader_while_partitions_can_be_delet
     cluster.core.commit(delete_partitions(cluster.image, {"shrinks": 2}, 0, delay_ms=0))
     none = cluster.image.partition("shrinks", 2)
     assert none is not None
-    assert none.mode is PartitionMode.NONE
+    assert none.mode is PartitionModeCode.NONE
     assert told() == [fine, fine, (5, False)]
 
 

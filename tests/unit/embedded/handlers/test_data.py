@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonAssigned
 
 from kshunt.backend.embedded.controller.shrink import delete_partitions
-from kshunt.backend.embedded.handlers.data.partition_lookup import Code
+from kshunt.backend.embedded.handlers.data.partition_lookup import DataCode
 from kshunt.backend.embedded.logs.batch import TRANSACTIONAL, read_header
 from kshunt.backend.embedded.logs.crc import crc32c
 from kshunt.backend.embedded.metadata.records import NO_LEADER, ResourceType
@@ -194,7 +194,7 @@ async def test_acks_all_waits_for_the_followers() -> None:
         cluster.create(TOPIC, [1, 2, 3])
         cluster.plane.set_broker_state(3, BrokerState.STALLED)
         late = await cluster.produce(1, TOPIC, batch(2), timeout_ms=500)
-        assert (late.error_code, late.base_offset) == (Code.REQUEST_TIMED_OUT, 0)
+        assert (late.error_code, late.base_offset) == (DataCode.REQUEST_TIMED_OUT, 0)
         assert cluster.plane.high_watermark(cluster.held(TOPIC)) == 0
         quick = await cluster.produce(1, TOPIC, batch(2), acks=1)
         assert (quick.error_code, quick.base_offset) == (0, 2)
@@ -209,10 +209,10 @@ async def test_too_few_replicas_in_sync() -> None:
         cluster.create(TOPIC, [1, 2, 3], min_insync_replicas="3")
         cluster.plane.set_broker_state(3, BrokerState.DOWN)
         shrunk = await cluster.produce(1, TOPIC, batch(1), timeout_ms=60_000)
-        assert shrunk.error_code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        assert shrunk.error_code == DataCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert cluster.at(TOPIC).isr == (1, 2)
         refused = await cluster.produce(1, TOPIC, batch(1))
-        assert (refused.error_code, refused.base_offset) == (Code.NOT_ENOUGH_REPLICAS, -1)
+        assert (refused.error_code, refused.base_offset) == (DataCode.NOT_ENOUGH_REPLICAS, -1)
         assert (await cluster.produce(1, TOPIC, batch(1), acks=1)).base_offset == 1
 
 
@@ -233,7 +233,7 @@ async def test_a_leader_that_loses_its_place_tells_who_waits() -> None:
         cluster.core.stop_broker(1)
         cluster.world.changed()
         answer = await waiting
-        assert answer.error_code == Code.NOT_LEADER_OR_FOLLOWER
+        assert answer.error_code == DataCode.NOT_LEADER_OR_FOLLOWER
         assert answer.current_leader.leader_id == cluster.at(TOPIC).leader != NO_LEADER
 
 
@@ -248,7 +248,7 @@ async def test_the_wrong_broker_names_the_leader() -> None:
             fetched.responses[0].partitions[0],
         )
         for answer, entry in zip((produced, fetched), entries, strict=True):
-            assert entry.error_code == Code.NOT_LEADER_OR_FOLLOWER
+            assert entry.error_code == DataCode.NOT_LEADER_OR_FOLLOWER
             assert (entry.current_leader.leader_id, entry.current_leader.leader_epoch) == (1, 0)
             (node,) = answer.node_endpoints
             where = (1, "127.0.0.1", cluster.servers[1].port, "r1")
@@ -266,13 +266,13 @@ def second_batch_of_kafkas_zstd() -> bytes:
 @pytest.mark.parametrize(
     ("data", "version", "code"),
     [
-        (None, 9, Code.INVALID_RECORD),
-        (b"", 9, Code.INVALID_RECORD),
-        (batch(1) + batch(1), 9, Code.INVALID_RECORD),
+        (None, 9, DataCode.INVALID_RECORD),
+        (b"", 9, DataCode.INVALID_RECORD),
+        (batch(1) + batch(1), 9, DataCode.INVALID_RECORD),
         (b"short", 9, 2),
         (batch(1)[:-1] + b"?", 9, 2),
         (batch(1, size_bytes=5_000), 9, 10),
-        (second_batch_of_kafkas_zstd(), 6, Code.UNSUPPORTED_COMPRESSION_TYPE),
+        (second_batch_of_kafkas_zstd(), 6, DataCode.UNSUPPORTED_COMPRESSION_TYPE),
         (second_batch_of_kafkas_zstd(), 7, 0),
     ],
 )
@@ -331,7 +331,10 @@ async def test_transactional_batches_ask_the_coordinator() -> None:
     async with serving(may_write=may_write) as cluster:
         cluster.create(TOPIC, [1, 2, 3])
         assert (await cluster.produce(1, TOPIC, transactional(1))).error_code == 0
-        for version, code in ((10, Code.INVALID_TXN_STATE), (11, Code.TRANSACTION_ABORTABLE)):
+        for version, code in (
+            (10, DataCode.INVALID_TXN_STATE),
+            (11, DataCode.TRANSACTION_ABORTABLE),
+        ):
             answer = await cluster.produce(1, TOPIC, transactional(2), version=version)
             assert answer.error_code == code
         assert (await cluster.produce(1, TOPIC, batch(1))).error_code == 0
@@ -360,8 +363,8 @@ async def test_a_read_only_partition_is_read_and_not_written() -> None:
         cluster.set(ResourceType.BROKER, "", delete_topic_partition_enable="true")
         await cluster.produce(1, TOPIC, batch(2), index=1)
         for delay_ms, produced, fetched in (
-            (60_000, Code.POLICY_VIOLATION, Code.NONE),
-            (0, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_OR_PARTITION),
+            (60_000, DataCode.POLICY_VIOLATION, DataCode.NONE),
+            (0, DataCode.UNKNOWN_TOPIC_OR_PARTITION, DataCode.UNKNOWN_TOPIC_OR_PARTITION),
         ):
             decision = delete_partitions(
                 cluster.image, {TOPIC: 1}, cluster.core.now_ms, delay_ms=delay_ms
@@ -373,5 +376,5 @@ async def test_a_read_only_partition_is_read_and_not_written() -> None:
             answer = await cluster.ask(1, FETCH, 12, **fields)
             found = answer.responses[0].partitions[0]
             assert found.error_code == fetched
-            assert bool(found.records) is (fetched == Code.NONE)
+            assert bool(found.records) is (fetched == DataCode.NONE)
         assert (await cluster.produce(1, TOPIC, batch(1))).error_code == 0

@@ -19,10 +19,10 @@ from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
     ListedOffset,
     list_offsets_answer,
 )
-from kshunt.backend.embedded.handlers.data.partition_lookup import Code
+from kshunt.backend.embedded.handlers.data.partition_lookup import DataCode
 from kshunt.backend.embedded.logs.producers import AbortedTransaction
-from kshunt.backend.embedded.metadata.image_values import BrokerState as BrokerImage
-from kshunt.backend.embedded.net.api import KAFKA_APIS, RequestHeader
+from kshunt.backend.embedded.metadata.image_values import RegisteredBroker as BrokerImage
+from kshunt.backend.embedded.net.api import KAFKA_APIS, WireRequestHeader
 from kshunt.backend.embedded.net.server import RequestContext
 from kshunt.backend.embedded.replication.columns import BrokerState
 from tests.support.embedded.connection import connected
@@ -41,7 +41,7 @@ DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 DEBUGGING = -2
 TOPIC = "orders"
-OK = Code.NONE
+OK = DataCode.NONE
 
 
 # --- Fetch
@@ -56,7 +56,7 @@ async def written(cluster: DataCluster, batches: int = 3, records: int = 10) -> 
 
 
 @pytest.mark.parametrize(
-    ("epoch", "code"), [(-1, OK), (0, Code.FENCED_LEADER_EPOCH), (1, OK), (2, 75)]
+    ("epoch", "code"), [(-1, OK), (0, DataCode.FENCED_LEADER_EPOCH), (1, OK), (2, 75)]
 )
 async def test_leader_epochs_are_checked(epoch: int, code: int) -> None:
     async with serving() as cluster:
@@ -143,7 +143,7 @@ async def test_a_fetch_that_waits_learns_of_a_new_leader() -> None:
 async def test_there_are_no_fetch_sessions() -> None:
     async with serving() as cluster:
         await written(cluster)
-        for epoch, code in ((0, 0), (-1, 0), (1, Code.FETCH_SESSION_ID_NOT_FOUND)):
+        for epoch, code in ((0, 0), (-1, 0), (1, DataCode.FETCH_SESSION_ID_NOT_FOUND)):
             fields = fetch_fields(cluster, {TOPIC: {0: 0}}, 12, session_id=9, session_epoch=epoch)
             answer = await cluster.ask(1, FETCH, 12, **fields)
             assert (answer.error_code, answer.session_id) == (code, 0)
@@ -161,7 +161,7 @@ async def test_a_client_whose_log_diverges_is_told_where() -> None:
         found = await cluster.fetch(leader, TOPIC, 30, last_fetched_epoch=0)
         assert (found.diverging_epoch, len(found.records) > 0) == (None, True)
         unknown = await cluster.fetch(leader, TOPIC, 30, last_fetched_epoch=epoch + 1)
-        assert unknown.error_code == Code.OFFSET_OUT_OF_RANGE
+        assert unknown.error_code == DataCode.OFFSET_OUT_OF_RANGE
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -222,7 +222,7 @@ async def test_offsets_by_timestamp() -> None:
             assert (found.error_code, *known) == (0, *expected), (version, timestamp)
         for version, timestamp in ((6, MAX_TIMESTAMP), (7, EARLIEST_LOCAL), (8, LATEST_TIERED)):
             found = await cluster.list_offset(1, TOPIC, timestamp, version=version)
-            assert found.error_code == Code.UNSUPPORTED_VERSION
+            assert found.error_code == DataCode.UNSUPPORTED_VERSION
 
 
 async def test_each_replica_tells_its_own_end() -> None:
@@ -284,7 +284,7 @@ async def test_a_partition_that_is_named_twice() -> None:
         answer = await cluster.ask(
             1, LIST_OFFSETS, 4, replica_id=-2, isolation_level=0, topics=topics
         )
-        assert {p.error_code for p in answer.topics[0].partitions} == {Code.INVALID_REQUEST}
+        assert {p.error_code for p in answer.topics[0].partitions} == {DataCode.INVALID_REQUEST}
 
 
 @pytest.mark.parametrize("version", range(1, 11))
@@ -322,7 +322,7 @@ async def test_a_brokers_replicas_in_ten_milliseconds() -> None:
         api = KAFKA_APIS[LIST_OFFSETS]
         data = bytes(api.request(version=7, replica_id=-2, topics=topics).encode(version=7))
         handler = list_offsets.handlers(cluster.world)[LIST_OFFSETS]
-        context = RequestContext(2, RequestHeader(LIST_OFFSETS, 7, 1, None), 1, ("", 0))
+        context = RequestContext(2, WireRequestHeader(LIST_OFFSETS, 7, 1, None), 1, ("", 0))
         times = []
         for _ in range(5):
             begin = time.perf_counter()
@@ -349,15 +349,15 @@ async def test_records_are_deleted_up_to_an_offset() -> None:
             found = await delete(cluster, 1, offset)
             assert (found.error_code, found.low_watermark) == (code, low), offset
         assert (await cluster.list_offset(1, TOPIC, EARLIEST)).offset == 30
-        assert (await cluster.fetch(1, TOPIC, 29)).error_code == Code.OFFSET_OUT_OF_RANGE
-        assert (await delete(cluster, 2, 0)).error_code == Code.NOT_LEADER_OR_FOLLOWER
+        assert (await cluster.fetch(1, TOPIC, 29)).error_code == DataCode.OFFSET_OUT_OF_RANGE
+        assert (await delete(cluster, 2, 0)).error_code == DataCode.NOT_LEADER_OR_FOLLOWER
         assert (await delete(cluster, 1, 0, "nowhere")).error_code == 3
 
 
 async def test_records_of_a_compacted_topic_stay() -> None:
     async with serving() as cluster:
         cluster.create(TOPIC, [1], cleanup_policy="compact")
-        assert (await delete(cluster, 1, 0)).error_code == Code.POLICY_VIOLATION
+        assert (await delete(cluster, 1, 0)).error_code == DataCode.POLICY_VIOLATION
         cluster.create("both", [1], cleanup_policy="compact,delete")
         assert (await delete(cluster, 1, 0, "both")).error_code == OK
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.embedded.metadata.records import PartitionMode, ResourceType
+from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
 from kshunt.backend.wire import seeds
 from tests.support.embedded.connection import connected
 from tests.support.embedded.core import MB
@@ -331,7 +331,7 @@ async def test_the_last_partitions_go_after_their_delay() -> None:
         )
         assert answer.error_code == 0
         assert deletions(answer) == {("t", 1): (READ_ONLY, 0), ("t", 2): (READ_ONLY, 0)}
-        assert cluster.at("t", 2).mode is PartitionMode.READ_ONLY
+        assert cluster.at("t", 2).mode is PartitionModeCode.READ_ONLY
         # To name fewer takes the others back.
         answer = await cluster.ask(2, DELETE, topics=[("t", [2])], delete_partitions_delay=1_000)
         assert deletions(answer) == {("t", 1): (READ_WRITE, 0), ("t", 2): (READ_ONLY, 0)}

@@ -12,7 +12,7 @@ from kshunt.backend.operations.journal.audit_chain import verified
 from kshunt.backend.operations.journal.entries import (
     MANIFEST_KEY,
     Body,
-    Header,
+    EntryHeader,
     JournalState,
     Record,
 )
@@ -116,7 +116,7 @@ def test_lines_that_are_written_again_keep_their_places() -> None:
     fold = fold_of(log_of(6))
     state = fold.state()
     again: dict[str, Any] = {name: entry.body for name, entry in state.entries.items()}
-    more = fold.records(again, Header(CLUSTER, "two", HEADER.time_ms + 9), again=True)
+    more = fold.records(again, EntryHeader(CLUSTER, "two", HEADER.time_ms + 9), again=True)
     assert verified(fold_of(compacted([*log_of(6), *more])).state()).problems == ()
 
 

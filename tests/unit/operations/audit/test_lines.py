@@ -45,13 +45,13 @@ from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit
-from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, Unreadable
+from kshunt.backend.operations.journal.entries import Entry, EntryHeader, JournalState, Unreadable
 from kshunt.backend.operations.journal.replay import JournalReplay
 from tests.support.access.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
 LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-HEADER = Header("cluster", "one", NOW_MS)
+HEADER = EntryHeader("cluster", "one", NOW_MS)
 NASTY = (
     "a|b `code` \\| <!-- hide --> <b>x</b> [link](http://x) ![i](j) **bold** _it_ ~~no~~ $x$\n"
     "| new | row | &amp; \r\n# head\x1b[2J\x00\x7f\x9b\u202eesrever\u2066\u200b\u2028"

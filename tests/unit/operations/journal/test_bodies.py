@@ -23,13 +23,13 @@ from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Entry,
-    Header,
+    EntryHeader,
     Heartbeat,
     proposal_key,
     team_key,
 )
 from kshunt.backend.operations.moves.pause_throttles import PauseRecord
-from kshunt.backend.operations.moves.schedule import Caps, Order
+from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
 from kshunt.backend.operations.state.operation_body import (
     Recorded,
     operation_body,
@@ -57,7 +57,7 @@ from tests.support.operations.written_bodies import (
     P,
 )
 
-HEADER = Header("here", "one", 0)
+HEADER = EntryHeader("here", "one", 0)
 
 
 def as_json(value: Any) -> Any:
@@ -178,7 +178,7 @@ works = st.builds(
     auto_remove=st.booleans(),
     factor_may_change=st.booleans(),
     timeout_s=st.floats(0, 1e6),
-    order=st.sampled_from(Order),
+    order=st.sampled_from(MoveOrder),
     caps=st.none() | st.builds(Caps, st.integers(1, 10**9), st.integers(1, 10**9)),
     started=members,
     unanswered=members,

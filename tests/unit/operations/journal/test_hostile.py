@@ -30,9 +30,9 @@ from kshunt.backend.operations.journal import replay as journal_fold
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,
+    EntryKind,
     Heartbeat,
     JournalState,
-    Kind,
     Provenance,
     Record,
     Unreadable,
@@ -128,7 +128,7 @@ def test_a_body_that_is_signed_and_wrong_harms_no_other() -> None:
     """As of a backend with a defect, or of another version: worse than anybody without a key."""
     count = 0
     for key, body in BODIES.items():
-        if kind_of(key) is Kind.BACKEND:
+        if kind_of(key) is EntryKind.BACKEND:
             continue
         for changed in mutated(body):
             if not isinstance(changed, dict):
@@ -137,7 +137,7 @@ def test_a_body_that_is_signed_and_wrong_harms_no_other() -> None:
             known = served(state)
             others = {id for id in KNOWN.operations if operation_key(id) != key}
             assert others <= known.operations.keys()
-            if kind_of(key) is Kind.OPERATION:
+            if kind_of(key) is EntryKind.OPERATION:
                 name = key.removeprefix("operation/")
                 assert all(one.id == id for id, one in known.operations.items())
                 assert name in known.operations or key in known.unreadable
@@ -336,7 +336,7 @@ def test_what_nobody_believes_takes_a_bounded_room() -> None:
         fold.take(f"operation/j{number}".encode(), junk)
     held = sum(claim.size_bytes for claim in fold._claims.values())
     assert held <= LIMITS.journal_aside_bytes
-    assert fold.state().not_kept > 100
+    assert fold.state().claims_dropped > 100
     for number in range(LIMITS.journal_aside + 1_000):
         fold.take(f"operation/k{number}".encode(), b"?")
     assert len(fold._claims) <= LIMITS.journal_aside

@@ -21,10 +21,10 @@ from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     BODY_BYTES_MAX,
     Entry,
-    Header,
+    EntryHeader,
+    EntryKind,
     Heartbeat,
     JournalState,
-    Kind,
     Record,
     Unreadable,
     broker_throttle_key,
@@ -37,7 +37,7 @@ from tests.support.access.keys import KEYS
 from tests.support.runs.examples import many
 
 CLUSTER = "zQcs2L5vn2KsTAnCggbn4w"
-HEADER = Header(CLUSTER, "b1", 1_700_000_000_000)
+HEADER = EntryHeader(CLUSTER, "b1", 1_700_000_000_000)
 
 keys = st.one_of(
     st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True).map(operation_key),
@@ -68,7 +68,7 @@ def fold_of(records: list[Record], cluster_id: str = CLUSTER) -> JournalState:
 def written(
     key: str,
     body: Mapping[str, Any] | None,
-    header: Header = HEADER,
+    header: EntryHeader = HEADER,
     fold: JournalReplay | None = None,
 ) -> list[Record]:
     """The records of one append, the manifest's last."""
@@ -242,7 +242,7 @@ def test_an_unknown_kind_is_foreign(key: bytes | None, shown: str) -> None:
     [{"x": float("nan")}, {"x": {1, 2}}, [1], {("a",): 1}, {"x": "y" * 1000}],
 )
 def test_what_cannot_be_written_is_refused(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "BODY_BYTES_MAX", {Kind.OPERATION: 1000})
+    monkeypatch.setattr(codec, "BODY_BYTES_MAX", {EntryKind.OPERATION: 1000})
     with pytest.raises(BadInput):
         written("operation/x", body)
 
@@ -329,7 +329,7 @@ def test_what_others_do_to_the_parts_of_an_entry_does_not_touch_it() -> None:
     assert fold_of([*records, (first[0], None)]).missing == ("operation/x",)
 
 
-@pytest.mark.parametrize("size", [-1, 10, BODY_BYTES_MAX[Kind.OPERATION] + 1])
+@pytest.mark.parametrize("size", [-1, 10, BODY_BYTES_MAX[EntryKind.OPERATION] + 1])
 def test_a_part_that_says_a_wrong_size_is_not_unpacked(size: int) -> None:
     (_, value), *parts, _ = written("operation/x", large(1, 300_000))
     about = {**json.loads(value or b"")["packed"], "bytes": size}
@@ -382,7 +382,7 @@ def test_a_state_stays_the_same_object_until_something_changes() -> None:
     fold.take(b"operation/x", head())
     fold.take(*manifest_of("operation/x"))
     assert before.entries == {}
-    assert list(fold.state().of(Kind.OPERATION)) == ["x"]
+    assert list(fold.state().of(EntryKind.OPERATION)) == ["x"]
 
 
 def test_kinds_are_told_apart() -> None:
@@ -396,7 +396,7 @@ def test_kinds_are_told_apart() -> None:
     for name in names:
         for record in fold.records({name: {}}, HEADER):
             fold.take(*record)
-    for kind, name in zip(Kind, names, strict=False):
+    for kind, name in zip(EntryKind, names, strict=False):
         assert [entry.key for entry in fold.state().of(kind).values()] == [name]
 
 
@@ -423,7 +423,7 @@ def test_the_oldest_ended_operations_and_audit_entries_are_retired(
 ) -> None:
     fold = JournalReplay(CLUSTER, KEYS)
     for n in range(count):
-        header = Header(CLUSTER, "b1", 1000 - n)
+        header = EntryHeader(CLUSTER, "b1", 1000 - n)
         bodies = {operation_key(str(n)): {"ended": n % 3 > 0}, audit_key(10**12 + n, n): {}}
         for record in fold.records(bodies, header):
             fold.take(*record)

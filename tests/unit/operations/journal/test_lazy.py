@@ -19,9 +19,9 @@ from kshunt.backend.errors import (
 )
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
+    EntryKind,
     Heartbeat,
     JournalState,
-    Kind,
     Unreadable,
 )
 from kshunt.backend.operations.lease.lease import LeaseState, ProcessTime
@@ -60,7 +60,7 @@ def old_heartbeat() -> Heartbeat:
 
 
 def any_operation(state: JournalState) -> bool:
-    return bool(state.of(Kind.OPERATION))
+    return bool(state.of(EntryKind.OPERATION))
 
 
 async def test_who_only_looks_leaves_no_trace(

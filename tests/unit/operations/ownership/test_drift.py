@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import DriftKind
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import (
     ListDrift,
     RateDrift,
@@ -25,7 +26,7 @@ LIST: ListCellId = ("t", ListKey.LEADERS)
 
 
 def present(rate: int | None, listed: str) -> FoundSettings:
-    source = Source.DEFAULT if rate is None else Source.DYNAMIC_BROKER
+    source = ConfigSource.DEFAULT if rate is None else ConfigSource.DYNAMIC_BROKER
     return FoundSettings({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
 
 

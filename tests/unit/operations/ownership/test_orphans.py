@@ -7,10 +7,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import OrphanOrigin
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
@@ -32,7 +33,7 @@ FOLLOWERS: ListCellId = ("t", ListKey.FOLLOWERS)
 
 
 def own(rate: int) -> FoundRate:
-    return FoundRate(rate, Source.DYNAMIC_BROKER)
+    return FoundRate(rate, ConfigSource.DYNAMIC_BROKER)
 
 
 def situation(
@@ -89,7 +90,7 @@ def test_a_rate_on_a_broker_that_no_list_names() -> None:
 
 
 def test_an_inherited_rate_is_not_ours_to_remove() -> None:
-    static = FoundRate(9, Source.STATIC)
+    static = FoundRate(9, ConfigSource.STATIC)
     assert orphans(situation({(7, RateKey.LEADER): static}, "", "")) == ()
 
 
@@ -115,7 +116,8 @@ def test_a_log_directory_rate_is_justified_by_a_move_between_directories_only() 
 def test_what_a_running_operation_of_ours_holds_is_no_orphan_and_what_it_left_is_its() -> None:
     shares = Shares(dict.fromkeys(ENDED.present.rates, 9), {LEADERS: frozenset({(0, 1), (0, 2)})})
     free = FoundSettings(
-        dict.fromkeys(ENDED.present.rates, FoundRate(None, Source.DEFAULT)), {LEADERS: ReplicaSet()}
+        dict.fromkeys(ENDED.present.rates, FoundRate(None, ConfigSource.DEFAULT)),
+        {LEADERS: ReplicaSet()},
     )
     held = Ownership().record("kept", shares, free, auto_remove=False).after
     held = held.confirm(ENDED.present)
@@ -139,7 +141,7 @@ def test_a_rate_that_was_changed_or_removed_since_is_kept_and_said() -> None:
     found = orphans(situation({(7, RateKey.LEADER): own(9)}, "", ""))
     for now, why in (
         ({(7, RateKey.LEADER): own(8)}, "it was changed to 8 B/s since"),
-        ({(7, RateKey.LEADER): FoundRate(None, Source.DEFAULT)}, "it is gone already"),
+        ({(7, RateKey.LEADER): FoundRate(None, ConfigSource.DEFAULT)}, "it is gone already"),
         ({}, "the broker's configuration could not be read"),
     ):
         answer = removal(found, situation(now, "", ""))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -16,13 +17,13 @@ from kshunt.backend.domain.throttles.configs import (
     Throttles,
 )
 from kshunt.backend.errors import UnreadableOwnership
-from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey, Source
+from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
     Ownership,
     RateCellId,
-    Settings,
+    SettingValues,
     Shares,
     found_settings,
 )
@@ -38,7 +39,7 @@ LIST: ListCellId = ("t", ListKey.LEADERS)
 
 
 def reading(rate: int | None, listed: str = "") -> FoundSettings:
-    source = Source.DEFAULT if rate is None else Source.DYNAMIC_BROKER
+    source = ConfigSource.DEFAULT if rate is None else ConfigSource.DYNAMIC_BROKER
     return FoundSettings({RATE: FoundRate(rate, source)}, {LIST: ReplicaSet.parse(listed)})
 
 
@@ -54,7 +55,11 @@ def test_the_lowest_rate_is_in_force_and_who_asked_for_it_is_named() -> None:
 
 
 def test_an_inherited_rate_comes_back_by_deleting_the_key() -> None:
-    for source in (Source.STATIC, Source.DYNAMIC_DEFAULT, Source.DEFAULT):
+    for source in (
+        ConfigSource.STATIC,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.DEFAULT,
+    ):
         prior = FoundSettings({RATE: FoundRate(5_000, source)}, {})
         own = Ownership().record("a", Shares({RATE: 10}), prior).after.confirm(reading(10))
         assert own.lift("a", reading(10)).writes.rates == {RATE: None}
@@ -110,7 +115,7 @@ def test_the_port_gets_both_sides_of_a_broker_and_of_a_topic() -> None:
     )
     present = found_settings(throttles, ["t"])
     assert present.rates[follower].own_bytes_per_s == 7
-    writes = Settings({RATE: 10}, {LIST: leaders})
+    writes = SettingValues({RATE: 10}, {LIST: leaders})
     assert writes.port_rates(present) == {1: ThrottledRate(10, 7)}
     assert writes.port_log_dir_rates() == {}
     both = ThrottledReplicas(leaders, ReplicaSet.parse("5:5"))
@@ -122,15 +127,15 @@ def test_each_rate_is_from_where_its_own_source_says() -> None:
         1,
         ThrottledRate(5, 7),
         8,
-        leader_source=Source.DYNAMIC_DEFAULT,
-        follower_source=Source.DYNAMIC_BROKER,
-        log_dir_source=Source.STATIC,
+        leader_source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        follower_source=ConfigSource.DYNAMIC_BROKER,
+        log_dir_source=ConfigSource.STATIC,
     )
     found = found_settings(Throttles({1: throttle}, {}), ()).rates
     assert [found[1, key] for key in RateKey] == [
-        FoundRate(5, Source.DYNAMIC_DEFAULT),
-        FoundRate(7, Source.DYNAMIC_BROKER),
-        FoundRate(8, Source.STATIC),
+        FoundRate(5, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        FoundRate(7, ConfigSource.DYNAMIC_BROKER),
+        FoundRate(8, ConfigSource.STATIC),
     ]
     assert [found[1, key].own_bytes_per_s for key in RateKey] == [None, 7, None]
 
@@ -139,7 +144,7 @@ def test_a_rate_from_an_unknown_source_is_not_taken_for_read() -> None:
     throttle = BrokerThrottle(1, ThrottledRate(5, None), leader_source="UNKNOWN")
     found = found_settings(Throttles({1: throttle}, {}), ()).rates
     assert (1, RateKey.LEADER) not in found
-    assert found[1, RateKey.FOLLOWER] == FoundRate(None, Source.DEFAULT)
+    assert found[1, RateKey.FOLLOWER] == FoundRate(None, ConfigSource.DEFAULT)
 
 
 def stored() -> dict[str, Any]:

@@ -51,7 +51,7 @@ async def test_one_proposes_and_another_approves() -> None:
     assert operation.details.proposal == proposed.id
     ((_, _, requester),) = here.effects.done
     assert requester.names == ("ada", "bob")
-    assert [one.state for one in here.told] == [State.WAITING, State.APPROVED, State.DONE]
+    assert [one.state for one in here.announced] == [State.WAITING, State.APPROVED, State.DONE]
 
 
 async def test_every_step_is_in_the_audit() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import LogDir
-from kshunt.backend.domain.text.formatting import size_text
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas, Throttles
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.moves.cluster_view import ClusterView
@@ -249,16 +248,3 @@ def test_another_cluster_and_no_preview_are_refused() -> None:
         check_fresh(preview, START, replace(cluster(), cluster_id="there"))
     with pytest.raises(Conflict):
         check_fresh("", START, cluster())
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1 kB"),
-        (71_234_000_000, "71.2 GB"),
-    ],
-)
-def test_sizes_have_three_digits(size_bytes: int, text: str) -> None:
-    assert size_text(size_bytes) == text

@@ -26,12 +26,12 @@ from kshunt.backend.errors import PlanError
 from kshunt.backend.operations.elections.preferred import foreseen
 from kshunt.backend.operations.elections.unclean import refusal
 from kshunt.backend.operations.moves.cluster_view import ClusterView, under_min_isr
-from kshunt.backend.operations.moves.schedule import Queue, Why, next_batch
+from kshunt.backend.operations.moves.schedule import Queue, WaitReason, next_moves
 from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.operations.review.blast_radius import ElectRequest, StartRequest, blast_radius
 from kshunt.backend.placement.plans.check import check_proposal
 from kshunt.backend.placement.plans.scope import Scope
-from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionFacts, Situation
+from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.planning.propose import propose
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.rehearsal.picture_files import picture_json, picture_of_json
@@ -51,7 +51,7 @@ def situation() -> Situation:
     dirs = (LogDir(1, "/a", 10_000, 9_000), LogDir(1, "/b", 10_000, 9_999))
     return Situation.of(
         [
-            PartitionFacts(
+            PartitionSituation(
                 TopicPartition("big", number),
                 (1, 2),
                 -1 if number > 5 else 1,
@@ -161,11 +161,11 @@ def view(**modes: PartitionMode) -> ClusterView:
 
 def test_a_move_that_waits_its_turn_does_not_start_once_its_partition_leaves() -> None:
     plan = dict.fromkeys(states(p0=RW, p1=RW, p2=RW), (2, 3))
-    batch = next_batch(Queue(plan), view(p0=RW, p1=RO, p2=NONE))
+    batch = next_moves(Queue(plan), view(p0=RW, p1=RO, p2=NONE))
     assert [move.partition.partition for move in batch.start] == [0]
     assert {p.partition: held.why for p, held in batch.held.items()} == {
-        1: Why.LEAVING,
-        2: Why.LEAVING,
+        1: WaitReason.LEAVING,
+        2: WaitReason.LEAVING,
     }
     assert str(batch.held[T1]).startswith("its deletion to be cancelled")
 

@@ -22,7 +22,7 @@ from kshunt.backend.domain.untrusted.json_codec import from_document, to_documen
 from kshunt.backend.operations.core.known_operations import has_unfinished, known_operations
 from kshunt.backend.operations.journal.entries import (
     Entry,
-    Header,
+    EntryHeader,
     JournalState,
     Unreadable,
     proposal_key,
@@ -36,7 +36,7 @@ from kshunt.backend.operations.state.operation_body import operation_body
 from tests.support.access.keys import KEYS
 from tests.support.operations.approvals import Effects, Side, side
 
-HEADER = Header("here", "one", 0)
+HEADER = EntryHeader("here", "one", 0)
 PROPOSAL = ProposedChange(
     id="1a2b3c4d",
     action="shrink",

@@ -25,8 +25,8 @@ from tests.support.embedded.background import running
 from tests.support.shrink import driver as shrink_driver
 from tests.support.shrink.cases import (
     EARLY,
-    KEPT,
     PARTITIONS,
+    PARTITIONS_LEFT,
     SETTINGS,
     Before,
     audit_is_true,
@@ -166,7 +166,7 @@ def test_what_is_written_after_the_verification_is_copied_too(servers: str, tmp_
     assert driver.done, driver.operation
     after = held(servers, "late")
     assert Counter(r.content for r in after) == Counter(r.content for r in before.records)
-    found = committed(servers, "late", "late-early", KEPT)
+    found = committed(servers, "late", "late-early", PARTITIONS_LEFT)
     assert unread(after, found) >= before.unread(EARLY)
     nothing_left(before, driver)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.cluster.config_names import MAX_MESSAGE_BYTES
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import (
     CutOver,
@@ -20,10 +21,14 @@ from kshunt.backend.domain.shrink.phases import (
     after,
     phases_of,
 )
-from kshunt.backend.domain.shrink.sealing import LIMIT
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_json
 from kshunt.backend.operations.core.known_operations import known_operations
-from kshunt.backend.operations.journal.entries import Entry, Header, JournalState, operation_key
+from kshunt.backend.operations.journal.entries import (
+    Entry,
+    EntryHeader,
+    JournalState,
+    operation_key,
+)
 from kshunt.backend.operations.shrink import topic_settings
 from kshunt.backend.operations.shrink.progress import shrink_progress
 from kshunt.backend.operations.state.operation_body import operation_body, read_operation_body
@@ -158,7 +163,7 @@ def test_what_a_kshunt_without_shrinks_wrote_is_still_read() -> None:
 
 def journal(body: Mapping[str, Any]) -> JournalState:
     key = operation_key("ab12")
-    return JournalState({key: Entry(key, body, Header("here", "one", 0))})
+    return JournalState({key: Entry(key, body, EntryHeader("here", "one", 0))})
 
 
 def test_the_table_names_every_phase_once_and_each_leads_to_the_next() -> None:
@@ -169,7 +174,9 @@ def test_the_table_names_every_phase_once_and_each_leads_to_the_next() -> None:
     assert phases_table().count("\n") == len(ShrinkPhase) + 1
 
 
-@given(st.dictionaries(st.sampled_from([*topic_settings.HOLD, LIMIT, "segment.ms"]), texts))
+@given(
+    st.dictionaries(st.sampled_from([*topic_settings.HOLD, MAX_MESSAGE_BYTES, "segment.ms"]), texts)
+)
 def test_what_was_set_before_is_put_back(before: dict[str, str]) -> None:
     work = replace(WORK, overrides=before)
     now: dict[str, str | None] = {**before, **topic_settings.to_hold(before), **topic_settings.SEAL}
@@ -178,11 +185,13 @@ def test_what_was_set_before_is_put_back(before: dict[str, str]) -> None:
     assert {key: value for key, value in ended.items() if value is not None} == before
 
 
-@given(st.dictionaries(st.sampled_from([*topic_settings.HOLD, LIMIT, "segment.ms"]), texts))
+@given(
+    st.dictionaries(st.sampled_from([*topic_settings.HOLD, MAX_MESSAGE_BYTES, "segment.ms"]), texts)
+)
 def test_the_final_topic_ends_with_what_the_source_had(before: dict[str, str]) -> None:
-    work = replace(WORK, overrides=before, in_force={LIMIT: "1000"})
+    work = replace(WORK, overrides=before, in_force={MAX_MESSAGE_BYTES: "1000"})
     created = topic_settings.final_settings(work)
-    assert created[LIMIT] == "1100"
+    assert created[MAX_MESSAGE_BYTES] == "1100"
     ended: dict[str, str | None] = {**created, **topic_settings.to_end_with(work, created)}
     assert {key: value for key, value in ended.items() if value is not None} == before
 
@@ -192,9 +201,9 @@ def test_what_somebody_set_meanwhile_stays() -> None:
     found = {**topic_settings.HOLD, **topic_settings.SEAL, "retention.ms": "7"}
     changes = topic_settings.to_release(work, found, sealed=False)
     assert "retention.ms" not in changes
-    assert changes[LIMIT] is None
+    assert changes[MAX_MESSAGE_BYTES] is None
     kept_closed = topic_settings.to_release(work, found, sealed=True)
-    assert LIMIT not in kept_closed
+    assert MAX_MESSAGE_BYTES not in kept_closed
 
 
 def test_many_groups_have_fewer_cuts_than_an_entry_of_the_journal_can_hold() -> None:

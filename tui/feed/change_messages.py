@@ -17,12 +17,12 @@ T = TypeVar("T")
 FAILURES_SHOWN: Final = 3
 
 
-def told_change(
+def with_messages(
     tell: Callable[[ActionTaken], object], asked: ActionTaken, send: Callable[[BackendClient], T]
 ) -> Callable[[BackendClient], T]:
     """`send`, with `asked` told before it and its answer after it, from the thread that sends."""
 
-    def told(client: BackendClient) -> T:
+    def sending(client: BackendClient) -> T:
         tell(asked)
         try:
             answer = send(client)
@@ -37,7 +37,7 @@ def told_change(
             tell(_became(asked, "answered", answer_words(answer)))
         return answer
 
-    return told
+    return sending
 
 
 def _became(asked: ActionTaken, stage: str, words: str) -> ActionTaken:

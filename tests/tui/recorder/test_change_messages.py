@@ -28,10 +28,10 @@ from kshunt.tui.changes.wizard.change_service import ChangeService
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen
 from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.feed.change_messages import with_messages
 from kshunt.tui.feed.messages import ActionTaken
-from kshunt.tui.feed.told_change import told_change
 from kshunt.tui.recorder.reader import RecordingReader
-from kshunt.tui.text.formatting import ASCII
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import DRIFT, ORPHAN, START_MS
 from tests.support.tui.replay import Recorded, recorded, scripted
@@ -226,7 +226,7 @@ def test_what_takes_two_people_is_answered_with_the_proposal() -> None:
 
     client = BackendClient("unix:/nowhere")
     with pytest.raises(AwaitsApproval):
-        told_change(told.append, ActionTaken("sent", "Shrink orders", "ada"), send)(client)
+        with_messages(told.append, ActionTaken("sent", "Shrink orders", "ada"), send)(client)
     assert [(one.stage, one.text) for one in told] == [
         ("sent", "Shrink orders"),
         ("answered", "Shrink orders: proposed as p1, for somebody else to approve"),
