@@ -224,10 +224,8 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
     steps = []
     if summary.moving_partitions and math.isfinite(summary.eta_s):
         latest = summary.eta_latest_s if math.isfinite(summary.eta_latest_s) else summary.eta_s
-        first, last = (at_ms + round(s * 1000) for s in (summary.eta_s, latest))
-        steps.append(
-            f"- The moves should be done between {moment_text(first)} and {moment_text(last)}."
-        )
+        first, last = (moment_text(at_ms + round(s * 1000)) for s in (summary.eta_s, latest))
+        steps.append(f"- The moves should be done between {first} and {last}.")
     said = [stuck_text(one, WORDING) for one in list(snapshot.explained.values())[:5]]
     steps += [f"- {_md(f'{text.reason} {text.action}')}" for text in said]
     for one in scene.operations:
