@@ -78,7 +78,7 @@ def _steering(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/operations/{operation_id}/resume", ChangeAnswer)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
-        """Go on with an operation that was paused."""
+        """Continue an operation that was paused."""
         requester = await _requester(backend, operation_id, body)
         answer = await steering.resume(
             operation_id, validate_only=body.validate_only, requester=requester

@@ -56,7 +56,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/throttles/owned", OwnedThrottles)
     async def owned() -> Any:
-        """Whose each throttle is, and what comes back once it has come off."""
+        """Whose each throttle is, and which value returns when it is removed."""
         return OwnedThrottles(await backend.throttle_repair.owned())
 
 
@@ -102,7 +102,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/throttles/adopt", ChangeAnswer)
     async def adopt(body: AdoptRequestModel) -> Any:
-        """Take over the throttle of moves that somebody else started, so that it comes off."""
+        """Take over the throttle of moves that somebody else started, and remove it at the end."""
         await require_active(backend, body.cluster_id, validate_only=body.validate_only)
         answer = await backend.steering.adopt(
             None if body.partitions is None else partitions_of(body.partitions),

@@ -93,7 +93,8 @@ def _cut(block: _Block) -> Iterator[Sentence]:
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    lines, start = [], 1
+    lines: list[str] = []
+    start = 1
     for number, line in enumerate(_without_code(text), 1):
         begins = _HEADING.match(line) or _ITEM.match(line) or line.lstrip().startswith("|")
         if not line.strip() or begins:
