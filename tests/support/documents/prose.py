@@ -61,7 +61,7 @@ _RULE = re.compile(r"^\s*(?:[-*_]\s*){3,}$")
 _DELIMITERS = re.compile(r"^\s*\|?[\s:|-]+\|?\s*$")
 _DEFINITION = re.compile(r"^\s*\[[^\]]+\]:\s")
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
-_ENDS = re.compile(r"""(?<=[.!?])["”)]?\s+(?=["“(]?[A-Z0-9])""")
+_ENDS = re.compile(r"""(?<=[.!?])["”)]?\s+(?=["“(]?(?:[A-Z0-9]|kshunt\b))""")
 _INLINE = (
     (re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL), CODE),
     (re.compile(r"!\[([^\]]*)\]\([^)]*\)"), r"\1"),
