@@ -169,8 +169,8 @@ def metrics_table() -> str:
 
 
 def _metric(call: ast.Call) -> tuple[str, str, str, str] | None:
-    texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
-    if not texts or not str(texts[0]).startswith("kshunt_"):
+    texts = [str(arg.value) for arg in call.args if isinstance(arg, ast.Constant)]
+    if not texts or not texts[0].startswith("kshunt_"):
         return None
     name, words, *rest = texts
     match call.func:
