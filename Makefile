@@ -27,7 +27,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check coverage bench lock clean kafka-jars
+.PHONY: help demo test test-all check coverage bench docs lock clean kafka-jars
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ coverage: $(DEV) kafka-jars ## lines and branches that the quick tier reaches (A
 
 bench: $(DEV) kafka-jars ## run the benchmarks and print what they measure
 	@$(PY) -m pytest tests/bench -m bench -s -q $(ARGS)
+
+docs: $(DEV) ## build the manual as a site, below build/site
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet $(ARGS)
+	@echo "build/site/index.html"
 
 lock: $(DEV) ## resolve both lock files anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) pyproject.toml --extra dev -o requirements-dev.lock $(ARGS)

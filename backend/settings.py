@@ -37,9 +37,9 @@ class Limits:
     partitions_per_request: int = 10_000
     """Partitions that one request names: what follows from more would hold up the event loop."""
     moves_per_broker: int = 5
-    """Moves in flight that copy from or to one broker, whoever started them."""
+    """Moves in flight that copy from or to one broker, from any tool."""
     moves_in_cluster: int = 200
-    """Moves in flight in the whole cluster, whoever started them."""
+    """Moves in flight in the whole cluster, from any tool."""
     operations_kept: int = 200
     """Ended operations that are still listed."""
     audit_kept: int = 10_000
@@ -53,7 +53,7 @@ class Limits:
     journal_aside_bytes: int = 64 * 1024 * 1024
     """Those, as they are in the journal."""
     proposals_waiting: int = 50
-    """Proposals that may wait for a second person at once."""
+    """Proposals that may wait for a second person at the same time."""
     proposals_kept: int = 100
     """Those that have ended and are still listed."""
     notes_per_operation: int = 200
@@ -71,13 +71,13 @@ class Limits:
     requests_at_once: float = 200.0
     """And how often in a burst."""
     credential_s: float = 10.0
-    """A stream whose credential was revoked or has expired ends after so long."""
+    """A stream whose credential was revoked or has expired ends after this time."""
     connections: int = 2_048
-    """Open at once; no more than half of the files that the process may open."""
+    """Open at the same time; no more than half of the files that the process may open."""
     connections_per_peer: int = 256
     """Those of one address, or of one user on a Unix-domain socket."""
     handshakes: int = 128
-    """TLS handshakes at once."""
+    """TLS handshakes at the same time."""
     handshake_s: float = 5.0
     """A TLS handshake that takes longer is ended."""
     header_s: float = 10.0
@@ -87,13 +87,13 @@ class Limits:
     body_bytes_per_s: int = 16 * 1024
     """A body that comes slower is refused."""
     linger_s: float = 2.0
-    """So long the rest of a refused request is read, for its client to see the refusal."""
+    """How long the rest of a refused request is read, so that its client sees the refusal."""
     failed_tries: int = 30
-    """Refused tokens of one peer at once."""
+    """Refused tokens of one peer in a burst."""
     failed_tries_per_s: float = 0.5
-    """And so many a second from then on."""
+    """And how many a second after that."""
     planners: int = 1
-    """Plans and rehearsals that are worked out at once, each by a process of its own."""
+    """Plans and rehearsals that are worked out at the same time, each by its own process."""
     planners_waiting: int = 8
     """Those that may wait for their turn, and the one at work."""
     planners_per_caller: int = 3
@@ -116,7 +116,7 @@ class SamplerSettings:
     sweep_s: float = 10.0
     """Everything else is sampled this often."""
     broker_timeout_s: float = 2.0
-    """A broker that takes longer leaves its own rows stale; the others go on."""
+    """A broker that takes longer leaves its own rows stale; the others continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +131,13 @@ class RecordingSettings:
     flush_s: float = 5.0
     """A file a table this often; what is not flushed is lost in a crash."""
     flush_rows: int = 400_000
-    """And as soon as so many rows wait."""
+    """And as soon as this number of rows wait."""
     whole_s: float = 60.0
     """Replicas that do not move are recorded this often."""
     brokers_s: float = 5.0
     """Brokers are recorded this often."""
     rows_waiting: int = 1_000_000
-    """While they cannot be written, so many are kept: some 125 MB of memory."""
+    """Rows that are kept while they cannot be written: about 125 MB of memory."""
     keep_days: int = 7
     """Hours older than this are dropped as a whole; of topics, their retention."""
     compact: bool = True

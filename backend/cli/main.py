@@ -126,7 +126,10 @@ def _dashboard(arguments: list[str]) -> int:
     parser.add_argument("--read-only", action="store_true", help="look, and change nothing")
     recording = parser.add_mutually_exclusive_group()
     recording.add_argument(
-        "--record", metavar="PATH", type=Path, help="record to this new file (default: see README)"
+        "--record",
+        metavar="PATH",
+        type=Path,
+        help="record to this new file (default: below $XDG_STATE_HOME)",
     )
     recording.add_argument("--no-record", action="store_true", help="keep no recording")
     # What `kshunt web` starts for a browser.

@@ -15,8 +15,7 @@ from tests.support.paths import ROOT
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-WRITTEN = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
-DOCUMENTS = (ARCHITECTURE, GLOSSARY, *DECISIONS, *WRITTEN)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 ANSWERS_MIN = 25
 
 PLACE = re.compile(

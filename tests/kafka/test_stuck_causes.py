@@ -1,4 +1,4 @@
-"""Causes of the README's table that come without a failure, brought about on real brokers.
+"""Causes of the manual's table that come without a failure, brought about on real brokers.
 
 `test_stuck_failures` has the others, `test_stuck` the throttles of a move.
 """

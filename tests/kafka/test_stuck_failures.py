@@ -1,4 +1,4 @@
-"""Causes of the README's table that come of a failure: each is the one that is named.
+"""Causes of the manual's table that come of a failure: each is the one that is named.
 
 `test_stuck_causes` has the others, `test_stuck` the throttles of a move.
 """

@@ -55,7 +55,7 @@ MOVES: Final = (
         "go",
         ("enter",),
         "Go there",
-        "To where the line is to be seen and mended: view, filter and row.",
+        "Opens the view, filter and row where you can fix it.",
         "Move",
         _BOARDS,
         hint="go there",
@@ -72,7 +72,13 @@ MOVES: Final = (
 )
 
 GENERAL: Final = (
-    Action("themes", ("ctrl+t",), "Choose a theme", "From a list; it is worn at once.", "General"),
+    Action(
+        "themes",
+        ("ctrl+t",),
+        "Choose a theme",
+        "From a list; it is applied immediately.",
+        "General",
+    ),
     Action("palette", ("colon", "ctrl+p"), "Palette", "Find an action by its name.", "General"),
     Action(
         "help",
@@ -83,5 +89,5 @@ GENERAL: Final = (
         hint="help",
         rank=90,
     ),
-    Action("quit", ("q",), "Quit", "Moves go on in the cluster.", "General"),
+    Action("quit", ("q",), "Quit", "Moves continue in the cluster.", "General"),
 )

@@ -25,7 +25,7 @@ LOOKS: Final = (
         "mark",
         ("space",),
         "Mark",
-        "Mark or unmark the row, for what changes several of them at once.",
+        "Mark or unmark the row, to change several rows together.",
         "Look",
         _MARKED,
         where="grid",

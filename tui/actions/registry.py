@@ -1,4 +1,4 @@
-"""Every action, once: bindings, command palette, footer, help and the README's key table.
+"""Every action, once: bindings, command palette, footer, help and the manual's key table.
 
 An action's id is the name of its method (`action_<id>`) on the widget that `where` names.
 """
@@ -88,10 +88,10 @@ def help_groups(view: str) -> dict[str, list[Action]]:
 
 
 def key_table() -> str:
-    """The README's key table, in Markdown."""
-    lines = ["| Keys | Action | What it does | Where |", "|---|---|---|---|"]
+    """The manual's key table, in Markdown."""
+    lines = ["| Keys | Action | What it does | Where | Name |", "|---|---|---|---|---|"]
     for action in ACTIONS:
         keys = " ".join(f"`{key_name(key)}`" for key in action.keys)
         where = _PLACES.get(action.views) or ", ".join(action.views)
-        lines.append(f"| {keys} | {action.title} | {action.help} | {where} |")
+        lines.append(f"| {keys} | {action.title} | {action.help} | {where} | `{action.name}` |")
     return "\n".join(lines)

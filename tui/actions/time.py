@@ -18,7 +18,7 @@ TIMES: Final = (
         "time_toggle",
         "T",
         "Hold time, or return to live",
-        "Everything stands still, and time keys move it; live data goes on being recorded.",
+        "Holds the view, and time keys move it; kshunt still records live data.",
         hint="live",
         rank=-20,
         when=AWAY,
@@ -65,7 +65,7 @@ TIMES: Final = (
         "hand_over",
         ("W",),
         "Write a note",
-        "A note for whoever takes over, or a timeline of what happened, as Markdown.",
+        "A hand-over note, or a timeline of what happened, as Markdown.",
         "Time",
     ),
 )

@@ -76,7 +76,7 @@ def _steering(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/operations/{operation_id}/resume", ChangeAnswer)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
-        """Go on with an operation that was paused."""
+        """Continue an operation that was paused."""
         change = await _change(backend, operation_id, body)
         return await steering.resume(operation_id, change)
 

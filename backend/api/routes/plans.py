@@ -51,8 +51,10 @@ def install(app: FastAPI, backend: Backend) -> None:
         body_bytes=LIMITS.request_body_bytes,
     )
     async def rehearse(body: RehearsalRequestModel, request: Request) -> Any:
-        """How a plan would go, by a twin of the cluster: for each throttle when it is done, what
-        each broker carries meanwhile and who falls behind; and which throttle a deadline takes."""
+        """How a plan would go in a twin of the cluster, and which throttle a deadline takes.
+
+        For each throttle: when it is done, what each broker carries, which replicas fall behind.
+        """
         wanted = await plan_of(body.plan)
         await refuse_other_cluster(backend, body.cluster_id, wanted.cluster_id)
         question = body.request(dict(wanted.replicas))

@@ -78,7 +78,7 @@ def _decisions(app: FastAPI, backend: Backend) -> None:
 
     @admins.post("/v1/proposals/{proposal_id}/reject", ShownProposal)
     async def reject(proposal_id: ProposalId, body: DecisionRequestModel) -> Any:
-        """Say why what another one proposed shall not happen."""
+        """Reject a change that another person proposed, with a reason."""
         await require_active(backend, body)
         return _shown(backend, await approvals.reject(proposal_id, _me(), body.reason))
 

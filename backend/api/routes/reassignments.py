@@ -97,7 +97,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/reassignments", ChangeAnswer, body_bytes=LIMITS.request_body_bytes)
     async def reassign(body: ReassignRequestModel) -> Any:
-        """Start a reassignment, with a throttle that comes off when it ends."""
+        """Start a reassignment, with a throttle that is removed when it ends."""
         plan = await plan_of(body.plan)
         change = await require_active(backend, body, body.plan.cluster_id)
         foreseen = previews.start(plan, body.throttle_bytes_per_s)

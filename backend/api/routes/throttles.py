@@ -51,7 +51,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/throttles/owned", OwnedThrottles)
     async def owned() -> Any:
-        """Whose each throttle is, and what comes back once it has come off."""
+        """Whose each throttle is, and which value returns when it is removed."""
         return OwnedThrottles(await backend.throttle_repair.owned())
 
 
@@ -93,7 +93,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/throttles/adopt", ChangeAnswer)
     async def adopt(body: AdoptRequestModel) -> Any:
-        """Take over the throttle of moves that somebody else started, so that it comes off."""
+        """Take over the throttle of moves that somebody else started, and remove it at the end."""
         change = await require_active(backend, body)
         partitions = None if body.partitions is None else partitions_of(body.partitions)
         return await backend.steering.adopt(partitions, change)

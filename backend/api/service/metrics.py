@@ -42,7 +42,7 @@ class _Gauges(Collector):
         yield _by("kshunt_build_info", "Which kshunt this is.", "version", {__version__: 1})
         yield _by(
             "kshunt_ready",
-            "Whether what /readyz and /readyz/changes check is so.",
+            "Whether a check of /readyz or /readyz/changes passes.",
             "check",
             self._checks,
         )

@@ -66,6 +66,6 @@ class LogDirColumns:
     """Index into `dirs`."""
     size_bytes: NDArray[np.int64]
     offset_lag: NDArray[np.int64]
-    """What DescribeLogDirs claims; 0 for a replica that is far behind (README, Facts)."""
+    """What DescribeLogDirs claims; 0 for a replica that is far behind (docs/concepts.md, Lag)."""
     is_future: NDArray[np.bool_]
     """True for the copy that a move between directories of one broker is building."""

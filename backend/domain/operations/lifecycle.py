@@ -139,7 +139,7 @@ _BEGINNING: Final = (
         (_Q,),
         _S,
         "this backend holds the journal; the plan passes its checks again; `next_moves` names moves"
-        " to start; the prior value of every throttle to be written was read and is in the journal",
+        " to start; the prior value of every throttle to be written is in the journal",
         "the throttled replicas of the topics, then the rates of the brokers",
         "both are read back and are what was written; a broker that is down is skipped and named",
         "lift: the operation's share of each throttle goes, and what was there returns",
@@ -233,8 +233,8 @@ _PAUSING: Final = (
         "paused",
         (_PG,),
         _P,
-        "every list and rate of `pause_writes` was read back; copies that go on because their"
-        " broker is shared are named in the outcome",
+        "every list and rate of `pause_writes` was read back; copies that continue because"
+        " their broker is shared are named in the outcome",
         _JOURNAL_ONLY,
         "the lag of the held copies does not shrink by more than the floor allows",
         "resume",
@@ -348,9 +348,8 @@ _ENDING: Final = (
         "give_up",
         (_L,),
         _F,
-        "no throttle of the operation is left, and the cluster took none of its moves, or all of"
-        " its partitions were deleted; or an operator accepts in writing that a broker that is"
-        " gone for good keeps its share",
+        "no throttle of it is left; the cluster took none of its moves, or its partitions were"
+        " deleted, or an operator accepts that a lost broker keeps its share",
         _JOURNAL_ONLY,
         "the outcome says what is left, and where",
         _UNDO_OPERATION,

@@ -1,6 +1,6 @@
 """What the data pipeline makes of recorded samples: every table and column, with its unit.
 
-The pipeline writes these columns, readers of the results read them, and the README's table is
+The pipeline writes these columns, readers of the results read them, and the manual's table is
 made from here. Versions only add columns, as they do in `samples`.
 
 Layout of the results, in the folder `results` of a recording:
@@ -176,7 +176,7 @@ STALLS: Final = ResultTable(
         _always("start", Type.TIME, "the first sample with the log end that then stayed"),
         _always("end", Type.TIME, "the last sample with it"),
         _always("seconds", Type.DOUBLE, "from start to end", "s"),
-        _always("open", Type.BOOL, "it went on when the samples ended"),
+        _always("open", Type.BOOL, "it had not ended when the samples ended"),
         *_sampled("rid", "topic", "partition", "broker"),
         _column("leader", Type.INT, "who led the partition at its start"),
         _column("lag_start_messages", Type.LONG, "how far it was behind at its start", "messages"),
@@ -283,8 +283,8 @@ ETA_MODEL: Final = 1
 
 ETA: Final = ResultTable(
     "eta",
-    "a replica that is added or out of the ISR, and tick of 5 s; or, where `rid` is null, all "
-    "those that an operation of ours moves",
+    "a replica that is added or out of the ISR, and tick of 5 s; or, where `rid` is null, an "
+    "operation of ours",
     "at",
     (
         _always("at", Type.TIME, "time of the newest sample that it was made from"),
@@ -320,7 +320,7 @@ ETA: Final = ResultTable(
             "why there is no end in sight: `never` and what keeps it from ending, the cause that "
             "was diagnosed, or what is not known",
         ),
-        _always("model", Type.INT, "version of what it is reckoned by"),
+        _always("model", Type.INT, "version of the model that computes it"),
     ),
 )
 

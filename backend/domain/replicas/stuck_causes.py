@@ -127,7 +127,7 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     Cause.THROTTLE_ORPHAN: CauseText(
         "orphan throttle",
         "A throttle holds it, and there is no move that the throttle belongs to.",
-        "Take the rate off, and the topic's throttled replicas, unless they are meant.",
+        "Take the rate off, and the topic's throttled replicas, unless somebody wants them.",
     ),
     Cause.REMAINING_OUT_OF_ISR: CauseText(
         "waits for a replica",
@@ -161,13 +161,13 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     ),
     Cause.PAUSED: CauseText(
         "paused",
-        "The operation that moves it is paused, and holds it: it goes on once that is resumed.",
+        "The operation that moves it is paused, and holds it: it continues once that is resumed.",
         "",
     ),
     Cause.DELETION_WAITS: CauseText(
         "deletion waits",
         "Its partition is being deleted, and its broker is not there to delete its data.",
-        "Start the broker or mend its disk. If the broker is gone for good, unregister it.",
+        "Start the broker or repair its disk. If the broker is gone for good, unregister it.",
     ),
 }
 """Every cause but NONE."""

@@ -9,7 +9,7 @@ Constraints
 Algorithm
     The records are copied into another topic while the first is still written to; then it is
     sealed, and what came meanwhile is copied too. To keep the name, the source is deleted, created
-    anew and copied back. The README says of each phase what it needs, does and leaves; KIP-694 is
+    anew and copied back. The manual says of each phase what it needs, does and leaves; KIP-694 is
     where the delay, and the partitions that are no longer written to, come from.
 """
 

@@ -1,8 +1,8 @@
 """Scenarios: a cluster with topics, traffic and a timeline, read from a TOML file.
 
 A scenario is data and draws nothing; what is random comes from the seed it is run with. Sizes are
-bytes, rates bytes a second, times seconds of the cluster's clock since its start. The README
-describes the file.
+bytes, rates bytes a second, times seconds of the cluster's clock since its start. The manual
+(docs/embedded-cluster.md) describes the file.
 """
 
 from __future__ import annotations

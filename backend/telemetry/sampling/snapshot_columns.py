@@ -9,7 +9,7 @@ Algorithm
     Each answer carries keys (topic, partition, broker). `Observed` holds the newest facts by row;
     `carry` moves them to a new assignment by key, `observe_*` writes a broker's answer over them.
     Lag is the leader's log end offset less the replica's own, both as told by the broker that
-    hosts them (README, Facts). Rates are the business of
+    hosts them (docs/concepts.md, Lag). Rates are the business of
     `kshunt.backend.telemetry.sampling.catch_up_rates`.
 """
 

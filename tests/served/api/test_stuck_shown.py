@@ -1,4 +1,4 @@
-"""A stuck replica as users meet it: in the API, in the stream, in the tool; and the README."""
+"""A stuck replica as users meet it: in the API, in the stream, in the tool."""
 
 from __future__ import annotations
 
@@ -28,11 +28,9 @@ from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
 from kshunt.tui.facts.eta_words import eta_cells
 from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.embedded.background import Running, running
-from tests.support.paths import ROOT
 from tests.support.serving import serving
 from tests.support.snapshots import replicas_of, snapshot_of
 from tests.support.waiting import wait_until
-from tests.support.written_tables import cause_table
 
 MB = 1_000_000
 MOVING = TopicPartition("t", 0)
@@ -183,10 +181,6 @@ def test_every_cause_has_words_and_a_key_in_the_api() -> None:
     for cause, about in CAUSE_TEXTS.items():
         assert len(about.short) <= 22
         assert bool(about.action) == cause.is_stuck
-
-
-def test_the_table_of_causes_in_the_readme_is_the_codes() -> None:
-    assert cause_table() in (ROOT / "README.md").read_text()
 
 
 def test_whole_partitions_are_looked_at_where_something_may_be_wrong() -> None:

@@ -25,6 +25,7 @@ LONGEST: Final = (
     "zookeeper: tests/zookeeper",
     "tests/spark/test_shrink_killed.py",
     "tests/served/api/test_openapi.py",
+    "tests/served/docs/test_pages.py",
     "kafka: tests/contract",
     "tests/kafka/test_stuck_causes.py",
     "tests/kafka/test_faults.py",

@@ -27,7 +27,7 @@ class PhaseStep:
 
 _P: Final = ShrinkPhase
 _NONE: Final = "none"
-_IMPOSSIBLE: Final = "nothing: it goes on; the copy is whole"
+_IMPOSSIBLE: Final = "nothing: it continues; the copy is whole"
 
 PHASES: Final[tuple[PhaseStep, ...]] = (
     PhaseStep(
@@ -52,7 +52,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
         "the source keeps its records (retention); the copy's topic; the repartition job",
         "the job says that all is copied up to ends that are close to those of now",
         "the copy's topic and the job's group are deleted; the source's settings come back",
-        "the job goes on from what it committed with the records",
+        "the job continues from what it committed with the records",
     ),
     PhaseStep(
         _P.VERIFY,
@@ -85,7 +85,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
         "the repartition job once more, if anything was written since the verification",
         "the job's positions are the source's ends",
         "as for copy",
-        "the job goes on from what it committed with the records",
+        "the job continues from what it committed with the records",
     ),
     PhaseStep(
         _P.VERIFY_REST,
@@ -108,11 +108,11 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
     PhaseStep(
         _P.CREATE,
         "the source is gone",
-        "a topic of its name, with its settings, as many partitions as were asked for, and what"
+        "a topic of its name, with its settings, the requested number of partitions, and what"
         " the copy back needs",
         "every broker that leads a partition of it knows it",
         _IMPOSSIBLE,
-        "a topic that is there with so many partitions is taken as created",
+        "a topic that is there with that number of partitions is taken as created",
     ),
     PhaseStep(
         _P.COPY_BACK,
@@ -120,7 +120,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
         "the repartition job from the copy, without its header, into partitions of like number",
         "the job says that all is copied",
         _IMPOSSIBLE,
-        "the job goes on from what it committed with the records",
+        "the job continues from what it committed with the records",
     ),
     PhaseStep(
         _P.VERIFY_BACK,
@@ -141,8 +141,8 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
     PhaseStep(
         _P.CLEAN_UP,
         "every group has its position; or all is to be taken back",
-        "settings that only the copy needed go, and those from before return; our ACL, the copy's"
-        " topic where it is not the result, the job's groups and the offset map go",
+        "settings from before return; what only the copy needed is deleted: settings, our ACL, the"
+        " copy's topic where it is not the result, the job's groups, the offset map",
         "each is read back, or the cluster says that it is not there",
         "nothing is left to undo",
         "repeats what is not gone yet",

@@ -19,8 +19,8 @@ from kshunt.backend.domain.operations.lifecycle import (
 )
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.errors import Conflict
+from tests.support.documents.code_tables import steps_table
 from tests.support.runs.examples import many
-from tests.support.written_tables import steps_table
 
 S = OperationState
 FINAL = {

@@ -207,8 +207,8 @@ async def test_what_cannot_be_meant_is_refused_in_words() -> None:
         assert here.cluster.core.image.offset == before
 
 
-async def test_the_readme_names_every_route() -> None:
-    said = (ROOT / "README.md").read_text()
+async def test_the_manual_names_every_route() -> None:
+    said = (ROOT / "docs" / "embedded-cluster.md").read_text()
     async with served() as (here, _):
         paths = [route.path for route in control_app(here).routes if isinstance(route, Route)]
     named = [path.removeprefix("/v1/") for path in paths if "{action}" not in path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -93,13 +94,16 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         load_scenario("nothing")
 
 
-def test_the_readme_lists_every_scenario_by_its_title() -> None:
-    said = (ROOT / "README.md").read_text()
-    rows = [f"| `{name}` | {load_scenario(name).title} |" for name in scenario_names()]
-    assert "\n".join(rows) in said
-
-
 EVENT = '[[events]]\nat_s = 1\naction = "{}"\n{}\n'
+
+
+def test_the_manual_names_every_action(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not one of") as refused:
+        read_scenario(written(tmp_path, SMALL + EVENT.format("explode", "")))
+    actions = re.findall(r"[a-z_]+", str(refused.value).partition("not one of")[2])
+    manual = (ROOT / "docs" / "embedded-cluster.md").read_text()
+    assert len(actions) > 10
+    assert [action for action in actions if f"`{action}`" not in manual] == []
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,8 @@ from kshunt.backend.pipeline_files.result_files import (
     read_manifest,
 )
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
-from tests.support.paths import ROOT
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write
-from tests.support.written_tables import tables_markdown
 
-README = (ROOT / "README.md").read_text()
 NOW_MS = START_MS + 24 * HOUR_MS
 
 # Java
@@ -301,10 +298,3 @@ def test_each_hour_is_the_last_runs_that_took_it(
         assert not manifest.holds(table, hour, "batch_id=1")
     assert set(manifest.runs) == set(expected.values())
     assert manifest.holds("rates", "another", "batch_id=1")
-
-
-# What the README says
-
-
-def test_the_tables_of_results_are_those_of_the_readme() -> None:
-    assert tables_markdown() in README

@@ -40,8 +40,8 @@ from kshunt.backend.operations.state.shrink_work import (
     document,
     read_shrink,
 )
+from tests.support.documents.code_tables import phases_table
 from tests.support.shrink.phase_table import PHASES
-from tests.support.written_tables import phases_table
 
 offsets = st.dictionaries(st.integers(0, 20), st.integers(0, 2**60), max_size=4)
 texts = st.text(max_size=8)

@@ -1,0 +1,43 @@
+"""The pages of docs/reference are what the code says, and they are all of its pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents.command_help import COMMANDS
+from tests.support.documents.reference import COMMAND, FOLDER, pages
+from tests.support.paths import ROOT
+
+PAGES = dict(pages())
+
+
+def words(text: str) -> list[str]:
+    """The words of a page: versions of Python break the lines of a help text differently."""
+    return text.split()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_page_is_what_the_code_says(path: Path) -> None:
+    assert words(path.read_text("utf-8")) == words(PAGES[path]), f"run `{COMMAND}`"
+
+
+def test_there_is_no_page_that_nothing_makes() -> None:
+    assert set(FOLDER.glob("*.md")) == set(PAGES)
+
+
+def test_every_command_is_there() -> None:
+    listed = (ROOT / "backend" / "cli" / "main.py").read_text().split('TOOLS = """')[1]
+    names = re.findall(r"^  ([a-z][a-z-]+)", listed.split('"""')[0], re.MULTILINE)
+    assert set(names) == {command[0] for command in COMMANDS if command}
+
+
+def test_every_variable_of_the_environment_is_in_the_manual() -> None:
+    manual = (ROOT / "docs" / "operating" / "settings.md").read_text()
+    sources = [path for top in ("backend", "tui") for path in (ROOT / top).rglob("*.py")]
+    used = {
+        name for path in sources for name in re.findall(r"\bKSHUNT_[A-Z_]+\b", path.read_text())
+    }
+    assert {name for name in used if f"`{name}" not in manual} == set()

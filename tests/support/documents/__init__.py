@@ -1,0 +1,1 @@
+"""The project's documents as tests read them: their sentences, and their blocks of code."""

@@ -1,0 +1,176 @@
+"""Pictures of the real dashboard for the documents: `python -m tests.support.documents.pictures`.
+
+Goals
+    Each picture of docs/pictures is a screen of the dashboard on a scenario of `kshunt demo`.
+Constraints
+    A picture loads nothing from elsewhere: readers without a network see it too.
+Algorithm
+    A scenario is played as the demo plays it. The dashboard runs without a terminal on its backend,
+    and keys are pressed until the screen shows what the picture is about. Words on the command line
+    choose scenarios; without them all pictures are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from textual.pilot import Pilot
+
+from kshunt.backend.cli.demo import run_demo
+from kshunt.tui.app import KshuntApp
+from tests.support.paths import ROOT
+from tests.support.tui.app import frame
+from tests.support.waiting import wait_until_async
+
+FOLDER: Final = ROOT / "docs" / "pictures"
+DEADLINE_S: Final = 120.0
+FONTS: Final = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
+
+CELL_WIDTH, CELL_HEIGHT, BASELINE = 12.2, 24.4, 19.0
+"""Of a character in the picture, in its units."""
+DOT: Final = 3
+SIZE: Final = (104, 30)
+_BLANK: Final = "\u2800"
+_BRAILLE: Final = re.compile("[\u2800-\u28ff]")
+_PLACES: Final = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+"""Column and row of the dot that each bit of a Braille sign stands for."""
+_TEXT: Final = re.compile(r'<text (class="[^"]*") x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture: how the dashboard gets there from the picture before."""
+
+    name: str
+    """Empty for a step on the way."""
+    shows: str
+    """A regular expression that the screen matches once the picture can be taken."""
+    keys: tuple[str, ...] = ()
+    typed: str = ""
+    """Text that is typed after the keys."""
+    then: tuple[str, ...] = ()
+    """Keys after that."""
+
+
+PICTURES: Final = {
+    "expand": (Picture("overview", r"left(.|\n)*last 3\ds"),),
+    "drain": (
+        Picture("brokers", r"  7 +250/0(.|\n)*MB", ("3",)),
+        Picture("who-feeds-whom", r"MB/s|\d+M", ("m",)),
+    ),
+    "throttle-too-low": (
+        Picture("", r"throttle too low\. /stuck"),
+        Picture("", r"/stuck", ("2", "slash"), "stuck", ("enter",)),
+        Picture("why-stuck", r"needs at(.|\n)*least", ("enter",)),
+        Picture(
+            "what-if", r"enough for all", ("escape", "4", "A", "equals_sign"), "35MB/s", ("enter",)
+        ),
+        Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
+    ),
+    "hot-broker": (
+        Picture("", r"What is it for", ("P",)),
+        Picture("", r"Fill up to(.|\n)*of each disk", ("enter",)),
+        Picture("", r"> 1 ", ("space", "enter")),
+        Picture("", r"To drain broker 1", ("enter",) * 5),
+        Picture("plan", r"\[Partitions", ("tab",)),
+        Picture("", r"Deadline", ("enter",)),
+        Picture("", r"Takes +- +- +\d+m", ("enter", "enter")),
+        Picture("rehearsal", r"\[100 MB/s\](.|\n)*┤", ("l", "l")),
+    ),
+}
+"""The pictures of each scenario, in the order in which they are taken."""
+
+
+def main(chosen: Iterable[str]) -> None:
+    """Make the pictures of these scenarios, or of all."""
+    for scenario in chosen or PICTURES:
+        with TemporaryDirectory() as state:
+            # What an earlier run remembers of the same cluster would be in the picture.
+            os.environ["XDG_STATE_HOME"] = state
+            run_demo(scenario, 0, lambda: None, partial(_show, PICTURES[scenario]))
+
+
+def _show(pictures: Iterable[Picture], address: str) -> int:
+    asyncio.run(take(address, pictures, FOLDER))
+    return 0
+
+
+async def take(address: str, pictures: Iterable[Picture], folder: Path) -> None:
+    """Take these pictures one after another.
+
+    Raises:
+        AssertionError: the screen does not show what a picture is about in time.
+    """
+    app = KshuntApp(address)
+    async with app.run_test(size=SIZE) as pilot:
+        await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table")
+        for picture in pictures:
+            await _arrange(app, pilot, picture)
+            if picture.name:
+                svg = app.export_screenshot(title="kshunt", simplify=True)
+                (folder / f"{picture.name}.svg").write_text(portable(svg), "utf-8")
+
+
+async def _arrange(app: KshuntApp, pilot: Pilot[None], picture: Picture) -> None:
+    for key in (*picture.keys, *map(_key, picture.typed), *picture.then):
+        await pilot.press(key)
+        await pilot.pause()
+    seen = re.compile(picture.shows)
+    try:
+        await wait_until_async(lambda: seen.search(frame(app)), DEADLINE_S, picture.shows)
+    except AssertionError as error:
+        raise AssertionError(f"{picture.name}: {error}\n{frame(app)}") from None
+
+
+def _key(character: str) -> str:
+    return {"/": "slash"}.get(character, character)
+
+
+def portable(svg: str) -> str:
+    """The picture with fonts that readers have, with drawn dots, and without ids that change."""
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")
+    svg = re.sub(r"terminal-\d+-", "terminal-", svg)
+    used = sorted(set(_BRAILLE.findall(svg)))
+    svg = _TEXT.sub(_with_dots, svg)
+    shapes = "".join(f'<path id="dots-{ord(sign):x}" d="{_dots(sign)}"/>' for sign in used)
+    return svg.replace("<defs>", f"<defs>{shapes}", 1)
+
+
+def _with_dots(found: re.Match[str]) -> str:
+    """A text whose Braille signs, which few fonts have, are drawn."""
+    about, x, y, text = found[1], float(found[2]), float(found[3]), html.unescape(found[4])
+    uses = "".join(
+        f'<use href="#dots-{ord(sign):x}" x="{x + place * CELL_WIDTH:.1f}" y="{y - BASELINE:.1f}"/>'
+        for place, sign in enumerate(text)
+        if _BRAILLE.match(sign) and sign != _BLANK
+    )
+    if not uses:
+        return found[0]
+    rest = found[0].replace(found[4], html.escape(_BRAILLE.sub("\u00a0", text)))
+    return f"{rest}<g {about}>{uses}</g>"
+
+
+def _dots(sign: str) -> str:
+    """The dots of a Braille sign, in a cell that begins at 0, as an SVG path."""
+    bits = ord(sign) - ord(_BLANK)
+    return "".join(
+        f"M{CELL_WIDTH * (1 + 2 * column) / 4 - DOT / 2:.1f} "
+        f"{CELL_HEIGHT * (1 + 2 * row) / 8 - DOT / 2:.1f}h{DOT}v{DOT}h-{DOT}z"
+        for bit, (column, row) in enumerate(_PLACES)
+        if bits >> bit & 1
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
