@@ -15,13 +15,8 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.lifecycle import step_between
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
-from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.throttles.configs import (
-    Move,
-    brokers_of,
-    exact_rate,
-    throttled_replicas_of,
-)
+from kshunt.backend.domain.text.formatting import exact_rate_text, listed, many
+from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.audit.operation_steps import throttles_changed
 from kshunt.backend.operations.core.context import Context
@@ -269,7 +264,9 @@ class Steering:
             adopted = shares_held(step.after, operation.id)
             answers = tuple(
                 [
-                    Result(setting_name(*i), 0, "NONE", f"{exact_rate(rate)} comes off at the end")
+                    Result(
+                        setting_name(*i), 0, "NONE", f"{exact_rate_text(rate)} comes off at the end"
+                    )
                     for i, rate in sorted(adopted.rates.items())
                 ]
                 + [

@@ -167,7 +167,7 @@ def _take(
 
 def _value(words: str) -> str | None:
     """What is set, as Kafka has it; None for nothing."""
-    if words.startswith(("no rate", "no replicas")):
+    if words == "none" or words.startswith(("no rate of its own", "no replicas")):
         return None
     if words.startswith("not read") or "replicas of ours" in words:
         return UNREAD

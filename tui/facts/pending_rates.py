@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.text.formatting import (
-    NONE,
     duration_text,
+    exact_rate_text,
     limit_text,
     listed,
     many,
@@ -141,13 +141,8 @@ def typed_back(rate: ThrottledRate) -> str:
 
 
 def typed_rate(rate_bytes_per_s: int | None) -> str:
-    """One rate as an operator would type it, exactly: `25MB/s`, or all its digits."""
-    if rate_bytes_per_s is None:
-        return NONE
-    for size, unit in ((10**9, "GB/s"), (10**6, "MB/s"), (10**3, "kB/s")):
-        if rate_bytes_per_s and rate_bytes_per_s % size == 0:
-            return f"{rate_bytes_per_s // size}{unit}"
-    return str(rate_bytes_per_s)
+    """One rate as an operator would type it, exactly: `25MB/s`, `26.2144MB/s`."""
+    return exact_rate_text(rate_bytes_per_s).replace(" ", "")
 
 
 def some_brokers(ids: Sequence[int]) -> str:

@@ -65,7 +65,7 @@ def _rates(stuck: Stuck, snapshot: Snapshot) -> str:
     """Where rates are edited, and one rate under which every stuck replica arrives."""
     others = (one for one in snapshot.explained.values() if one.cause in _OF_MOVES)
     needs = [rate.needs_bytes_per_s for one in (stuck, *others) for rate in one.rates]
-    typed = f" with {typed_rate(max(needs))}" if needs else ""
+    typed = f" with {typed_rate_up(max(needs))}" if needs else ""
     return (
         f"{_key(_BROKERS)}, then {_key('edit_all')}{typed} for every broker"
         f"{_rows(stuck, ', or ' + _key('edit'))}."
@@ -79,12 +79,12 @@ def _rows(stuck: Stuck, keys: str) -> str:
     return f"{keys} on the {rows} {listed(brokers)}" if brokers else ""
 
 
-def typed_rate(bytes_per_s: int) -> str:
+def typed_rate_up(bytes_per_s: int) -> str:
     """A rate as it can be typed, in three figures, and never less than it was: `31.6MB/s`."""
     return rate_up_text(bytes_per_s).replace(" ", "")
 
 
-WORDING: Final = Wording(typed_rate, bytes_text, lambda key: SETTING_WORDS.get(key, key))
+WORDING: Final = Wording(typed_rate_up, bytes_text, lambda key: SETTING_WORDS.get(key, key))
 """Short names of settings, and rates that are never less than they are."""
 
 

@@ -135,8 +135,10 @@ def described_topics(
     for item, state in partition_states(read.state.assignment).items():
         if item.topic in partitions:
             mode = PartitionMode(read.modes.get((item.topic, item.partition), 0))
-            told = eligible.get(item, (None, None))
-            partitions[item.topic].append(_partition(state, mode, ongoing.get(item), *told))
+            leaders_of_item = eligible.get(item, (None, None))
+            partitions[item.topic].append(
+                _partition(state, mode, ongoing.get(item), *leaders_of_item)
+            )
     nothing = ConfigsRead({}, None)
     return tuple(
         TopicDescription(

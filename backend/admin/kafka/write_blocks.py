@@ -62,8 +62,8 @@ class KafkaWriteBlocks:
             lambda: topic_request(topic, operations=True), timeout_s=timeout_s
         )
         entry = topic_entry(answer)
-        told: Collection[int] | None = None if entry is None else entry.authorized_operations
-        return None if told is None else int(ACLOperation.WRITE) in told
+        authorized: Collection[int] | None = None if entry is None else entry.authorized_operations
+        return None if authorized is None else int(ACLOperation.WRITE) in authorized
 
     async def create(self, topic: str, *, timeout_s: float) -> ItemResult:
         """See `WriteBlockAdmin.create`."""

@@ -62,17 +62,17 @@ class KafkaReplicas:
         # A leader that hangs must leave time to ask the others in the other way.
         share_s = timeout_s / 2
         deadline_s = self._clock.monotonic_s() + timeout_s
-        told = await self._told(states, state.brokers, share_s)
-        rest = part_of(assignment, states.keys() - told.keys())
+        statuses = await self._lags_of_leaders(states, state.brokers, share_s)
+        rest = part_of(assignment, states.keys() - statuses.keys())
         left_s = max(deadline_s - self._clock.monotonic_s(), share_s)
-        lags = {partition: list(of_one) for partition, of_one in told.items()}
+        lags = {partition: list(of_one) for partition, of_one in statuses.items()}
         for lag in await measured_lags(self._logs, self._clock, rest, left_s):
             lags.setdefault(lag.partition, []).append(lag)
         found = [lag for partition in states for lag in lags[partition]]
         missing = missing_lags(wanted, states.keys(), state.topic_errors)
         return [*found, *missing]
 
-    async def _told(
+    async def _lags_of_leaders(
         self,
         states: Mapping[TopicPartition, PartitionState],
         live: Collection[int],
@@ -124,9 +124,9 @@ def _lags(
     state: PartitionState, known: Mapping[tuple[TopicPartition, int], seed_requests.Status]
 ) -> Iterator[ReplicaLag]:
     """The lag of each replica, -1 for one that its leader did not tell about."""
-    told = [known.get((state.partition, broker)) for broker in state.replicas]
-    as_of_ms = max((status.status_ms for status in told if status is not None), default=-1)
-    for broker, status in zip(state.replicas, told, strict=True):
+    statuses = [known.get((state.partition, broker)) for broker in state.replicas]
+    as_of_ms = max((status.status_ms for status in statuses if status is not None), default=-1)
+    for broker, status in zip(state.replicas, statuses, strict=True):
         lag = -1 if status is None or status.error_code else status.lag_messages
         status_ms = as_of_ms if status is None else status.status_ms
         # The leader is level with itself, and is not among its followers.

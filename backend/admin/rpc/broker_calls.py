@@ -74,7 +74,7 @@ class BrokerCalls:
         self.bootstrap_servers = settings.bootstrap_servers
         """`host:port,host:port`, as it was given."""
         self._clock = clock
-        self._describe = describe or self._told_by_brokers
+        self._describe = describe or self._described_by_brokers
         self._servers = bootstrap_addresses(settings.bootstrap_servers)
         self._links = BrokerConnections(
             self.config, frame_bytes_max=LIMITS.response_frame_bytes, guard=guard
@@ -92,7 +92,7 @@ class BrokerCalls:
         self._controller = state.controller
         return state
 
-    async def _told_by_brokers(
+    async def _described_by_brokers(
         self, topics: Sequence[str] | None, timeout_s: float
     ) -> ClusterState:
         answer = await self.ask_any(lambda: requests.metadata_request(topics), timeout_s=timeout_s)

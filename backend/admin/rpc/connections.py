@@ -288,13 +288,13 @@ class BrokerConnections:
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[Any] = loop.create_future()
 
-        def settle(set_outcome: Callable[[Any], None], value: Any) -> None:
+        def fulfil(set_outcome: Callable[[Any], None], value: Any) -> None:
             if not outcome.done():
                 set_outcome(value)
 
         def hand_over(set_outcome: Callable[[Any], None], value: Any) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(settle, set_outcome, value)
+                loop.call_soon_threadsafe(fulfil, set_outcome, value)
 
         future: KafkaFuture = self._net.call_soon_with_future(function, *args)
         future.add_callback(lambda value: hand_over(outcome.set_result, value))

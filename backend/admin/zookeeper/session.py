@@ -443,7 +443,7 @@ def _future(result: Any) -> asyncio.Future[Any]:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def settle(done: Any) -> None:
+    def fulfil(done: Any) -> None:
         if future.done():
             return
         if done.exception is not None:
@@ -454,14 +454,14 @@ def _future(result: Any) -> asyncio.Future[Any]:
     def tell(done: Any) -> None:
         # The loop may have ended meanwhile.
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, done)
+            loop.call_soon_threadsafe(fulfil, done)
 
     result.rawlink(tell)
     return future
 
 
 def _words(error: BaseException) -> str:
-    told = {
+    words = {
         "NoNodeError": "it is not there",
         "NodeExistsError": "it is there already",
         "BadVersionError": "somebody else wrote it meanwhile",
@@ -470,7 +470,7 @@ def _words(error: BaseException) -> str:
         "KazooTimeoutError": "no answer in time",
     }
     name = type(error).__name__
-    return told.get(name, f"{name} {error}".rstrip())
+    return words.get(name, f"{name} {error}".rstrip())
 
 
 # --- TLS

@@ -49,13 +49,13 @@ class ProposalsClient(Subject):
 
     def reject(self, proposal_id: str, change: Change) -> ShownProposal:
         """Say why it shall not happen."""
-        return self._settle(proposal_id, "reject", change)
+        return self._decide(proposal_id, "reject", change)
 
     def withdraw(self, proposal_id: str, change: Change = ANONYMOUS_CHANGE) -> ShownProposal:
         """Take back one's own."""
-        return self._settle(proposal_id, "withdraw", change)
+        return self._decide(proposal_id, "withdraw", change)
 
-    def _settle(self, proposal_id: str, verb: str, change: Change) -> ShownProposal:
+    def _decide(self, proposal_id: str, verb: str, change: Change) -> ShownProposal:
         path, omit = _path(proposal_id, verb), (*UNCHECKED, "who")
         return self._sender.change(ShownProposal, path, change, {}, omit=omit)
 

@@ -43,12 +43,12 @@ def stuck_text(stuck: Stuck, wording: Wording = WHOLE_BYTES) -> CauseText:
     about = CAUSE_TEXTS[stuck.cause]
     if stuck.evidence is None or stuck.cause not in _SENTENCES:
         return about
-    told = _Told(stuck, stuck.evidence, wording)
-    return CauseText(about.short, *_SENTENCES[stuck.cause](told))
+    replica = _StuckReplica(stuck, stuck.evidence, wording)
+    return CauseText(about.short, *_SENTENCES[stuck.cause](replica))
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _StuckReplica:
     """One replica, as sentences need it."""
 
     stuck: Stuck
@@ -89,21 +89,21 @@ class _Told:
         )
 
 
-def _broker_down(told: _Told) -> Sentences:
-    broker = told.broker
-    if told.evidence.registered:
+def _broker_down(replica: _StuckReplica) -> Sentences:
+    broker = replica.broker
+    if replica.evidence.registered:
         return (
-            f"Broker {broker} is registered and does not answer: {told.missed}",
+            f"Broker {broker} is registered and does not answer: {replica.missed}",
             f"Look at broker {broker} and at the network between it and this backend.",
         )
     return (
-        f"Broker {broker} is down: {told.missed}",
+        f"Broker {broker} is down: {replica.missed}",
         f"Start broker {broker}, or cancel the move and choose another one.",
     )
 
 
-def _log_dir_offline(told: _Told) -> Sentences:
-    failed, broker = told.evidence.offline_dirs, told.broker
+def _log_dir_offline(replica: _StuckReplica) -> Sentences:
+    failed, broker = replica.evidence.offline_dirs, replica.broker
     where = f"Log directory {', '.join(failed)}" if failed else "A log directory"
     return (
         f"{where} of broker {broker} is offline, and the replica lies there.",
@@ -112,61 +112,61 @@ def _log_dir_offline(told: _Told) -> Sentences:
     )
 
 
-def _no_leader(told: _Told) -> Sentences:
-    last = ", ".join(map(str, told.evidence.in_sync)) or "none"
-    names = " or ".join(f"broker {broker}" for broker in told.evidence.could_lead)
+def _no_leader(replica: _StuckReplica) -> Sentences:
+    last = ", ".join(map(str, replica.evidence.in_sync)) or "none"
+    names = " or ".join(f"broker {broker}" for broker in replica.evidence.could_lead)
     return (
-        f"{told.name} has no leader; in its ISR: {last}.",
+        f"{replica.name} has no leader; in its ISR: {last}.",
         f"Bring back {names}. An unclean election is the last resort and loses records.",
     )
 
 
-def _controller(told: _Told) -> Sentences:
-    controller = told.evidence.controller
+def _controller(replica: _StuckReplica) -> Sentences:
+    controller = replica.evidence.controller
     who = "no controller is named" if controller is None else f"controller {controller} is silent"
     return (
-        f"Everything is copied, and the ISR or the move of {told.name} stays as it was; {who}.",
+        f"Everything is copied, and the ISR or the move of {replica.name} stays as it was; {who}.",
         "Look at the controller's log, and whether the controllers have a majority.",
     )
 
 
-def _source_unreachable(told: _Told) -> Sentences:
-    leader = told.evidence.leader
+def _source_unreachable(replica: _StuckReplica) -> Sentences:
+    leader = replica.evidence.leader
     return (
-        f"Broker {leader}, which leads {told.name}, cannot be reached: {told.missed}",
+        f"Broker {leader}, which leads {replica.name}, cannot be reached: {replica.missed}",
         f"Bring broker {leader} back; if it is fenced, another replica of the ISR takes over.",
     )
 
 
-def _throttle_floor(told: _Told) -> Sentences:
-    return f"The throttle of its move is at the floor: {told.needs}.", f"Set {told.raised}."
+def _throttle_floor(replica: _StuckReplica) -> Sentences:
+    return f"The throttle of its move is at the floor: {replica.needs}.", f"Set {replica.raised}."
 
 
-def _throttle_too_low(told: _Told) -> Sentences:
-    written = max((one.written_bytes_per_s for one in told.stuck.rates), default=0)
+def _throttle_too_low(replica: _StuckReplica) -> Sentences:
+    written = max((one.written_bytes_per_s for one in replica.stuck.rates), default=0)
     return (
-        f"The throttle is at or below the {told.wording.rate(written)} that are written to what "
-        f"shares it: {told.needs}.",
-        f"Raise {told.raised}.",
+        f"The throttle is at or below the {replica.wording.rate(written)} that are written to what "
+        f"shares it: {replica.needs}.",
+        f"Raise {replica.raised}.",
     )
 
 
-def _throttle_orphan(told: _Told) -> Sentences:
-    wording, topic = told.wording, told.stuck.partition.topic
-    needs = told.stuck.rates
+def _throttle_orphan(replica: _StuckReplica) -> Sentences:
+    wording, topic = replica.wording, replica.stuck.partition.topic
+    needs = replica.stuck.rates
     keys = " and ".join(f"{wording.setting(one.key)} of broker {one.broker}" for one in needs)
     rates = " and ".join(wording.rate(one.has_bytes_per_s) for one in needs)
     return (
-        f"A throttle holds it that no move needs: {keys} at {rates}, with {told.name} in the "
+        f"A throttle holds it that no move needs: {keys} at {rates}, with {replica.name} in the "
         f"throttled replicas of {topic}.",
         f"Take {keys} off, and the throttled replicas of {topic}, unless they are meant.",
     )
 
 
-def _remaining_out_of_isr(told: _Told) -> Sentences:
-    found = [stuck_text(one, told.wording) for one in told.evidence.waits_for]
+def _remaining_out_of_isr(replica: _StuckReplica) -> Sentences:
+    found = [stuck_text(one, replica.wording) for one in replica.evidence.waits_for]
     said = " ".join(one.reason for one in found)
-    brokers = ", ".join(str(one.broker) for one in told.evidence.waits_for)
+    brokers = ", ".join(str(one.broker) for one in replica.evidence.waits_for)
     advice = next((one.action for one in found if one.action), "")
     return (
         f"It is in sync, and the move ends only when the replica on broker {brokers}, which "
@@ -175,8 +175,8 @@ def _remaining_out_of_isr(told: _Told) -> Sentences:
     )
 
 
-def _disk_full(told: _Told) -> Sentences:
-    evidence, broker, size = told.evidence, told.broker, told.wording.size
+def _disk_full(replica: _StuckReplica) -> Sentences:
+    evidence, broker, size = replica.evidence, replica.broker, replica.wording.size
     free = size(evidence.free_bytes or 0)
     lacks = "" if evidence.lag_bytes is None else f", and it lacks {size(evidence.lag_bytes)}"
     if evidence.offline_dirs:
@@ -191,28 +191,28 @@ def _disk_full(told: _Told) -> Sentences:
     )
 
 
-def _log_dir_move(told: _Told) -> Sentences:
+def _log_dir_move(replica: _StuckReplica) -> Sentences:
     return (
-        f"Its copy in another directory of broker {told.broker} does not come to an end: "
-        f"{told.needs}.",
-        f"Raise {told.raised}.",
+        f"Its copy in another directory of broker {replica.broker} does not come to an end: "
+        f"{replica.needs}.",
+        f"Raise {replica.raised}.",
     )
 
 
-def _waiting_turn(told: _Told) -> Sentences:
-    shared = told.evidence.shared
+def _waiting_turn(replica: _StuckReplica) -> Sentences:
+    shared = replica.evidence.shared
     if shared is None:
         return CAUSE_TEXTS[Cause.WAITING_TURN].reason, ""
     return (
-        f"It shares {told.wording.setting(shared.key)} of broker {shared.broker} with "
+        f"It shares {replica.wording.setting(shared.key)} of broker {shared.broker} with "
         f"{shared.others} others that are served first; the throttle is enough for all of them in "
         "the end.",
         "",
     )
 
 
-def _copy_too_slow(told: _Told) -> Sentences:
-    evidence, broker, rate = told.evidence, told.broker, told.wording.rate
+def _copy_too_slow(replica: _StuckReplica) -> Sentences:
+    evidence, broker, rate = replica.evidence, replica.broker, replica.wording.rate
     fetched, written = evidence.fetched_bytes_per_s, evidence.written_bytes_per_s
     carried = "at an unknown rate" if fetched is None else f"at {rate(fetched)}"
     needed = "an unknown rate" if written is None else rate(written)
@@ -224,27 +224,28 @@ def _copy_too_slow(told: _Told) -> Sentences:
     )
 
 
-def _too_short(told: _Told) -> Sentences:
+def _too_short(replica: _StuckReplica) -> Sentences:
     return (
-        f"It has not come nearer in the {told.evidence.watched_s} s for which it was watched.",
+        f"It has not come nearer in the {replica.evidence.watched_s} s for which it was watched.",
         "",
     )
 
 
-def _deletion_waits(told: _Told) -> Sentences:
-    broker = told.broker
-    if told.evidence.answers:
+def _deletion_waits(replica: _StuckReplica) -> Sentences:
+    broker = replica.broker
+    if replica.evidence.answers:
         return (
-            f"The deletion of {told.name} waits for broker {broker}: its log directory is offline.",
+            f"The deletion of {replica.name} waits for broker {broker}: its log directory is "
+            "offline.",
             f"Mend the disk and restart broker {broker}.",
         )
     return (
-        f"The deletion of {told.name} waits for broker {broker}: {told.missed}",
+        f"The deletion of {replica.name} waits for broker {broker}: {replica.missed}",
         f"Start broker {broker}. If it is gone for good, unregister it.",
     )
 
 
-_SENTENCES: Final[Mapping[Cause, Callable[[_Told], Sentences]]] = {
+_SENTENCES: Final[Mapping[Cause, Callable[[_StuckReplica], Sentences]]] = {
     Cause.BROKER_DOWN: _broker_down,
     Cause.LOG_DIR_OFFLINE: _log_dir_offline,
     Cause.NO_LEADER: _no_leader,

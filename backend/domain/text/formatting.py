@@ -55,6 +55,21 @@ def limit_text(bytes_per_s: float | None, *, tight: bool = False) -> str:
     return NONE if bytes_per_s is None else rate_text(bytes_per_s, tight=tight)
 
 
+def exact_rate_text(bytes_per_s: int | None) -> str:
+    """The rate of a throttle with all its figures, for records: `50 MB/s`, `26.2144 MB/s`.
+
+    `parse_rate` reads it back. `none` where none is set.
+    """
+    if bytes_per_s is None:
+        return NONE
+    for figures, unit in ((9, "GB/s"), (6, "MB/s"), (3, "kB/s")):
+        whole, rest = divmod(bytes_per_s, 10**figures)
+        if whole:
+            after = f"{rest:0{figures}d}".rstrip("0")
+            return f"{whole}{'.' if after else ''}{after} {unit}"
+    return f"{bytes_per_s} B/s"
+
+
 def count_text(count: float | None, *, tight: bool = False) -> str:
     """A count: `10,456`; `12.3M`, at most five characters, if `tight`.
 

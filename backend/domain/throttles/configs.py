@@ -75,21 +75,6 @@ def parse_rate(text: str) -> int | None:
     return None if rate_bytes_per_s is None else check_rate(rate_bytes_per_s)
 
 
-def exact_rate(rate_bytes_per_s: int | None) -> str:
-    """A rate with all its figures, as `parse_rate` reads it: `50 MB/s`, `26.2144 MB/s`.
-
-    `no rate` for None.
-    """
-    if rate_bytes_per_s is None:
-        return "no rate"
-    for figures, unit in ((9, "GB/s"), (6, "MB/s"), (3, "kB/s")):
-        whole, rest = divmod(rate_bytes_per_s, 10**figures)
-        if whole:
-            after = f"{rest:0{figures}d}".rstrip("0")
-            return f"{whole}{'.' if after else ''}{after} {unit}"
-    return f"{rate_bytes_per_s} B/s"
-
-
 def rate_or_none(rate_bytes_per_s: int | None) -> int | None:
     """The rate; None where it is none or `UNTHROTTLED`, which KIP-179 writes for no throttle."""
     return None if rate_bytes_per_s == UNTHROTTLED else rate_bytes_per_s

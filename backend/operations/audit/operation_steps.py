@@ -8,7 +8,8 @@ from typing import Final
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
-from kshunt.backend.domain.throttles.configs import brokers_of, exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text
+from kshunt.backend.domain.throttles.configs import brokers_of
 from kshunt.backend.operations.ownership.ownership import ListCellId, Ownership, RateCellId
 from kshunt.backend.operations.ownership.setting_words import own_words, setting_name
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
@@ -151,7 +152,7 @@ def _rate(ownership: Ownership, other: Ownership, cell_id: RateCellId) -> str:
     """What should be set by one of two, where the other may be the only one that knows of it."""
     cell = ownership.rates.get(cell_id) or other.rates[cell_id]
     if cell_id in ownership.rates and cell.rates_bytes_per_s:
-        return exact_rate(cell.wanted_bytes_per_s)
+        return exact_rate_text(cell.wanted_bytes_per_s)
     return own_words(cell.prior)
 
 

@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kshunt.backend.domain.throttles.configs import ReplicaSet, exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text
+from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import DriftKind
 from kshunt.backend.operations.ownership.cells import (
     FoundRate,
@@ -52,8 +53,8 @@ class RateDrift:
     """Who has a share of it, sorted."""
 
     def __str__(self) -> str:
-        found = exact_rate(self.found.value_bytes_per_s)
-        wanted = exact_rate(self.wanted_bytes_per_s)
+        found = exact_rate_text(self.found.value_bytes_per_s)
+        wanted = exact_rate_text(self.wanted_bytes_per_s)
         return (
             f"{self.key.words} of broker {self.broker} was {self.kind}: {found} instead of {wanted}"
         )

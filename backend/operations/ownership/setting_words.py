@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kshunt.backend.domain.operations.operation import RestoredRow
-from kshunt.backend.domain.throttles.configs import ReplicaSet, exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text
+from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
@@ -78,8 +79,8 @@ def own_words(found: FoundRate | None) -> str:
     if found is None:
         return "not read"
     if found.own_bytes_per_s is None and found.value_bytes_per_s is not None:
-        return f"no rate of its own, by default {exact_rate(found.value_bytes_per_s)}"
-    return exact_rate(found.own_bytes_per_s)
+        return f"no rate of its own, by default {exact_rate_text(found.value_bytes_per_s)}"
+    return exact_rate_text(found.own_bytes_per_s)
 
 
 def list_words(found: ReplicaSet | None) -> str:
@@ -153,7 +154,7 @@ def _rate_aim(i: RateCellId, before: Ownership, step: OwnershipStep) -> str:
     """What will hold: also the default, where the broker gets no rate of its own."""
     value, prior = step.writes.rates[i], before.rates[i].prior
     inherited = value is None and prior is not None and prior.own_bytes_per_s is None
-    return own_words(prior) if inherited else exact_rate(value)
+    return own_words(prior) if inherited else exact_rate_text(value)
 
 
 def found_words(restored: Iterable[Restored], present: FoundSettings) -> tuple[str, ...]:
@@ -193,7 +194,7 @@ def _difference(one: Restored, present: FoundSettings, ownership: Ownership) -> 
         others = cell is not None and cell.live and own == cell.wanted_bytes_per_s
         if own == one.value or others:
             return None
-        wanted = exact_rate(one.value) if not isinstance(one.value, str) else one.value
+        wanted = exact_rate_text(one.value) if not isinstance(one.value, str) else one.value
         return f"{one.place} is {own_words(found)} instead of {wanted}"
     if isinstance(one.key, ListKey) and isinstance(one.name, str):
         listed = present.lists.get((one.name, one.key))

@@ -27,14 +27,13 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
-from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.text.formatting import exact_rate_text, listed, many
 from kshunt.backend.domain.throttles.configs import (
     Move,
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
     brokers_of,
-    exact_rate,
 )
 from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import BadInput
@@ -121,7 +120,7 @@ class ThrottleChanges:
                 OperationKind.THROTTLED_RATES,
                 f"rates of {many(len(rates), 'broker')}: {listed(sorted(rates))}",
                 requester=change.requester,
-                requested={str(broker): rate_words(rate) for broker, rate in rates.items()},
+                requested={str(broker): both_sides_text(rate) for broker, rate in rates.items()},
             )
             written, more = await self._set_rates(operation, fit, passing, ours, wait_s)
             outcomes = {**written, **refused}
@@ -411,7 +410,7 @@ async def recorded(
     return answer
 
 
-def rate_words(rate: ThrottledRate) -> str:
+def both_sides_text(rate: ThrottledRate) -> str:
     """`leader 50 MB/s, follower no rate`."""
     leader, follower = rate.leader_bytes_per_s, rate.follower_bytes_per_s
-    return f"leader {exact_rate(leader)}, follower {exact_rate(follower)}"
+    return f"leader {exact_rate_text(leader)}, follower {exact_rate_text(follower)}"

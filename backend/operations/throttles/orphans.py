@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from kshunt.backend.domain.throttles.configs import ReplicaSet, exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text
+from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import OrphanOrigin, ShareState
 from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey
 from kshunt.backend.operations.ownership.ownership import (
@@ -291,5 +292,5 @@ def _why_rate(orphan: OrphanRate, situation: OrphanFacts) -> str:
     if found.own_bytes_per_s is None:
         return "it is gone already"
     if found.own_bytes_per_s != orphan.rate_bytes_per_s:
-        return f"it was changed to {exact_rate(found.own_bytes_per_s)} since"
+        return f"it was changed to {exact_rate_text(found.own_bytes_per_s)} since"
     return "a move needs it now"

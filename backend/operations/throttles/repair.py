@@ -14,8 +14,8 @@ from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
-from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.throttles.configs import SETTING_WORDS, exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text, listed, many
+from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.backend.domain.throttles.owners import (
     OwnedThrottle,
     SettingValue,
@@ -301,7 +301,7 @@ def _setting(one: OwnedThrottle) -> str:
 def _value_words(value: SettingValue | None) -> str:
     if value is None or value.replicas == "":
         return "unset"
-    return exact_rate(value.rate_bytes_per_s) if value.replicas is None else value.replicas
+    return exact_rate_text(value.rate_bytes_per_s) if value.replicas is None else value.replicas
 
 
 def _words(one: Drift | Orphan) -> str:
@@ -311,6 +311,6 @@ def _words(one: Drift | Orphan) -> str:
 def orphan_words(orphan: Orphan) -> str:
     """What it is, for an operator."""
     if isinstance(orphan, OrphanRate):
-        rate = exact_rate(orphan.rate_bytes_per_s)
+        rate = exact_rate_text(orphan.rate_bytes_per_s)
         return f"{orphan.key.words} of broker {orphan.broker}: {rate}"
     return f"{orphan.key.words} of topic {orphan.topic}: {orphan.replicas}"

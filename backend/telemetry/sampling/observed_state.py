@@ -36,7 +36,7 @@ from kshunt.backend.telemetry.stuck.diagnosis import dir_moves_of
 K = TypeVar("K")
 V = TypeVar("V")
 
-SETTLE_S: Final = 5.0
+WATCHED_AFTER_S: Final = 5.0
 """So long a partition is watched after its move: a description that was under way when the move
 ended is of before, and brokers hear of the end one after the other."""
 
@@ -73,7 +73,7 @@ class ObservedState:
     ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     watched: frozenset[TopicPartition] = frozenset()
     """Partitions that move, or moved a moment ago."""
-    settling: dict[TopicPartition, float] = field(default_factory=dict)
+    ended_lately: dict[TopicPartition, float] = field(default_factory=dict)
     """Until when a partition whose move has ended is still watched, by the monotonic clock."""
     grew: bool = False
     """Whether a description has brought replicas that no list of moves has been asked for since."""
@@ -161,9 +161,13 @@ class ObservedState:
         # What has just begun or ended must be described anew before it is believed: the next
         # tick describes what is watched.
         again = AskSooner.NOTHING if ongoing.keys() == before else AskSooner.WATCHED
-        settling = self.settling | dict.fromkeys(before - ongoing.keys(), now_s + SETTLE_S)
-        self.settling = {p: s for p, s in settling.items() if s > now_s and p not in ongoing}
-        self.watched = frozenset(ongoing.keys() | self.settling.keys())
+        ended_lately = self.ended_lately | dict.fromkeys(
+            before - ongoing.keys(), now_s + WATCHED_AFTER_S
+        )
+        self.ended_lately = {
+            p: s for p, s in ended_lately.items() if s > now_s and p not in ongoing
+        }
+        self.watched = frozenset(ongoing.keys() | self.ended_lately.keys())
         self.ongoing = dict(ongoing)
         return again
 

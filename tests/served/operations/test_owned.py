@@ -104,14 +104,14 @@ def test_what_is_being_taken_off_says_so() -> None:
 
 
 def test_what_version_0_1_wrote_is_read_without_its_values() -> None:
-    share = {"operation": "a", "who": "ada@bastion", "wants": "no rate", "state": "left"}
+    share = {"operation": "a", "who": "ada@bastion", "wants": "none", "state": "left"}
     document = {
         "setting": LEADER_RATE,
         "broker": 1,
         "topic": None,
         "value": "10000 B/s",
         "source": "DYNAMIC_BROKER_CONFIG",
-        "prior": "no rate",
+        "prior": "none",
         "prior_source": "",
         "shares": [share],
         "drift": "",

@@ -22,7 +22,7 @@ from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, 
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.dialogs.row_details import RowDetailsScreen, details
 from kshunt.tui.facts.row_keys import ReplicaKey
-from kshunt.tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate, why_lines
+from kshunt.tui.facts.stuck_words import stuck_sentence, stuck_word, typed_rate_up, why_lines
 from kshunt.tui.tables.model import Order
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, named, plotted
 from tests.support.tui.cluster import ScriptedCluster, incident
@@ -142,7 +142,7 @@ def test_every_key_that_is_named_exists(cause: Cause) -> None:
 
 @given(st.integers(1_000, 10**14))
 def test_a_rate_to_type_is_never_less_than_what_is_needed(rate: int) -> None:
-    read = parse_rate(typed_rate(rate))
+    read = parse_rate(typed_rate_up(rate))
     assert read is not None
     assert rate <= read <= rate * 1.02
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import exact_rate_text
 from kshunt.backend.domain.throttles.configs import (
     NO_REPLICAS,
     RATE_MAX_BYTES_PER_S,
@@ -18,7 +19,6 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
     Throttles,
     brokers_of,
-    exact_rate,
     parse_rate,
     throttled_replicas_of,
 )
@@ -50,7 +50,7 @@ def test_a_rate_is_what_an_operator_types(text: str, rate: int | None) -> None:
 @pytest.mark.parametrize(
     ("rate", "words"),
     [
-        (None, "no rate"),
+        (None, "none"),
         (0, "0 B/s"),
         (999, "999 B/s"),
         (1_000, "1 kB/s"),
@@ -60,12 +60,12 @@ def test_a_rate_is_what_an_operator_types(text: str, rate: int | None) -> None:
     ],
 )
 def test_a_rate_is_written_with_all_its_figures(rate: int | None, words: str) -> None:
-    assert exact_rate(rate) == words
+    assert exact_rate_text(rate) == words
 
 
 @given(st.integers(RATE_MIN_BYTES_PER_S, RATE_MAX_BYTES_PER_S))
 def test_a_rate_in_full_is_read_as_it_was(rate: int) -> None:
-    assert parse_rate(exact_rate(rate)) == rate
+    assert parse_rate(exact_rate_text(rate)) == rate
 
 
 @pytest.mark.conforms("kip-179:throttle-minimum")

@@ -11,7 +11,7 @@ from kshunt.backend.domain.audit.lines import AuditEvent
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
-from kshunt.backend.domain.throttles.configs import exact_rate
+from kshunt.backend.domain.text.formatting import exact_rate_text
 from kshunt.backend.domain.throttles.owners import OrphanOrigin
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
@@ -187,17 +187,17 @@ def test_the_audit_says_what_was_read_back_by_broker(story: Story) -> None:
     story.world.set(BROKER, "3", RateKey.FOLLOWER, str(THEIRS))
     story.until_over()
     found = {str(words) for words in last(story, answer)["touched"]["throttles"]}
-    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate(THEIRS)}" in found
+    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate_text(THEIRS)}" in found
     assert f"broker 1 {RateKey.LEADER.words}: 5 MB/s" in found
-    assert f"broker 4 {RateKey.LEADER.words}: no rate" in found
+    assert f"broker 4 {RateKey.LEADER.words}: none" in found
     assert f"topic a {ListKey.LEADERS.words}: no replicas" in found
     outcome = story.operation(answer).outcome
     assert (
-        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)}, set by somebody else"
+        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate_text(THEIRS)}, set by somebody else"
         in outcome
     )
     told = " ".join(str(line["touched"]["throttles"]) for line in lines(story, answer.operation_id))
-    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate(RATE)} →" not in told
+    assert f"broker 3 {RateKey.FOLLOWER.words}: {exact_rate_text(RATE)} →" not in told
     assert story.rates(3)[1] == str(THEIRS)
 
 
@@ -213,7 +213,7 @@ def test_a_rate_that_comes_before_the_write_is_left_and_told(story: Story) -> No
     story.world.committed = edit
     story.until_over()
     assert story.rates(3)[1] == str(THEIRS)
-    words = f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)} instead of no rate"
+    words = f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate_text(THEIRS)} instead of none"
     assert words in story.operation(answer).outcome
     assert words in last(story, answer)["outcome"]
 
@@ -223,7 +223,7 @@ def test_a_default_that_comes_back_is_named(story: Story) -> None:
     answer = story.start({"a-0": (3, 4)})
     first = lines(story, answer.operation_id)[0]["touched"]["throttles"]
     words = "no rate of its own, by default 90 MB/s"
-    assert f"broker 3 {RateKey.LEADER.words}: {words} → {exact_rate(RATE)}" in first
+    assert f"broker 3 {RateKey.LEADER.words}: {words} → {exact_rate_text(RATE)}" in first
     story.until_over()
     assert (
         f"broker 3 {RateKey.LEADER.words}: {words}" in last(story, answer)["touched"]["throttles"]
@@ -240,7 +240,7 @@ def test_drift_is_in_the_audit_once(story: Story) -> None:
     found = [x for x in lines(story, answer.operation_id) if x["event"] == AuditEvent.DRIFT_FOUND]
     assert len(found) == 1
     told = " ".join(found[0]["touched"]["throttles"])
-    assert f"{exact_rate(THEIRS)} instead of {exact_rate(RATE)}" in told
+    assert f"{exact_rate_text(THEIRS)} instead of {exact_rate_text(RATE)}" in told
     assert "lacks 0:2" in told
     heir = Backend(story.world, "two")
     story.backend = heir
@@ -274,7 +274,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     story.world.restart(4)
     mending = story.backend.mending
     found = {orphan_words(one): one for one in story.world.run(mending.orphans())}
-    left = found[f"{RateKey.FOLLOWER.words} of broker 4: {exact_rate(RATE)}"]
+    left = found[f"{RateKey.FOLLOWER.words} of broker 4: {exact_rate_text(RATE)}"]
     assert (left.origin, left.operations) == (OrphanOrigin.LEFT_BY_US, (one,))
     ids = [change_id(orphan) for orphan in found.values()]
     story.world.run(mending.remove_orphans(ids, Change()))
@@ -304,6 +304,6 @@ def test_a_rate_that_comes_while_the_lists_are_written_is_left(story: Story) -> 
     story.until_over()
     assert story.rates(3)[1] == str(THEIRS)
     assert (
-        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate(THEIRS)}"
+        f"broker 3 {RateKey.FOLLOWER.words} is {exact_rate_text(THEIRS)}"
         in story.operation(answer).outcome
     )

@@ -297,12 +297,12 @@ import resource, signal, sys
 from pathlib import Path
 from tests.support.recording.files import opened
 from tests.support.recording.samples import many, table_of
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 sink = opened(Path({str(tmp_path)!r}))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
 try:
-    sink.write(Table.REPLICAS, table_of(many(100)))
+    sink.write(SampleTable.REPLICAS, table_of(many(100)))
 except OSError as error:
     sys.exit(error.errno)
 """
@@ -315,14 +315,14 @@ except OSError as error:
 WRITES_ON = """
 import sys
 from pathlib import Path
-from kshunt.backend.telemetry.recording.layout import Table
+from kshunt.backend.telemetry.recording.layout import SampleTable
 from tests.support.recording.samples import START_MS, later, many, table_of
 from tests.support.recording.files import opened
 sink, last = opened(Path(sys.argv[1])), many(500)
 while True:
     last = later(last, 1)
-    for piece in sink.pieces(Table.REPLICAS, table_of(last)):
-        sink.write(Table.REPLICAS, piece)
+    for piece in sink.pieces(SampleTable.REPLICAS, table_of(last)):
+        sink.write(SampleTable.REPLICAS, piece)
     sink.note_written([], last.taken_ms)
     print(last.version, flush=True)
 """

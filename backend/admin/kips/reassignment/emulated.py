@@ -127,11 +127,11 @@ class EmulatedReassignment:
         # no such replica.
         await self._alter_log_dirs(new_replicas, timeout_s)
         try:
-            results, settled = await self._submit(targets, timeout_s)
+            results, answered = await self._submit(targets, timeout_s)
         except KshuntError:
             await throttle.undo()
             raise
-        if not settled:
+        if not answered:
             # The move may run: better a throttle too many than a move without one.
             return throttle.outcome(results, {}, unknown=True)
         accepted = [partition for partition, result in results.items() if result.ok]
@@ -139,8 +139,8 @@ class EmulatedReassignment:
             return throttle.outcome(results, {}, undone=await throttle.undo())
         if len(accepted) < len(results):
             await throttle.shrink(accepted)
-        taken = set(accepted)
-        wanted = {key: path for key, path in log_dirs.items() if key[0] in taken}
+        moving = set(accepted)
+        wanted = {key: path for key, path in log_dirs.items() if key[0] in moving}
         log_dir_results = await self._move_log_dirs(wanted, timeout_s)
         return throttle.outcome(with_notes(results, checked), log_dir_results)
 

@@ -88,8 +88,8 @@ class MoveThrottle:
 
     async def shrink(self, accepted: Iterable[TopicPartition]) -> None:
         """Leave what the accepted partitions need."""
-        taken = set(accepted)
-        moves = [move for move in self.moves if move.partition in taken]
+        moving = set(accepted)
+        moves = [move for move in self.moves if move.partition in moving]
         needed = topic_changes(moves, self.prior_topics)
         smaller = {
             topic: change

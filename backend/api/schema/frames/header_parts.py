@@ -130,8 +130,10 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "throttles": read_throttles,
     "log_dirs": lambda documents: from_document(tuple[LogDir, ...], documents),
     "explained": read_explained,
-    "deletes_ms": lambda told: {TopicPartition(topic, n): at_ms for topic, n, at_ms in told},
-    "failed_requests": lambda told: from_document(tuple[FailedRequest, ...], told),
+    "deletes_ms": lambda documents: {
+        TopicPartition(topic, n): at_ms for topic, n, at_ms in documents
+    },
+    "failed_requests": lambda documents: from_document(tuple[FailedRequest, ...], documents),
     "log_dir_paths": tuple,
     "min_isr": tuple,
 }

@@ -53,7 +53,7 @@ def test_a_deleted_rate_says_both_values() -> None:
     assert isinstance(found, RateDrift)
     assert (found.kind, found.wanted_bytes_per_s) == (DriftKind.DELETED, 10_000)
     assert found.operations == ("ours",)
-    assert str(found) == "leader rate of broker 1 was deleted: no rate instead of 10 kB/s"
+    assert str(found) == "leader rate of broker 1 was deleted: none instead of 10 kB/s"
 
 
 def test_a_changed_rate_is_put_back_or_kept() -> None:
