@@ -13,6 +13,7 @@ from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
+from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.tui.data.store import Store
 from kshunt.tui.facts.stuck_words import WORDING
 from kshunt.tui.feed.messages import ActionTaken
@@ -174,9 +175,8 @@ def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:
     return [*lines[:THROTTLES_MOST], *more] or ["None stands, as far as is known."]
 
 
-def _entries(replicas: object) -> str:
-    text = str(replicas)
-    return "all replicas" if text == "*" else plural(len(text.split(",")) if text else 0, "replica")
+def _entries(replicas: ReplicaSet) -> str:
+    return "all replicas" if replicas.everything else plural(len(replicas.pairs), "replica")
 
 
 def _owners(scene: Scene) -> dict[tuple[str, str], str]:
