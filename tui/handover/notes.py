@@ -22,6 +22,7 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.backend.domain.text.plots import Series, plot_lines
+from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.tui.data.store import Store
 from kshunt.tui.facts.stuck_words import WORDING
 from kshunt.tui.feed.messages import ActionTaken
@@ -184,9 +185,8 @@ def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:
     return [*lines[:THROTTLES_MOST], *more] or ["None stands, as far as is known."]
 
 
-def _entries(replicas: object) -> str:
-    text = str(replicas)
-    return "all replicas" if text == "*" else many(len(text.split(",")) if text else 0, "replica")
+def _entries(replicas: ReplicaSet) -> str:
+    return "all replicas" if replicas.everything else many(len(replicas.pairs), "replica")
 
 
 def _owners(scene: Scene) -> dict[tuple[str, str], str]:

@@ -143,7 +143,8 @@ class ShrinkProgress:
     past_no_return: bool
     """True from the moment when the source may be deleted."""
     needs: str = ""
-    """What it waits for: `confirm`, `groups`, `producers`; empty while it goes on by itself."""
+    """What it waits for: `confirm`, `groups`, `producers`, `operator`; empty while it goes on by
+    itself."""
     words: str = ""
     """What it does, or waits for, in one line."""
     groups: tuple[GroupShown, ...] = ()
