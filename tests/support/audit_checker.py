@@ -142,10 +142,10 @@ def _take(
     """What a line says of one setting."""
     if event == "drift_found":
         if (match := _DRIFTED_RATE.fullmatch(words)) is not None:
-            replayed.settings["broker", match[2], match[1]] = _value(match[3])
+            replayed.settings["broker", match[2], _KEYS[match[1]]] = _value(match[3])
         return
     match = _SETTING.fullmatch(words)
-    if match is None:
+    if match is None or match[3] not in _KEYS:
         replayed.untrue.append(f"nobody can read '{words}'")
         return
     setting = (match[1], match[2], _KEYS[match[3]])
@@ -159,7 +159,7 @@ def _take(
         return
     replayed.settings[setting] = value
     broken = setting in promised and promised[setting] not in (value, UNREAD)
-    if event in _ENDS and broken and " ".join(setting) not in outcome:
+    if event in _ENDS and broken and " ".join(match.groups()[:3]) not in outcome:
         replayed.untrue.append(
             f"{setting} was to become {promised[setting]}, is {value}: not said in '{outcome}'"
         )
