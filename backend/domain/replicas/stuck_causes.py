@@ -1,4 +1,4 @@
-"""Why a replica does not advance: the causes, in the order in which they are looked for."""
+"""Why a replica does not advance: the causes, and what each was found from."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ Replica: TypeAlias = tuple[TopicPartition, int]
 
 
 class Cause(enum.IntEnum):
-    """One cause a replica: of those that hold, the first one here.
+    """One cause a replica: of those that hold, the first that `diagnose` of telemetry looks for.
 
-    The order goes from what stops everything to what only slows down, and each cause is judged
-    by facts that the ones before it would make worthless: a broker that is down tells neither
-    offsets nor rates, without a leader nothing is written that a throttle could be too low for,
-    and a disk or a link is to blame only where no throttle explains what is seen. So whoever
-    removes the cause that is named either sees the replica advance or sees the next cause.
+    Numbers say nothing of that order; frames and samples hold them. The order goes from what stops
+    everything to what only slows down. Each cause is judged by facts that the ones before it would
+    make worthless: a broker that is down tells neither offsets nor rates, without a leader nothing
+    is written that a throttle could be too low for, and a disk or a link is to blame only where no
+    throttle explains what is seen. So whoever removes the cause that is named either sees the
+    replica advance or sees the next cause.
 
     The three causes that are throttles exclude each other: a throttle that no move justifies is
     an orphan whatever its rate, since the remedy is to take it off and not to raise it.

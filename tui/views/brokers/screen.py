@@ -33,7 +33,7 @@ class BrokersScreen(PaneScreen):
     # Who feeds whom
 
     def action_matrix(self) -> None:
-        """ChangeWorkflows between brokers, then places of partitions, then the brokers again."""
+        """Show who feeds whom, then where partitions are, then the brokers again."""
         from kshunt.tui.views.brokers.matrix import MATRICES
 
         query = self.kshunt.store.queries[self.VIEW]
