@@ -35,6 +35,9 @@ from tests.support.waiting import wait_until
 
 DEADLINE_S: Final = 120.0
 STOP_DEADLINE_S: Final = 30.0
+READY_DEADLINE_S: Final = 60.0
+HTTP_ERROR: Final = 22
+"""curl's exit code for an answer of 400 and above, with --fail."""
 SIZE: Final = (100, 30)
 LASTING: Final = {"serve": "kshunt serves", "cluster": "control http", "web": "http://"}
 """Commands that serve, and what they print once they do."""
@@ -134,7 +137,23 @@ class Session:
     def _run(self, script: str, exits: set[int], block: Block) -> None:
         if not script.strip():
             return
-        done = subprocess.run(
+        runs: list[subprocess.CompletedProcess[str]] = []
+
+        def is_answered() -> bool:
+            runs.append(self._bash(script))
+            # A backend that has just started is not ready yet, and says so.
+            return runs[-1].returncode != HTTP_ERROR or HTTP_ERROR in exits
+
+        with suppress(AssertionError):
+            wait_until(is_answered, READY_DEADLINE_S, "the backend is ready")
+        done = runs[-1]
+        self.said += done.stdout
+        assert done.returncode in exits, (
+            f"{block.place}: exit code {done.returncode}\n{self.words(script)}\n{done.stdout}"
+        )
+
+    def _bash(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", self.words(script)],
             cwd=self.folder / "work",
             env=self.environment,
@@ -143,10 +162,6 @@ class Session:
             stderr=subprocess.STDOUT,
             text=True,
             timeout=DEADLINE_S,
-        )
-        self.said += done.stdout
-        assert done.returncode in exits, (
-            f"{block.place}: exit code {done.returncode}\n{self.words(script)}\n{done.stdout}"
         )
 
     def _serve(self, command: str, ready: str, block: Block) -> None:
@@ -240,6 +255,7 @@ def session() -> Iterator[Session]:
         finally:
             for process, _ in found.serving:
                 process.kill()
+                process.wait(STOP_DEADLINE_S)
             _end_private_backends(folder)
 
 
