@@ -11,18 +11,10 @@ import numpy as np
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.pipeline.backtest.backtest_command import NoOperations, backtest
 from kshunt.backend.pipeline.backtest.forecast_scores import Ended, Line, as_text, forecasts, lines
-from kshunt.backend.pipeline.kernels.eta import STAGES
-from kshunt.backend.pipeline.tables.eta_calibration import (
-    FEWEST,
-    SHIPPED,
-    BadCalibration,
-    Bin,
-    Calibration,
-    Outcomes,
-    fitted,
-)
+from kshunt.backend.pipeline.backtest.residuals import FEWEST, Outcomes, fitted
 from tests.support.pipeline.recorded import sample, write
 from tests.support.pipeline.simulated_operations import record
 
@@ -76,34 +68,6 @@ def test_each_operation_weighs_the_same() -> None:
     heavy = Outcomes(*(getattr(some, name)[many] for name in Outcomes.__dataclass_fields__))
     ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (some, heavy))
     assert ours == pytest.approx(theirs, abs=0.02)
-
-
-def test_a_calibration_is_kept(tmp_path: Path) -> None:
-    made = fitted(outcomes(50), "50 operations")
-    path = tmp_path / "c.json"
-    path.write_text(made.to_json())
-    assert Calibration.read(path) == made
-    for broken in ("", "[]", made.to_json().replace('"model": 1', '"model": 99'), '{"model": 1}'):
-        path.write_text(broken)
-        with pytest.raises(BadCalibration):
-            Calibration.read(path)
-
-
-def test_the_middle_follows_only_what_is_off_by_much() -> None:
-    def middle(of: float) -> float:
-        return Bin("copy", None, None, None, 9, 9, -1.0, of, 1.0).used()[1]
-
-    assert [middle(0.05), middle(-0.1)] == [0.0, 0.0]
-    assert [middle(0.3), middle(-0.3)] == pytest.approx([0.2, -0.2])
-
-
-def test_the_shipped_calibration_covers_every_kind_of_forecast() -> None:
-    shipped = Calibration.read(SHIPPED)
-    found = shipped.quantiles()
-    assert found.shape == (2, STAGES, 2, 2, 3)
-    assert (found[..., 0] < 0).all()
-    assert (found[..., 2] > 0).all()
-    assert (found[..., 2] < math.log(20)).all()
 
 
 # --- the reckoning

@@ -278,7 +278,7 @@ BROKER_LOAD: Final = ResultTable(
     ),
 )
 
-ETA_MODEL: Final = 1
+ETA_MODEL: Final = 2
 """Version of what `eta` is reckoned by."""
 
 ETA: Final = ResultTable(

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file
@@ -34,6 +35,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
     lines,
     outcomes,
 )
+from kshunt.backend.pipeline.backtest.residuals import fitted
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import absolute, say
 from kshunt.backend.pipeline.samples.expectations import Bounds
@@ -51,7 +53,6 @@ from kshunt.backend.pipeline.spark.session import (
     start_session,
 )
 from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.eta_calibration import SHIPPED, Calibration, fitted
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
 DONE: Final = 0

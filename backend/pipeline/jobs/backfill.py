@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
@@ -51,7 +52,6 @@ from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.eta_calibration import Calibration
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.rates import counted, rows_of, unlooked
 from kshunt.backend.pipeline.tables.stalls import islands_of
