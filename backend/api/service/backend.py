@@ -65,7 +65,11 @@ from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.steering import Steering, actions_of
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from kshunt.backend.operations.throttles.repair import ThrottleRepair
-from kshunt.backend.operations.throttles.sampler_needs import needed_lists, paused_partitions
+from kshunt.backend.operations.throttles.sampler_needs import (
+    RunningOperations,
+    needed_lists,
+    paused_partitions,
+)
 from kshunt.backend.operations.topics.alteration import Alterations
 from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions
 from kshunt.backend.settings import Settings
@@ -232,13 +236,16 @@ class Backend:
         self.deletions = PartitionDeletions(context)
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
+        running = RunningOperations(self.registry)
         self.sampler = Sampler(
             admin,
             clock,
             self.settings.sampler,
             self.hub,
             lambda: OwnOperations(
-                needed_lists(self.registry.ownership), paused_partitions(self.registry)
+                needed_lists(self.registry.ownership),
+                paused_partitions(self.registry),
+                running(),
             ),
         )
 

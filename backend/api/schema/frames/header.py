@@ -66,6 +66,7 @@ _OPTIONAL: Final[dict[str, Any]] = {
     "history_rates": [[_NUMBER_OR_NONE]],
     "min_isr": [_INT],
     "deletes_ms": [[(str, int)]],
+    "expected_ends": {},
     "since": _INT,
     "gone": {},
 }
@@ -77,6 +78,7 @@ _GONE: Final[dict[str, Any]] = {
     "log_dirs": [[(str, int)]],
     "explained": [[(str, int)]],
     "deletes_ms": [[(str, int)]],
+    "expected_ends": [_TEXT],
 }
 """Keys, by part."""
 

@@ -157,8 +157,9 @@ def _whole_parts(snapshot: Snapshot, previous: Snapshot | None) -> dict[str, Any
     parts = parts_json(snapshot)
     if previous is not None and previous.min_isr == snapshot.min_isr:
         del parts["min_isr"]
-    if not parts["deletes_ms"]:
-        del parts["deletes_ms"]
+    for name in ("deletes_ms", "expected_ends"):
+        if not parts[name]:
+            del parts[name]
     return parts
 
 
