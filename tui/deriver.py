@@ -177,8 +177,6 @@ def _operations(facts: Facts, job: Job) -> Table:
         job.now_ms,
         job.query.order,
         job.drift,
-        job.forecasts,
-        has_pipeline=job.has_pipeline,
     )
 
 

@@ -75,7 +75,7 @@ def test_nothing_is_offline_or_behind_that_is_being_deleted() -> None:
     facts = facts_of(stopped(), 0)
     summary, health = facts.summary, health_of(facts)
     assert (summary.leaderless_partitions, summary.offline_replicas) == (0, 0)
-    assert (summary.misled_partitions, summary.behind_replicas, summary.eta_never) == (0, 0, 0)
+    assert (summary.misled_partitions, summary.behind_replicas, summary.never) == (0, 0, 0)
     assert (health.leaderless, health.under_replicated, health.under_min_isr) == (0, 0, 0)
     assert summary.stuck == {Cause.DELETION_WAITS: 1}
     counts = counted(facts.snapshot)

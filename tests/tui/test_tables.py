@@ -107,7 +107,8 @@ def test_what_is_unknown_is_never_shown_as_0() -> None:
     broker = row_words(broker_table(facts, Order()), 4)
     assert broker["broker"] == "5"
     assert (broker["lag_in"], broker["rate_in"]) == ("?", "?")
-    assert facts.summary.remaining_unknown == facts.summary.eta_unknown == len(table)
+    assert facts.summary.end is not None
+    assert facts.summary.remaining_unknown == facts.summary.end.unknown == len(table)
 
 
 def test_falling_behind_has_no_eta_but_words() -> None:
@@ -258,15 +259,8 @@ def test_the_summary_adds_up() -> None:
     assert summary.moving_partitions == summary.moving_replicas == 6
     assert summary.remaining_bytes == cluster.history[-1].remaining_bytes
     assert summary.rate_bytes_per_s == pytest.approx(75_000_000)
-    rows = facts.rows
-    assert summary.eta_latest_s == pytest.approx(float(rows.eta_s[rows.adding].max()))
-    by_broker = [
-        float(rows.lag_bytes[there].sum() / rows.catch_up_bytes_per_s[there].sum())
-        for broker in np.unique(rows.broker[rows.adding])
-        for there in [rows.adding & (rows.broker == broker)]
-    ]
-    assert summary.eta_s == pytest.approx(max(by_broker))
-    assert summary.eta_s < summary.eta_latest_s
+    assert summary.end is not None
+    assert (summary.end.copies, summary.never) == (6, 0)
     assert len(facts.moving_partitions) == 6
     assert facts.replicas_of(TopicPartition("orders", 0)) == (2, 3, 5, 4)
     assert facts.replicas_of(TopicPartition("orders", 42)) == ()

@@ -15,7 +15,7 @@ from textual.message import Message
 from kshunt.tui.actions.view_names import VIEWS
 from kshunt.tui.facts.lag_history import LagHistory
 from kshunt.tui.facts.view_query import Job, Query
-from kshunt.tui.feed.polled_facts import DRIFT, FORECASTS, ORPHANS, OWNED
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, OWNED
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.tables.model import Table
 
@@ -117,7 +117,6 @@ class Store:
         scene = self.scene
         if scene.snapshot is None:
             return None
-        forecasts = scene.answer(FORECASTS)
         return Job(
             view,
             self.queries[view],
@@ -127,8 +126,6 @@ class Store:
             scene.answer(DRIFT),
             scene.answer(ORPHANS),
             scene.answer(OWNED),
-            forecasts.rows if forecasts else (),
-            scene.has_pipeline,
         )
 
     def take_derived(self, derived: Derived) -> None:

@@ -18,9 +18,8 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.finished_moves import FinishedMoves
-from kshunt.tui.facts.forecast import Forecast, of_all, of_operation
 from kshunt.tui.facts.health import Health, health_of
-from kshunt.tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
+from kshunt.tui.facts.progress import Progress, all_held, copied_rows, progress_of, throttled
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
 from kshunt.tui.facts.transfer_history import TransferHistory, TransferPoint
@@ -80,8 +79,6 @@ class OperationLine:
     operation: Operation
     progress: Progress | None
     """None where it has ended, or moves nothing."""
-    forecast: Forecast | None = None
-    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +129,6 @@ class Home:
     health: Health
     overview: Overview | None = None
     """The newest; None until the home screen was looked at."""
-    forecast: Forecast | None = None
-    """When all that moves will be done, as the data pipeline says; None where it does not."""
-    has_pipeline: bool = False
-    """There are results of a data pipeline."""
     held: bool = False
     """All that moves stands still on purpose."""
     history: tuple[TransferPoint, ...] = ()
@@ -165,9 +158,6 @@ class HomeBuilder:
             health, total = health_of(facts), total_of(facts, job.operations, self._finished)
             held = all_held(facts, job.operations)
             self._home = replace(self._home, total=total, health=health, held=held)
-        self._home = replace(
-            self._home, forecast=forecast_of(facts, job), has_pipeline=job.has_pipeline
-        )
         if job.view == OVERVIEW:
             self._home = replace(
                 self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
@@ -190,10 +180,7 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         health=health,
         total=total,
         running=tuple(
-            OperationLine(
-                one, progress_of(facts, one), of_operation(job.forecasts, one.id, job.now_ms)
-            )
-            for one in running[:OPERATIONS_MOST]
+            OperationLine(one, progress_of(facts, one)) for one in running[:OPERATIONS_MOST]
         ),
         running_more=max(len(running) - OPERATIONS_MOST, 0),
         ended=tuple([one for one in newest if one.state.ended][:OPERATIONS_MOST]),
@@ -203,19 +190,6 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         throttled=throttled(facts),
         now_ms=job.now_ms,
     )
-
-
-def forecast_of(facts: Facts, job: Job) -> Forecast | None:
-    """When all that moves will be done; None unless operations that are forecast move all of it."""
-    if not job.forecasts:
-        return None
-    running = [one for one in job.operations if not one.state.ended and one.partitions]
-    if any(held(one) for one in running):
-        return None
-    ours = {partition for one in running for partition in one.partitions}
-    if not ours.issuperset(facts.moving_partitions):
-        return None
-    return of_all(job.forecasts, [one.id for one in running], job.now_ms)
 
 
 def total_of(

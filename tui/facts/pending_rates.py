@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.forecast.end_words import end_text
 from kshunt.backend.domain.throttles.configs import (
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
@@ -15,12 +15,12 @@ from kshunt.backend.domain.throttles.configs import (
     parse_rate,
 )
 from kshunt.backend.errors import BadInput
-from kshunt.tui.text.formatting import duration_text, names_text, plural, rate_text
+from kshunt.tui.text.formatting import names_text, plural, rate_text
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.forecast.what_if import WhatIf
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.replicas.stuck_causes import RateNeed
-    from kshunt.backend.domain.replicas.what_if import Forecast
 
 STEP: Final = 1.1
 FIGURES: Final = 3
@@ -37,8 +37,10 @@ class Foresight:
 
     pending: Pending
     before: Throttles
-    now: Forecast
-    then: Forecast
+    now: WhatIf
+    then: WhatIf
+    now_ms: int
+    """By the backend's clock."""
     needs: tuple[RateNeed, ...] = ()
     """Of what is stuck under a throttle that is too low."""
 
@@ -60,7 +62,7 @@ class Foresight:
 
     @property
     def told(self) -> bool:
-        """Whether anything is copied at present from which an ETA can be reckoned."""
+        """Whether anything is copied at present from which an end can be reckoned."""
         return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
 
 
@@ -150,36 +152,32 @@ def some_brokers(ids: Sequence[int]) -> str:
 
 
 def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
-    """`At 55.0 MB/s: ETA 12m to 19m (was 14m to 22m); 2 replicas never arrive`."""
+    """`At 55.0 MB/s: done 12:16 (12:14-12:20), was 12:40; 2 replicas never arrive`."""
     rates = {pair_text(rate) for _, rate in seen.pending}
     at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
     if not seen.then.copies:
-        return f"{at}: nothing is being copied, so no ETA changes"
+        return f"{at}: nothing is being copied, so no end changes"
     if seen.needs and (seen.lowest is None or not seen.told):
         return f"{at}: {_needed_text(seen)}"
-    now, then = eta_text(seen.now), eta_text(seen.then)
-    parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
+    now, then = (end_text(one.end, seen.now_ms) for one in (seen.now, seen.then))
+    parts = [f"{at}: done {then}, {'as it is' if now == then else f'was {now}'}"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
     parts += [_needed_text(seen)] if seen.needs else []
     return "; ".join([*parts, *_apart(seen.then)])
 
 
-def _apart(then: Forecast) -> list[str]:
-    """What the ETA leaves out, or takes for granted: copies in words."""
-    parts = []
-    if then.estimated:
-        verb = "receives" if then.estimated == 1 else "receive"
-        parts.append(f"{plural(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
-    if then.never:
-        verb = "arrives" if then.never == 1 else "arrive"
-        parts.append(f"{plural(then.never, 'replica')} never {verb}")
-    if then.unknown:
+def _apart(then: WhatIf) -> list[str]:
+    """Copies that have no end, and why, in words."""
+    parts, end = [], then.end
+    if end.never:
+        verb = "arrives" if end.never == 1 else "arrive"
+        parts.append(f"{plural(end.never, 'replica')} never {verb}")
+    if end.unknown:
         why = ", ".join(
-            str(why) if count == then.unknown else f"{count:,} {why}"
-            for why, count in then.why.items()
+            why if count == end.unknown else f"{count:,} {why}" for why, count in then.why.items()
         )
-        parts.append(f"unknown of {plural(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+        parts.append(f"unknown of {plural(end.unknown, 'replica')}{f' ({why})' if why else ''}")
     return parts
 
 
@@ -187,7 +185,7 @@ def _needed_text(seen: Foresight) -> str:
     """Whether what is stuck would arrive: what passes now, if anything, does not tell."""
     short = seen.lowest
     if short is None:
-        return "enough for all that is stuck; ETA not known yet"
+        return "enough for all that is stuck; its end is not known yet"
     side = "leader" if short.key.startswith("leader") else "follower"
     needs = rate_up_text(short.needs_bytes_per_s)
     return f"too low, broker {short.broker} needs a {side} rate of {needs}"
@@ -199,18 +197,9 @@ def rate_up_text(bytes_per_s: int) -> str:
     return rate_text(-(-bytes_per_s // step) * step)
 
 
-def eta_text(forecast: Forecast) -> str:
-    """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
-    if forecast.copies and forecast.never == forecast.copies:
-        return "never"
-    first, last = duration_text(forecast.rest_s), duration_text(forecast.rest_latest_s)
-    about = "about " if forecast.estimated and not math.isnan(forecast.rest_s) else ""
-    return about + (first if first == last else f"{first} to {last}")
-
-
-def tight_text(forecast: Forecast, most: int, verb: str = "") -> str:
+def tight_text(seen: WhatIf, most: int, verb: str = "") -> str:
     """`broker 3 48.0 of 55.0 MB/s`, the fullest first; empty where no rate is used."""
-    sides = [(use.broker, use.tightest) for use in forecast.brokers.values()]
+    sides = [(use.broker, use.tightest) for use in seen.brokers.values()]
     known = [(broker, *side) for broker, side in sides if side is not None]
     fullest = sorted(known, key=lambda found: (-found[1] / found[2], found[0]))[:most]
     return ", ".join(

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.forecast.end_words import apart_text, moment_ms, never_text
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
 from kshunt.tui.data.store import Store
 from kshunt.tui.feed.messages import ActionTaken
@@ -56,7 +58,7 @@ def handover(facts: RecordedFacts) -> str:
         return "\n".join([*lines, "Nothing was known of the cluster by then.", ""])
     store = _store(facts)
     assert store.summary is not None
-    lines += [_progress(store.summary), ""]
+    lines += [_progress(store.summary, facts.at_ms), ""]
     lines += ["## What runs", "", *_running(scene.operations, facts.at_ms), ""]
     lines += ["## What is wrong", ""]
     lines += [f"- {_md(str(item))}" for item in attention(store)] or [
@@ -111,28 +113,27 @@ def _cluster(scene: Scene) -> str:
     return _md(f"cluster {scene.snapshot.cluster_id}{where}")
 
 
-def _progress(summary: Summary) -> str:
+def _progress(summary: Summary, at_ms: int) -> str:
     if not summary.moving_partitions:
         return "Nothing moves."
     return (
         f"{plural(summary.moving_partitions, 'partition')} move "
         f"({plural(summary.moving_replicas, 'replica')}), "
         f"{bytes_text(summary.remaining_bytes)} left at {rate_text(summary.rate_bytes_per_s)}. "
-        f"{_eta(summary)}"
+        f"{_end(summary.end, at_ms)}"
     )
 
 
-def _eta(summary: Summary) -> str:
-    early, late = summary.eta_s, summary.eta_latest_s
-    parts = []
-    if math.isfinite(early):
-        until = f" to {duration_text(late)}" if math.isfinite(late) and late > early else ""
-        parts.append(f"Done in {duration_text(early)}{until}")
-    if summary.eta_never:
-        parts.append(f"{plural(summary.eta_never, 'replica')} not at this rate")
-    if summary.eta_unknown:
-        parts.append(f"{plural(summary.eta_unknown, 'replica')} without an ETA yet")
-    return f"{'; '.join(parts) or 'When it will be done is not known'}."
+def _end(end: ExpectedEnd | None, at_ms: int) -> str:
+    """When it is done, by the clock of whoever takes over, whose zone nobody knows: in UTC."""
+    if end is None or end.p50_s is None or end.p10_s is None or end.p90_s is None:
+        why = "" if end is None else never_text(end)
+        return f"When it will be done is not known{f': {_md(why)}' if why else ''}."
+    first, middle, last = (
+        _time(max(moment_ms(end, seconds), at_ms)) for seconds in (end.p10_s, end.p50_s, end.p90_s)
+    )
+    apart = apart_text(end)
+    return f"Done about {middle} ({first} to {last}){f'; {apart}' if apart else ''}."
 
 
 def _running(operations: Iterable[Operation], at_ms: int) -> list[str]:
@@ -210,9 +211,9 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
     assert summary is not None
     assert snapshot is not None
     steps = []
-    if summary.moving_partitions and math.isfinite(summary.eta_s):
-        latest = summary.eta_latest_s if math.isfinite(summary.eta_latest_s) else summary.eta_s
-        first, last = (at_ms + round(s * 1000) for s in (summary.eta_s, latest))
+    end = summary.end
+    if end is not None and end.p10_s is not None and end.p90_s is not None:
+        first, last = (moment_ms(end, seconds) for seconds in (end.p10_s, end.p90_s))
         steps.append(f"- The moves should be done between {_time(first)} and {_time(last)}.")
     steps += [
         f"- {_md(f'{stuck.reason} {stuck.action}')}"

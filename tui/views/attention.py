@@ -75,8 +75,8 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     found = list(attention(store))
     scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
-    if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
-        never = plural(summary.eta_never - summary.stuck_replicas, "replica")
+    if summary is not None and summary.never > summary.stuck_replicas and not waits:
+        never = plural(summary.never - summary.stuck_replicas, "replica")
         target = ScreenTarget(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:

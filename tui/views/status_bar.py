@@ -13,6 +13,7 @@ from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.formatting import (
+    NEVER_SHORT,
     NEVER_TEXT,
     Glyphs,
     bytes_text,
@@ -189,12 +190,12 @@ class StatusBar(Widget):
             f" Moving {plural(summary.moving_partitions, 'partition')}",
             *_stuck(summary),
             f"{self._share()}{self._remaining(summary)} left",
-            *self._eta(summary),
+            *self._end(summary),
             rate_text(summary.rate_bytes_per_s),
             plural(summary.moving_replicas, "replica"),
         ]
         line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
-        line.highlight_words([NEVER_TEXT, *_stuck(summary)], self._style("bad"))
+        line.highlight_words([NEVER_TEXT, f"{NEVER_SHORT}:", *_stuck(summary)], self._style("bad"))
         self._add_spark(line, width)
         return line
 
@@ -246,20 +247,17 @@ class StatusBar(Widget):
         home = self._store.home
         return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
 
-    def _eta(self, summary: Summary) -> list[str]:
+    def _end(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
-        from kshunt.tui.facts.eta_words import HELD_TEXT, eta_cells, shown_etas
+        from kshunt.tui.facts.done_words import HELD_TEXT, done_cells
 
-        home = self._store.home
+        home, end = self._store.home, summary.end
         if home is not None and home.held:
             return [HELD_TEXT]
-        if home is not None and home.forecast is not None:
-            eta, source = shown_etas(summary, home.forecast, has_pipeline=True)
-            return [f"{eta.text} {source.text}"]
-        cells = eta_cells(summary)
-        if summary.eta_never == summary.stuck_replicas:
+        cells = done_cells(end, self._store.now_ms, self._glyphs)
+        if end is not None and end.never == summary.stuck_replicas:
             # Their number is said already.
-            cells = cells[:1]
+            cells = [cell for cell in cells if NEVER_TEXT not in cell.text]
         return [cell.text for cell in cells]
 
     def _problem_line(self) -> Text | None:

@@ -11,7 +11,8 @@ Algorithm
     3. Where copies get clearly less, something else holds them. Of max-min fair shares is known
        that a copy is held up where it has the highest rate of all. So that is the broker's
        sending, or receiving, or else the link; and its capacity is what is seen to go through.
-    4. A move that waits passes both brokers; where nothing was seen of one, as much as of others.
+    4. Once these have ended, the others may be held up at another broker. Of one where that was not
+       seen yet it is taken that it can do, either way, as much as was seen of any.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ MOST: Final = 1.1
 """No throttle gives more than this share of what it is set to for long."""
 EVEN: Final = 0.15
 """A throttle that is used up but for this is believed to be what it is over the longer window."""
+_BARELY: Final = 1e-6
 NEAR: Final = 0.7
 """Of the highest rate at a broker; by more than this they do not differ that share alike."""
 
@@ -45,7 +47,7 @@ class Ways:
     """The resources on the way of each copy, and what they give."""
 
     passes: Ints
-    """Shape (copies, 4): leader throttle, follower throttle, and up to two others."""
+    """Shape (copies, 5): leader and follower throttle, sending, receiving, link."""
     capacity: Floats
     """Bytes a second. Shape (resources,)."""
     throttled: Mask
@@ -54,42 +56,72 @@ class Ways:
     """No throttle holds it, and it does not advance. Shape (copies,)."""
     unmeasured: Mask
     """Nothing is known of what holds it. Shape (copies,)."""
+    unbounded: Mask
+    """Under other rates nothing would hold it that is known. Shape (copies,)."""
 
 
 def ways(copies: Copies, rates: BrokerRates, limits: Limits, live: Mask) -> Ways:
     """What holds the copies up; those that are not `live` neither use nor show anything."""
     begun = live & ~copies.waiting
-    passes = np.full((len(copies), 4), limits.nothing)
-    for column, (kind, listed) in enumerate(
-        (
-            (ResourceKind.LEADER_THROTTLE, copies.at_source),
-            (ResourceKind.FOLLOWER_THROTTLE, copies.at_target),
-        )
-    ):
-        passes[:, column] = np.where(listed, limits.number(kind), limits.nothing)
+    passes = np.full((len(copies), 5), limits.nothing)
     permitted = _permitted(rates, limits)
-    passes[np.isinf(permitted)[passes]] = limits.nothing
-    throttled = np.logical_or.reduce(passes < limits.nothing, axis=1)
+    passes[:, :2] = _throttles(copies, limits, permitted)
+    throttled: Mask = np.logical_or.reduce(passes < limits.nothing, axis=1)
     given, tight = _given(passes, begun, permitted)
-    used = _used(copies, given, tight, begun, limits.count)
+    used = _used(copies, given, tight, begun, limits)
     bound_by = np.where(np.isfinite(given), used[tight], 0.0)
-    unseen = np.isnan(copies.recent_bytes_per_s) & np.isnan(copies.seen_bytes_per_s)
+    unseen = np.isnan(copies.source_seen_bytes_per_s) & np.isnan(copies.seen_bytes_per_s)
     trusted = (copies.age_s < TRUSTED_S) | (unseen & (bound_by == 0.0))
     held = np.isfinite(given) & ((bound_by >= USED) | trusted)
     free = begun & ~held
     capacity = _efficient(permitted, used, tight, given)
     seen = copies.seen_bytes_per_s
     still: Mask = free & (seen <= 0) & (copies.age_s >= YOUNG_S) & copies.has_turn
-    unmeasured: Mask = free & np.isnan(seen) & ~throttled
-    known = free & ~still & ~np.isnan(seen)
-    _elsewhere(limits, known, np.nan_to_num(seen), passes, capacity)
-    _unseen(limits, copies.waiting, passes, capacity)
-    return Ways(passes, capacity, throttled, still, unmeasured)
+    young = (seen <= 0) & (copies.age_s < YOUNG_S)
+    unmeasured: Mask = free & (np.isnan(seen) | young) & ~throttled
+    known = free & ~still & ~unmeasured & ~np.isnan(seen)
+    _elsewhere(copies, limits, known, passes, capacity)
+    _unseen(copies, limits, known, copies.waiting & live, passes, capacity)
+    return Ways(passes, capacity, throttled, still, unmeasured, np.zeros(len(copies), np.bool_))
+
+
+def under(
+    found: Ways, copies: Copies, rates: BrokerRates, other: BrokerRates, limits: Limits
+) -> Ways:
+    """The same ways with `other` throttles in the place of those in force.
+
+    They give as much of what they are set to as the present ones do.
+    """
+    before, after = _permitted(rates, limits), _permitted(other, limits)
+    efficiency = np.ones(limits.count)
+    np.divide(found.capacity, before, out=efficiency, where=np.isfinite(before) & (before > 0))
+    last = limits.first(ResourceKind.SENDING)
+    capacity = found.capacity.copy()
+    capacity[:last] = (after * np.where(np.isfinite(efficiency), efficiency, 1.0))[:last]
+    passes = found.passes.copy()
+    passes[:, :2] = _throttles(copies, limits, after)
+    throttled: Mask = np.logical_or.reduce(passes[:, :2] < limits.nothing, axis=1)
+    unbounded: Mask = np.logical_and.reduce(np.isinf(capacity[passes]), axis=1)
+    return Ways(passes, capacity, throttled, found.still, found.unmeasured, unbounded)
+
+
+def _throttles(copies: Copies, limits: Limits, permitted: Floats) -> Ints:
+    """Both throttles of each copy, where there is a rate. Shape (copies, 2)."""
+    listed = (
+        (ResourceKind.LEADER_THROTTLE, copies.at_source),
+        (ResourceKind.FOLLOWER_THROTTLE, copies.at_target),
+    )
+    columns = [np.where(held, limits.number(kind), limits.nothing) for kind, held in listed]
+    passes = np.column_stack(columns)
+    passes[np.isinf(permitted)[passes]] = limits.nothing
+    return passes
 
 
 def _permitted(rates: BrokerRates, limits: Limits) -> Floats:
     """Throttles, less what followers in the ISR take of them."""
     capacity = limits.without()
+    if not len(limits.brokers):
+        return capacity
     places = np.searchsorted(limits.brokers, rates.brokers)
     places = np.minimum(places, len(limits.brokers) - 1)
     known = limits.brokers[places] == rates.brokers
@@ -118,10 +150,25 @@ def _given(passes: Ints, live: Mask, capacity: Floats) -> tuple[Floats, Ints]:
     return np.where(live, rates[group], np.inf), tight[group]
 
 
-def _used(copies: Copies, given: Floats, tight: Ints, live: Mask, count: int) -> Floats:
+def _seen(copies: Copies, kind: ResourceKind) -> Floats:
+    """What each copy is seen to take of a kind of resource."""
+    source, target = copies.source_seen_bytes_per_s, copies.target_seen_bytes_per_s
+    if kind is ResourceKind.LINK:
+        return np.fmin(source, target)
+    sends = kind in (ResourceKind.LEADER_THROTTLE, ResourceKind.SENDING)
+    return source if sends else target
+
+
+def _used(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Limits) -> Floats:
     """By throttle, which share of what it gives is seen to be taken."""
-    found = []
-    for seen in (copies.recent_bytes_per_s, copies.latest_bytes_per_s):
+    found, count = [], limits.count
+    at_source = tight < limits.first(ResourceKind.FOLLOWER_THROTTLE)
+    over_time = np.where(
+        at_source,
+        _seen(copies, ResourceKind.LEADER_THROTTLE),
+        _seen(copies, ResourceKind.FOLLOWER_THROTTLE),
+    )
+    for seen in (over_time, copies.latest_bytes_per_s):
         which = live & np.isfinite(given) & ~np.isnan(seen)
         taken = np.bincount(tight[which], seen[which], count)
         offered = np.bincount(tight[which], given[which], count)
@@ -142,10 +189,11 @@ def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats) -> Fl
     return np.where(binds, capacity * np.clip(used, USED, MOST), capacity)
 
 
-def _elsewhere(limits: Limits, free: Mask, seen: Floats, passes: Ints, capacity: Floats) -> None:
+def _elsewhere(copies: Copies, limits: Limits, free: Mask, passes: Ints, capacity: Floats) -> None:
     """Write down what holds up copies that no throttle does, and its capacity, in place."""
     if not free.any():
         return
+    seen = np.nan_to_num(_seen(copies, ResourceKind.LINK))
     sending, receiving = (
         limits.number(kind) for kind in (ResourceKind.SENDING, ResourceKind.RECEIVING)
     )
@@ -167,19 +215,27 @@ def _elsewhere(limits: Limits, free: Mask, seen: Floats, passes: Ints, capacity:
         link,
         np.where(at_source > at_target, sending, receiving),
     )
-    passes[free, 2] = through[free]
-    for side in (sending, receiving, link):
+    at_link = free & (through == link)
+    passes[at_link, 4] = link[at_link]
+    for kind in (ResourceKind.SENDING, ResourceKind.RECEIVING, ResourceKind.LINK):
+        side, seen = limits.number(kind), np.nan_to_num(_seen(copies, kind))
         chosen = np.unique(through[free & (through == side)])
         total = np.bincount(side[free], seen[free], limits.count)
         capacity[chosen] = total[chosen]
 
 
-def _unseen(limits: Limits, waiting: Mask, passes: Ints, capacity: Floats) -> None:
-    """What moves that wait will pass: their brokers, as far as anything is known of any."""
+def _unseen(
+    copies: Copies, limits: Limits, free: Mask, waiting: Mask, passes: Ints, capacity: Floats
+) -> None:
+    """Let copies that no throttle holds, and those that wait, pass both of their brokers."""
+    if not free.any():
+        return
+    some, most = free | waiting, 0.0
+    for kind in (ResourceKind.SENDING, ResourceKind.RECEIVING):
+        through = np.bincount(limits.number(kind)[free], np.nan_to_num(_seen(copies, kind))[free])
+        most = max(most, float(through.max()))
     for column, kind in ((2, ResourceKind.SENDING), (3, ResourceKind.RECEIVING)):
-        first = limits.first(kind)
-        block = capacity[first : first + len(limits.brokers)]
-        known = np.isfinite(block)
-        if waiting.any() and known.any():
-            passes[waiting, column] = limits.number(kind)[waiting]
-            block[~known] = block[known].max()
+        passes[some, column] = limits.number(kind)[some]
+        block = capacity[limits.first(kind) :][: len(limits.brokers)]
+        # Where both would hold a copy, it is the one of which that was seen.
+        block[np.isinf(block)] = most * (1 + _BARELY)

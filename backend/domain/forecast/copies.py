@@ -27,8 +27,11 @@ class Copies:
     """The least that it may be: "never" is said only where even this is too much."""
     seen_bytes_per_s: Floats
     """What it gets, over minutes."""
-    recent_bytes_per_s: Floats
-    """Over half a minute."""
+    source_seen_bytes_per_s: Floats
+    """Over half a minute or so, as its part of what its source sends to copies. Where others have
+    ended, that is more than the mean of what it got itself."""
+    target_seen_bytes_per_s: Floats
+    """The same of what its target receives."""
     latest_bytes_per_s: Floats
     """Over the last seconds."""
     age_s: Floats
@@ -39,6 +42,8 @@ class Copies:
     """The follower throttle of its target holds it."""
     has_turn: Mask
     """False where it gets nothing because others that share a throttle are served first."""
+    stuck: Mask
+    """Somebody who watched it says that it does not arrive at these rates."""
     source_after: Floats
     """What its leader throttle loses once it has arrived, as a multiple of what is written. A
     follower in the ISR takes it, and those that the move removes leave it: below 0 it gains."""

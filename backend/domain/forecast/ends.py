@@ -80,6 +80,7 @@ def expected_ends(
                 unknown=unknown,
                 held=held,
                 waiting=int(found.copies.waiting[group.rows].sum()),
+                throttled=bool(throttled[place]),
                 watched_s=round(group.age_s, 1),
                 bottlenecks=_bottlenecks(found, on_the_way[place], float(seconds[place]), stretch),
                 shortage=_shortage(found, group.rows),

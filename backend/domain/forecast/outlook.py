@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from kshunt.backend.domain.forecast.capacities import Ways, ways
+from kshunt.backend.domain.forecast.capacities import Ways, under, ways
 from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, fluid_run
@@ -30,8 +30,9 @@ JOIN_S: Final = 1.0
 STILL: Final = "it does not advance"
 UNMEASURED: Final = "its rate is not known yet"
 UNSIZED: Final = "what it lacks is not known yet"
-UNKNOWN: Final = (UNMEASURED, UNSIZED)
-"""Reasons that time cures."""
+UNBOUNDED: Final = "no rate would hold it"
+UNKNOWN: Final = (UNMEASURED, UNSIZED, UNBOUNDED)
+"""Reasons why nobody knows, as far as time has come."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +84,19 @@ class Outlook:
         return found
 
 
-def outlook(copies: Copies, rates: BrokerRates) -> Outlook:
-    """Of all copies of a cluster together."""
+def outlook(copies: Copies, rates: BrokerRates, other: BrokerRates | None = None) -> Outlook:
+    """Of all copies of a cluster together.
+
+    Under `other` rates, if they are given; what holds copies up else is concluded at `rates`.
+    """
     limits = Limits(copies.source, copies.target)
     why = np.array(copies.why, object)
     live = why == ""
     found = ways(copies, rates, limits, live)
+    if other is not None:
+        found, rates = under(found, copies, rates, other, limits), other
     for which, words in (
+        (found.unbounded, UNBOUNDED),
         (found.still, STILL),
         (found.unmeasured, UNMEASURED),
         (np.isnan(copies.remaining_bytes), UNSIZED),
@@ -97,6 +104,7 @@ def outlook(copies: Copies, rates: BrokerRates) -> Outlook:
         why[which & (why == "")] = words
     ran = np.flatnonzero(why == "")
     run = _run(copies, found, ran)
+    run.seconds[copies.stuck[ran]] = np.inf
     seconds, rate = np.full(len(copies), np.inf), np.zeros(len(copies))
     tight = np.full(len(copies), limits.nothing)
     seconds[ran], rate[ran], tight[ran] = run.seconds + JOIN_S, run.rate_bytes_per_s, run.tight

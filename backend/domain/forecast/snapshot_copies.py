@@ -24,6 +24,7 @@ from kshunt.backend.domain.forecast.ends import HELD
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, partition_starts
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import Move, ThrottledRate
@@ -33,6 +34,11 @@ DEAD: Final = (
     *(Cause.SOURCE_UNREACHABLE, Cause.DISK_FULL),
 )
 """Causes that end by something that nobody can foresee."""
+STUCK: Final = (
+    *(Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW, Cause.THROTTLE_ORPHAN),
+    *(Cause.COPY_TOO_SLOW, Cause.LOG_DIR_MOVE),
+)
+"""Causes that other rates may cure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +50,9 @@ class RowRates:
     """To the row's partition, over minutes."""
     written_least_bytes_per_s: Floats
     seen_bytes_per_s: Floats
-    """What the row's replica fetches, over minutes."""
-    recent_bytes_per_s: Floats
+    """What the row's replica fetches; for this and the next three see `Copies`."""
+    source_seen_bytes_per_s: Floats
+    target_seen_bytes_per_s: Floats
     latest_bytes_per_s: Floats
     age_s: Floats
     """For how long it was out of the ISR."""
@@ -57,7 +64,8 @@ class RowRates:
         written = np.where(rows.in_isr, fetched, fetched - rows.catch_up_bytes_per_s)
         written = np.maximum(written, 0.0)
         nothing = np.full(len(rows), np.nan)
-        return cls(written, written, fetched, fetched, nothing, np.full(len(rows), np.inf))
+        ages_s = np.full(len(rows), np.inf)
+        return cls(written, written, fetched, fetched, fetched, nothing, ages_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +93,14 @@ class SnapshotCopies:
     operation: Ints
     """Place of its operation, -1 where it is nobody's of ours. Shape (copies,)."""
     moving: Mask
-    """Its partition gains it. Shape (copies,)."""
+    """Its partition moves, and waits for it. Shape (copies,)."""
+
+    def members(self, operations: Sequence[RunningOperation]) -> dict[str, Ints]:
+        """The copies of each of these operations, by id, and of `EVERYTHING` that moves."""
+        found = {EVERYTHING: np.flatnonzero(self.moving)}
+        for place, one in enumerate(operations):
+            found[one.id] = np.flatnonzero(self.moving & (self.operation == place))
+        return {id: rows for id, rows in found.items() if len(rows)}
 
 
 def snapshot_copies(
@@ -103,7 +118,8 @@ def snapshot_copies(
     table = snapshot.replicas
     wants = ~table.in_isr & (table.broker != table.leader) & (table.mode != PartitionMode.NONE)
     rows = np.flatnonzero(wants)
-    begun, waiting = _begun(known, rows), _waiting(known, operations if len(table) else ())
+    begun = _begun(known, rows, judged=rates is None)
+    waiting = _waiting(known, operations if len(table) else ())
     in_force = {broker: one.rate for broker, one in snapshot.throttles.rates.items()}
     queue = _queue(known, rows, waiting, operations) if len(waiting.copies) else None
     columns = {
@@ -115,7 +131,7 @@ def snapshot_copies(
         _broker_rates(known, {**in_force, **(rates or {})}),
         rows,
         np.concatenate([_operations_of(known, rows, operations), waiting.operation]),
-        np.concatenate([table.adding[rows], np.ones(len(waiting.copies), np.bool_)]),
+        np.concatenate([known.waited_for(rows), np.ones(len(waiting.copies), np.bool_)]),
     )
 
 
@@ -159,6 +175,12 @@ class _Known:
         """Whether it holds for one of them."""
         return self.count(rows) > 0
 
+    def waited_for(self, rows: NDArray[np.intp]) -> Mask:
+        """Of some rows, those that a move of their partition waits for."""
+        moves = self.any(self.removing | self.table.adding[self.rows])
+        found: Mask = moves[np.searchsorted(self.rows, rows)] & ~self.table.removing[rows]
+        return found
+
     def leader_rows(self, partitions: Sequence[TopicPartition]) -> Ints:
         """The row of each partition's leader; -1 where there is none."""
         table, numbers = self.table, {t: n for n, t in enumerate(self.snapshot.topics)}
@@ -172,8 +194,8 @@ class _Known:
         return np.where(known[place] == keys, lead[place], -1)
 
 
-def _begun(known: _Known, rows: NDArray[np.intp]) -> Copies:
-    """The copies in these rows."""
+def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
+    """The copies in these rows; `judged`: at the rates under which causes were found."""
     table, watched = known.table, known.watched
     near = np.searchsorted(known.rows, rows)
     arriving = np.zeros(len(table), np.bool_)
@@ -191,12 +213,14 @@ def _begun(known: _Known, rows: NDArray[np.intp]) -> Copies:
         written_bytes_per_s=watched.written_bytes_per_s[rows],
         written_least_bytes_per_s=watched.written_least_bytes_per_s[rows],
         seen_bytes_per_s=watched.seen_bytes_per_s[rows],
-        recent_bytes_per_s=watched.recent_bytes_per_s[rows],
+        source_seen_bytes_per_s=watched.source_seen_bytes_per_s[rows],
+        target_seen_bytes_per_s=watched.target_seen_bytes_per_s[rows],
         latest_bytes_per_s=watched.latest_bytes_per_s[rows],
         age_s=watched.age_s[rows],
         at_source=known.listed[near],
         at_target=table.follower_throttled[rows],
         has_turn=cause != Cause.WAITING_TURN,
+        stuck=np.isin(cause, STUCK) & judged,
         source_after=np.where(table.adding[rows], 1 - (gone / came)[near], 1.0),
         target_after=np.where(takes_over, 0.0, 1.0),
         why=tuple(map(_why, cause.tolist(), table.leader[rows].tolist())),
@@ -259,12 +283,14 @@ def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
         written_bytes_per_s=written,
         written_least_bytes_per_s=known.watched.written_least_bytes_per_s[of_leader],
         seen_bytes_per_s=nothing,
-        recent_bytes_per_s=nothing,
+        source_seen_bytes_per_s=nothing,
+        target_seen_bytes_per_s=nothing,
         latest_bytes_per_s=nothing,
         age_s=np.zeros(len(entries)),
         at_source=table.leader_throttled[of_leader],
         at_target=np.array([_listed(known, moves[n], broker) for n, broker, _, _ in entries], bool),
         has_turn=np.ones(len(entries), np.bool_),
+        stuck=np.zeros(len(entries), np.bool_),
         source_after=np.array([after for _, _, after, _ in entries]),
         target_after=np.array([0.0 if takes else 1.0 for _, _, _, takes in entries]),
         why=tuple(

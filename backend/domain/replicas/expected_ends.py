@@ -93,6 +93,8 @@ class ExpectedEnd:
     """Copies that a paused operation holds."""
     waiting: int = 0
     """Copies of moves that wait for their turn."""
+    throttled: bool = False
+    """A throttle is on the way of one of them."""
     watched_s: float = 0.0
     """For how long the first of its copies has been watched."""
     bottlenecks: tuple[Bottleneck, ...] = ()

@@ -30,7 +30,7 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
     SnapshotCopies,
     snapshot_copies,
 )
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
 
@@ -125,12 +125,7 @@ class Forecaster:
         quantiles: Floats,
         now_ms: int,
     ) -> dict[str, ExpectedEnd]:
-        members = {EVERYTHING: np.flatnonzero(found.moving)}
-        members |= {
-            one.id: np.flatnonzero(found.moving & (found.operation == place))
-            for place, one in enumerate(operations)
-        }
-        members = {id: rows for id, rows in members.items() if len(rows)}
+        members = found.members(operations)
         self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
         groups = [Group(rows, (now_ms - self._since_ms[id]) / 1000) for id, rows in members.items()]
         ends = expected_ends(expected, groups, quantiles, now_ms)

@@ -169,7 +169,7 @@ async def test_one_key_pauses_and_resumes(shown: Shown) -> None:
     await agree(shown)
     await shown.until(lambda: "p resume" in shown.lines()[-1], "the footer offers the way on")
     assert "held by the pause" in shown.frame()
-    assert "ETA held" in shown.lines()[1]
+    assert "held by a pause" in shown.lines()[1]
     assert "! Operation op-1 is paused, its copies are held: 5, then p" in shown.frame()
     await shown.press("p")
     await agree(shown)

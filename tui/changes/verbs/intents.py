@@ -147,7 +147,7 @@ def rates_intent(
     facts: Facts, target: TargetCluster, rates: Mapping[int, ThrottledRate], glyphs: Glyphs
 ) -> Intent:
     """Set brokers' throttled rates."""
-    from kshunt.backend.domain.replicas.what_if import what_if
+    from kshunt.backend.domain.forecast.what_if import what_if
     from kshunt.tui.facts.pending_rates import Foresight, needs_of, what_if_text
 
     def send(client: BackendClient, sending: Sending) -> ChangeAnswer:
@@ -164,6 +164,7 @@ def rates_intent(
         facts.snapshot.throttles,
         what_if(facts.snapshot, {}),
         what_if(facts.snapshot, rates),
+        facts.snapshot.taken_ms,
         needs_of(facts.snapshot),
     )
     return Intent(

@@ -101,10 +101,11 @@ def throttle_table(
 
 
 def _foresight(facts: Facts, pending: Pending) -> Foresight:
-    from kshunt.backend.domain.replicas.what_if import what_if
+    from kshunt.backend.domain.forecast.what_if import what_if
 
     now, then = (what_if(facts.snapshot, dict(rates)) for rates in ((), pending))
-    return Foresight(pending, facts.snapshot.throttles, now, then, needs_of(facts.snapshot))
+    snapshot = facts.snapshot
+    return Foresight(pending, snapshot.throttles, now, then, snapshot.taken_ms, needs_of(snapshot))
 
 
 _About = TypeVar("_About", ShownDrift, ShownOrphan, OwnedThrottle)
