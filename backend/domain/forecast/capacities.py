@@ -82,6 +82,7 @@ def ways(copies: Copies, rates: BrokerRates, limits: Limits, live: Mask) -> Ways
     known = free & ~still & ~unmeasured & ~np.isnan(seen)
     _elsewhere(copies, limits, known, passes, capacity)
     _unseen(copies, limits, known, copies.waiting & live, passes, capacity)
+    unmeasured |= copies.waiting & np.logical_and.reduce(np.isinf(capacity[passes]), axis=1)
     return Ways(passes, capacity, throttled, still, unmeasured, np.zeros(len(copies), np.bool_))
 
 

@@ -124,7 +124,9 @@ class _Running:
         self._seconds[gone] = self._now_s + need[ended]
         self._remaining[stay] = np.maximum(self._remaining[stay] - net[~ended] * step_s, 0.0)
         self._now_s += step_s
-        unused = np.where(np.isfinite(rate[ended]), rate[ended] * (step_s - need[ended]), 0.0)
+        unused = np.zeros(len(gone))
+        finite = np.isfinite(rate[ended])
+        np.multiply(rate[ended], step_s - need[ended], out=unused, where=finite)
         self._active = np.concatenate([stay, self._next(gone)])
         self._give(self._by_resource(gone, unused), np.unique(tight[counts > 0]))
         lost = np.bincount(

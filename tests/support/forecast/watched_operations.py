@@ -188,10 +188,10 @@ class WatchedOperation(Operation):
                 taken[broker] = taken.get(broker, 0) + 1
         for one in tuple(self.waiting):
             number = one.partition
-            state = self.core.image.partition(self.topic, number)
-            assert state is not None
+            found = self.core.image.partition(self.topic, number)
+            assert found is not None
             new = set(self.targets[number]) - set(self.placed[number])
-            brokers = {state.leader, *new}
+            brokers = {found.leader, *new}
             up = all(self.core.plane.is_up(broker) for broker in new)
             if not up or any(taken.get(b, 0) >= self.caps.per_broker for b in brokers):
                 continue
