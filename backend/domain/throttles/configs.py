@@ -39,17 +39,19 @@ RATE_SPARE: Final = 1.1
 UNTHROTTLED: Final = 2**63 - 1
 """KIP-179, Kafka's `Long.MAX_VALUE`: no throttle. It is exact; no float holds it."""
 
-_RATE = re.compile(r"(?i)^\s*(\d{1,30}(?:\.\d{1,30})?)\s*([kmgt]?i?b?)\s*(?:/\s*s)?\s*$")
+_RATE = re.compile(r"(?i)^\s*(\d{1,30}(?:\.\d{1,30})?)\s*([kmgtp]?i?b?)\s*(?:/\s*s)?\s*$")
 _UNIT_BYTES: Final = {
     "": 1,
     "k": 10**3,
     "m": 10**6,
     "g": 10**9,
     "t": 10**12,
+    "p": 10**15,
     "ki": 2**10,
     "mi": 2**20,
     "gi": 2**30,
     "ti": 2**40,
+    "pi": 2**50,
 }
 
 

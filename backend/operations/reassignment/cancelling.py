@@ -7,7 +7,8 @@ Goals
 Constraints
     The intent is in the journal before the first effect. Kafka cancels whatever move a partition
     has at that moment; so a cancellation is repeated only while the partition moves to the target
-    that it had when somebody asked.
+    that it had when somebody asked. A partition that did not move then, and that somebody else
+    moves now, is left alone.
 Algorithm
     Write the operation with every partition and its target; write which partitions of our
     operations shall return; ask the cluster; take back the marks of what it refused; lift the
@@ -178,12 +179,19 @@ class Cancellations:
         for partition in partitions:
             target = wish.targets[partition]
             if target is None:
-                # It had not started; `_carry_out` takes it out of its queue.
+                # Where it waits, `_carry_out` takes it out of its queue.
+                if partition in ongoing and not self._moved_by_us(ongoing[partition]):
+                    found[partition] = _NOT_MOVING
                 continue
             there = partition in states and states[partition].replicas == target
             arrived = there and partition not in ongoing
             found[partition] = _NOT_MOVING if arrived else ItemResult(message="it has returned")
         return found
+
+    def _moved_by_us(self, move: OngoingReassignment) -> bool:
+        return any(
+            move.partition in work.moves and is_ours(move, work) for _, work in self._unfinished()
+        )
 
     async def _carry_out(
         self,

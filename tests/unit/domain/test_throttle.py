@@ -39,6 +39,8 @@ replica_sets = st.builds(ReplicaSet, pairs)
         ("1.5m", 1_500_000),
         ("1kb", 1_000),
         ("1GiB", 2**30),
+        ("1.00 PB/s", 10**15),
+        ("0.5 PiB", 2**49),
         ("none", None),
         (" None ", None),
     ],

@@ -16,9 +16,10 @@ from kshunt.backend.errors import (
     NotAuthorized,
     NotSupported,
 )
+from kshunt.backend.operations.ownership.cells import ListKey
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend
-from tests.support.operations.engine_world import BROKER, Crash, Fault
+from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Fault
 from tests.support.operations.story import RATE, Story, cancel
 
 DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
@@ -75,6 +76,36 @@ def test_a_start_without_a_controller_is_submitted_again(story: Story) -> None:
     story.world.whole_error = 0
     story.until_over()
     assert story.operation(answer).state is State.DONE
+
+
+def test_a_repeated_cancellation_leaves_alone_what_somebody_else_moves_since(
+    story: Story,
+) -> None:
+    """The partition did not move when the operator asked, so that move was not meant."""
+    story.start({"a-0": (3, 4)})
+    story.world.plan_faults({calls_until_the_cancellation(): Fault.REFUSED})
+    answer = cancel(story, "a-0", "a-1")
+    assert story.operation(answer).state is State.STARTING
+    story.world.plan_faults({})
+    story.world.set(TOPIC, "a", ListKey.FOLLOWERS, "0:3,0:4,1:5")
+    story.world.alter({tp("a-1"): (4, 5)})
+    story.tick()
+    assert story.world.ongoing.keys() == {tp("a-1")}
+    assert story.world.config(TOPIC, "a", ListKey.FOLLOWERS) == "1:5"
+    operation = story.operation(answer)
+    assert operation.state is State.DONE
+    assert "a-1: NO_REASSIGNMENT_IN_PROGRESS" in operation.outcome
+
+
+def calls_until_the_cancellation() -> int:
+    """The number of the call that cancels, in a world like the story's."""
+    twin, numbers = Story(), []
+    twin.start({"a-0": (3, 4)})
+    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
+    twin.world.plan_faults({})
+    cancel(twin, "a-0", "a-1")
+    twin.world.close()
+    return next(call for kind, call in numbers if kind == 0)
 
 
 def test_a_refused_cancellation_leaves_the_move_and_its_throttle(story: Story) -> None:
