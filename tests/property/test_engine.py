@@ -115,6 +115,7 @@ class EngineLaw(RuleBasedStateMachine):
             self.world.set(TOPIC, topic, side, str(ReplicaSet(listed)) or None)
         self.world.set(TOPIC, "star", ListKey.LEADERS, "*")
         self.ghosts = Ghosts(self.world)
+        self.ghosts.by_operator = self.cleared_late
         self.world.effected, self.world.committed = self.on_effect, self.on_commit
         self.broken: AssertionError | None = None
         """What was seen to be wrong; the engine goes on where a step of it fails."""
@@ -188,7 +189,7 @@ class EngineLaw(RuleBasedStateMachine):
             pass
         finally:
             self.world.plan_faults({})
-            self.ghosts.by_operator = lambda effect: False
+            self.ghosts.by_operator = self.cleared_late
             self.ghosts.reapplied, self.ghosts.reapplied_rates = {}, ()
             self.ghosts.freed = ()
         if self.broken is not None:
@@ -198,6 +199,26 @@ class EngineLaw(RuleBasedStateMachine):
         if self.world.writer is not self.backend or not self.backend.alive:
             self.take_over()
         self.world.cluster.pass_s(0.001)
+
+    def cleared_late(self, effect: Effect) -> bool:
+        """Whether an open cancellation, of moves that others started, clears their throttles."""
+        known = self.world.known
+        numbers = {
+            (topic, number)
+            for one in known.operations.values()
+            if one.kind is OperationKind.CANCEL and not one.state.ended
+            if not one.details.preserve_throttles
+            for topic, number, target in one.details.returning or ()
+            if target is not None and not self.moved_by_us(TopicPartition(topic, number), target)
+        }
+        if effect.kind == BROKER:
+            return effect.new is None and bool(numbers)
+        changed = pairs_of(effect.old) ^ pairs_of(effect.new)
+        return {(effect.name, n) for n, _ in changed} <= numbers
+
+    def moved_by_us(self, partition: TopicPartition, target: tuple[int, ...]) -> bool:
+        works = self.world.known.works.values()
+        return any(partition in w.moves and w.moves[partition].target == target for w in works)
 
     def take_over(self) -> None:
         """Another backend finds what the journal says, and acts; the former one does nothing."""

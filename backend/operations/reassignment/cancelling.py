@@ -214,14 +214,35 @@ class Cancellations:
         stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
         notes += await self._unmark(every, outcomes, wish.preserve_throttles)
         throttles: tuple[str, ...] = ()
-        if not wish.preserve_throttles and stopped - ours:
-            said, throttles = await self._clear(stopped - ours, timeout_s)
+        foreign = stopped - ours - self._ours_then(operation, wish, known)
+        if not wish.preserve_throttles and foreign:
+            said, throttles = await self._clear(foreign, timeout_s)
             notes += said
         answer = ChangeAnswer(False, operation.id, await offload(size, results, outcomes), notes)
         if any(outcome.error_code in UNANSWERED for outcome in outcomes.values()):
             # `finish` tells what became of it.
             return answer
         return await recorded(self._registry, operation, answer, throttles)
+
+    def _ours_then(
+        self, operation: Operation, wish: _Wish, returned: Iterable[TopicPartition]
+    ) -> set[TopicPartition]:
+        """Partitions that an operation moved when the cancellation began, also one that has ended.
+
+        Such an operation puts its own throttles back, and leaves what was there before.
+        """
+        registry = self._registry
+        works = [
+            work
+            for one in registry
+            if one.started_ms <= operation.started_ms and (work := registry.work(one.id))
+        ]
+        return {
+            partition
+            for partition in returned
+            for work in works
+            if partition in work.moves and work.moves[partition].target == wish.targets[partition]
+        }
 
     async def _ask(self, asked: Sequence[TopicPartition], timeout_s: float) -> Results:
         """What the cluster says; a request that it refuses is refused for each partition."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from kshunt.backend.admin.rpc.request_fate import FATES, Fate, fate_of
@@ -95,6 +97,26 @@ def test_a_repeated_cancellation_leaves_alone_what_somebody_else_moves_since(
     operation = story.operation(answer)
     assert operation.state is State.DONE
     assert "a-1: NO_REASSIGNMENT_IN_PROGRESS" in operation.outcome
+
+
+@pytest.mark.parametrize("call", range(10))
+def test_a_cancellation_finished_after_its_move_has_ended_keeps_what_was_listed_before(
+    story: Story, call: int
+) -> None:
+    """A call of the first one fails; the second one ends the move before the first is repeated."""
+    story.world.set(TOPIC, "a", ListKey.LEADERS, "0:1")
+    before = story.throttles()
+    names = ("a-0", "a-1")
+    story.start({"a-0": (1, 2, 3), "a-1": (2,)}, throttle_bytes_per_s=None)
+    story.world.plan_faults({call: Fault.REFUSED})
+    with contextlib.suppress(KshuntError):
+        cancel(story, *names)
+    story.world.plan_faults({})
+    story.world.run(story.backend.registry.resolve())
+    cancel(story, *names)
+    story.until_over()
+    assert not story.world.ongoing
+    assert story.throttles() == before
 
 
 def calls_until_the_cancellation() -> int:
