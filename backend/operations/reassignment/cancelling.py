@@ -175,23 +175,19 @@ class Cancellations:
         topics = sorted({partition.topic for partition in partitions})
         state = await self._admin.cluster.describe(topics, timeout_s=self._context.timeout_s)
         states = await offload(len(state.assignment), partition_states, state.assignment)
+        mine = await offload(len(ongoing), _moved_by, self._unfinished(), ongoing)
         found: dict[TopicPartition, ItemResult] = {}
         for partition in partitions:
             target = wish.targets[partition]
             if target is None:
                 # Where it waits, `_carry_out` takes it out of its queue.
-                if partition in ongoing and not self._moved_by_us(ongoing[partition]):
+                if partition in ongoing and partition not in mine:
                     found[partition] = _NOT_MOVING
                 continue
             there = partition in states and states[partition].replicas == target
             arrived = there and partition not in ongoing
             found[partition] = _NOT_MOVING if arrived else ItemResult(message="it has returned")
         return found
-
-    def _moved_by_us(self, move: OngoingReassignment) -> bool:
-        return any(
-            move.partition in work.moves and is_ours(move, work) for _, work in self._unfinished()
-        )
 
     async def _carry_out(
         self,
@@ -214,7 +210,9 @@ class Cancellations:
         stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
         notes += await self._unmark(every, outcomes, wish.preserve_throttles)
         throttles: tuple[str, ...] = ()
-        foreign = stopped - ours - self._ours_then(operation, wish, known)
+        foreign = stopped - ours
+        if known:
+            foreign -= await offload(size, _moved_then, known, wish, self._works_until(operation))
         if not wish.preserve_throttles and foreign:
             said, throttles = await self._clear(foreign, timeout_s)
             notes += said
@@ -224,25 +222,14 @@ class Cancellations:
             return answer
         return await recorded(self._registry, operation, answer, throttles)
 
-    def _ours_then(
-        self, operation: Operation, wish: _Wish, returned: Iterable[TopicPartition]
-    ) -> set[TopicPartition]:
-        """Partitions that an operation moved when the cancellation began, also one that has ended.
-
-        Such an operation puts its own throttles back, and leaves what was there before.
-        """
+    def _works_until(self, operation: Operation) -> list[ReassignmentWork]:
+        """Of the reassignments that had begun by then, also those that have ended since."""
         registry = self._registry
-        works = [
+        return [
             work
             for one in registry
             if one.started_ms <= operation.started_ms and (work := registry.work(one.id))
         ]
-        return {
-            partition
-            for partition in returned
-            for work in works
-            if partition in work.moves and work.moves[partition].target == wish.targets[partition]
-        }
 
     async def _ask(self, asked: Sequence[TopicPartition], timeout_s: float) -> Results:
         """What the cluster says; a request that it refuses is refused for each partition."""
@@ -403,6 +390,31 @@ def _returnable(
         or partition in work.unanswered
         or partition in work.cancelled
         or (partition in ongoing and is_ours(ongoing[partition], work))
+    }
+
+
+def _moved_by(works: Works, ongoing: Ongoing) -> set[TopicPartition]:
+    """What moves to where one of these operations wants it."""
+    return {
+        partition
+        for _, work in works
+        for partition in work.moves.keys() & ongoing.keys()
+        if is_ours(ongoing[partition], work)
+    }
+
+
+def _moved_then(
+    returned: Iterable[TopicPartition], wish: _Wish, works: Sequence[ReassignmentWork]
+) -> set[TopicPartition]:
+    """What these operations moved when somebody asked to return it.
+
+    Such an operation puts its own throttles back, and leaves what was there before.
+    """
+    return {
+        partition
+        for partition in returned
+        for work in works
+        if partition in work.moves and work.moves[partition].target == wish.targets[partition]
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_a_refused_start_is_taken_back_at_once_and_never_starts(story: Story, co
 
 def test_a_later_batch_that_is_refused_takes_the_throttle_back(story: Story) -> None:
     """The answer of the first request was lost, and the cluster refuses its repetition."""
-    story.world.plan_faults({calls_until_the_request(): Fault.DIES})
+    story.world.plan_faults({calls_until_the_request(start_one): Fault.DIES})
     with pytest.raises(Crash):
         story.start({"a-0": (3, 4)})
     story.backend = Backend(story.world, "two")
@@ -60,12 +61,19 @@ def test_a_later_batch_that_is_refused_takes_the_throttle_back(story: Story) -> 
     assert not story.world.ongoing
 
 
-def calls_until_the_request() -> int:
-    """The number of the call that starts the move, in a world like the story's."""
+def start_one(story: Story) -> None:
+    story.start({"a-0": (3, 4)})
+
+
+def calls_until_the_request(
+    ask: Callable[[Story], object], before: Callable[[Story], object] = lambda story: None
+) -> int:
+    """The number of the call that starts or cancels the move, in a world like the story's."""
     twin, numbers = Story(), []
+    before(twin)
     twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
     twin.world.plan_faults({})
-    twin.start({"a-0": (3, 4)})
+    ask(twin)
     twin.world.close()
     return next(call for kind, call in numbers if kind == 0)
 
@@ -84,8 +92,9 @@ def test_a_repeated_cancellation_leaves_alone_what_somebody_else_moves_since(
     story: Story,
 ) -> None:
     """The partition did not move when the operator asked, so that move was not meant."""
-    story.start({"a-0": (3, 4)})
-    story.world.plan_faults({calls_until_the_cancellation(): Fault.REFUSED})
+    start_one(story)
+    call = calls_until_the_request(lambda twin: cancel(twin, "a-0", "a-1"), before=start_one)
+    story.world.plan_faults({call: Fault.REFUSED})
     answer = cancel(story, "a-0", "a-1")
     assert story.operation(answer).state is State.STARTING
     story.world.plan_faults({})
@@ -117,17 +126,6 @@ def test_a_cancellation_finished_after_its_move_has_ended_keeps_what_was_listed_
     story.until_over()
     assert not story.world.ongoing
     assert story.throttles() == before
-
-
-def calls_until_the_cancellation() -> int:
-    """The number of the call that cancels, in a world like the story's."""
-    twin, numbers = Story(), []
-    twin.start({"a-0": (3, 4)})
-    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
-    twin.world.plan_faults({})
-    cancel(twin, "a-0", "a-1")
-    twin.world.close()
-    return next(call for kind, call in numbers if kind == 0)
 
 
 def test_a_refused_cancellation_leaves_the_move_and_its_throttle(story: Story) -> None:
