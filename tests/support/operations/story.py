@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation
@@ -84,3 +84,16 @@ def cancel(story: Story, *names: str) -> ChangeAnswer:
             [tp(name) for name in names], Change(), preserve_throttles=False, timeout_s=TIMEOUT_S
         )
     )
+
+
+def calls_until_the_request(
+    ask: Callable[[Story], object], before: Callable[[Story], object] = lambda story: None
+) -> int:
+    """The number of the call that starts or cancels the move, in a world like the story's."""
+    twin, numbers = Story(), []
+    before(twin)
+    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
+    twin.world.plan_faults({})
+    ask(twin)
+    twin.world.close()
+    return next(call for kind, call in numbers if kind == 0)

@@ -20,7 +20,7 @@ from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault
-from tests.support.operations.story import MB, RATE, Story
+from tests.support.operations.story import MB, RATE, Story, calls_until_the_request
 
 State = OperationState
 
@@ -53,7 +53,7 @@ def test_what_the_cluster_refuses_is_undone_completely(story: Story) -> None:
     story.world.set(BROKER, "1", RateKey.LEADER, "7000000")
     story.world.set(TOPIC, "a", ListKey.FOLLOWERS, "1:2")
     before, plan = story.throttles(), {"a-0": (3, 4)}
-    calls = calls_until_the_move(plan)
+    calls = calls_until_the_request(lambda twin: twin.start(plan))
     story.world.plan_faults({calls: Fault.REFUSED})
     answer = story.start(plan, auto_remove_throttle=False)
     assert not answer.results[0].ok
@@ -63,24 +63,9 @@ def test_what_the_cluster_refuses_is_undone_completely(story: Story) -> None:
     assert not story.backend.registry.ownership.in_force()
 
 
-def calls_until_the_move(plan: Mapping[str, tuple[int, ...]]) -> int:
-    """The number of the call that starts the move, in a world like the story's."""
-    twin, numbers = Story(), []
-
-    def watch(effect: Effect) -> None:
-        if effect.kind == 0:
-            numbers.append(twin.world.calls - 1)
-
-    twin.world.effected = watch
-    twin.world.plan_faults({})
-    twin.start(plan)
-    twin.world.close()
-    return numbers[0]
-
-
 def test_a_move_whose_answer_was_lost_is_found(story: Story) -> None:
     plan = {"a-0": (3, 4)}
-    story.world.plan_faults({calls_until_the_move(plan): Fault.LOST})
+    story.world.plan_faults({calls_until_the_request(lambda twin: twin.start(plan)): Fault.LOST})
     answer = story.start(plan)
     assert answer.results[0].ok
     story.until_over()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 
 import pytest
 
@@ -23,7 +22,7 @@ from kshunt.backend.operations.ownership.cells import ListKey
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Fault
-from tests.support.operations.story import RATE, Story, cancel
+from tests.support.operations.story import RATE, Story, calls_until_the_request, cancel
 
 DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
 State = OperationState
@@ -63,19 +62,6 @@ def test_a_later_batch_that_is_refused_takes_the_throttle_back(story: Story) -> 
 
 def start_one(story: Story) -> None:
     story.start({"a-0": (3, 4)})
-
-
-def calls_until_the_request(
-    ask: Callable[[Story], object], before: Callable[[Story], object] = lambda story: None
-) -> int:
-    """The number of the call that starts or cancels the move, in a world like the story's."""
-    twin, numbers = Story(), []
-    before(twin)
-    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
-    twin.world.plan_faults({})
-    ask(twin)
-    twin.world.close()
-    return next(call for kind, call in numbers if kind == 0)
 
 
 def test_a_start_without_a_controller_is_submitted_again(story: Story) -> None:
