@@ -20,8 +20,8 @@ ZOOKEEPER_HELP = (
     "Deprecated; use --bootstrap-server. The ZooKeeper of the cluster, as in zookeeper.connect."
 )
 ZK_CONFIG_HELP = (
-    "properties with zookeeper.ssl.* as in a broker's, and zookeeper.digest=USER:PASSWORD; with "
-    "those of a Kafka client, for the brokers"
+    "file with zookeeper.ssl.* as in a broker's, zookeeper.digest=USER:PASSWORD, and the "
+    "properties of a Kafka client for the brokers"
 )
 
 
@@ -37,7 +37,7 @@ def cluster_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
         "--command-config",
         metavar="FILE",
         type=Path,
-        help="Kafka client properties (security), as Kafka's own tools take them",
+        help="Kafka client properties (security), in the format of Kafka's own tools",
     )
     parser.add_argument("--zookeeper", metavar="HOST:PORT,…", help=ZOOKEEPER_HELP)
     parser.add_argument("--zk-tls-config-file", metavar="FILE", type=Path, help=ZK_CONFIG_HELP)
@@ -50,12 +50,12 @@ def take_zookeeper(parser: argparse.ArgumentParser, options: argparse.Namespace)
     """
     if options.zookeeper is None:
         if options.zk_tls_config_file is not None:
-            parser.error("--zk-tls-config-file goes with --zookeeper")
+            parser.error("--zk-tls-config-file needs --zookeeper")
         return False
     if options.bootstrap_server is not None:
         parser.error("please don't specify both --zookeeper and --bootstrap-server")
     if options.command_config is not None and options.zk_tls_config_file is not None:
-        parser.error("--zk-tls-config-file takes the place of --command-config")
+        parser.error("--zk-tls-config-file replaces --command-config")
     options.bootstrap_server = zookeeper_address(options.zookeeper)
     options.command_config = options.zk_tls_config_file or options.command_config
     return True
@@ -82,11 +82,11 @@ def check_connect(connect: str) -> None:
         host, colon, port = server.strip().rpartition(":")
         if not colon or not host or not (port.isascii() and port.isdigit()):
             raise ConfigError(
-                f"'{server}' is no address of a ZooKeeper server.",
+                f"'{server}' is not the address of a ZooKeeper server.",
                 advice="Write host:port,host:port/chroot, as in zookeeper.connect.",
             )
     if slash and (not chroot or chroot[0] == "/" or chroot[-1] == "/" or "//" in chroot):
-        raise ConfigError(f"'/{chroot}' is no chroot.", advice="Write host:port/chroot.")
+        raise ConfigError(f"'/{chroot}' is not a valid chroot.", advice="Write host:port/chroot.")
 
 
 def without_secrets(text: str) -> str:
@@ -116,7 +116,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     digits = port.isascii() and port.isdigit() and len(port) <= 5
     if not colon or not host or not digits or int(port) > 65535:
-        raise ConfigError(f"'{address}' is no HOST:PORT.")
+        raise ConfigError(f"'{address}' is not in the form HOST:PORT.")
     return host.strip("[]"), int(port)
 
 

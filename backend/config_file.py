@@ -61,12 +61,13 @@ TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COM
 """Of these the first that is there counts, so whoever sets one takes the others away."""
 CLIENT_HELP: Final = """\
 with --backend, or a context that names one:
-  --token-file FILE         the token that lets in; a file that nobody else may read
-  --token-command COMMAND   what prints it, run without a shell: a keyring's, for example
-  --ca-file FILE            PEM: who vouches for the backend, instead of the system's authorities
-  --tls-server-name NAME    what its certificate is for, where the address says something else
-A flag goes before KSHUNT_TOKEN, KSHUNT_TOKEN_FILE, KSHUNT_TOKEN_COMMAND, KSHUNT_CA_FILE and
-KSHUNT_TLS_SERVER_NAME, and these before what the context says.
+  --token-file FILE         the token; a file that only you may read
+  --token-command COMMAND   a program that prints it, such as a keyring's; it runs without a shell
+  --ca-file FILE            PEM: authorities for the backend's certificate, instead of the system's
+  --tls-server-name NAME    the name in its certificate, if the address has another name
+
+A flag overrides KSHUNT_TOKEN, KSHUNT_TOKEN_FILE, KSHUNT_TOKEN_COMMAND, KSHUNT_CA_FILE and
+KSHUNT_TLS_SERVER_NAME. These override the context.
 """
 TAKES_CLUSTER: Final = frozenset(
     {
@@ -134,7 +135,7 @@ def load(environment: Mapping[str, str]) -> Configuration:
             content = file.read()
     except FileNotFoundError:
         if environment.get(FILE):
-            raise ConfigError(f"{FILE} names {path}, which is not there.") from None
+            raise ConfigError(f"{FILE} names {path}, which does not exist.") from None
         return Configuration(path, False, "", {}, ())
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
@@ -149,38 +150,36 @@ def load(environment: Mapping[str, str]) -> Configuration:
     try:
         document = tomllib.loads(content.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} is no TOML: {error}.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
     return _configuration(path, document)
 
 
 def _configuration(path: Path, document: Mapping[str, Any]) -> Configuration:
     known_tables = {"context", "contexts", "serve"}
     if odd := sorted(document.keys() - known_tables):
-        raise ConfigError(
-            f"{path}: nobody understands '{odd[0]}'.", advice=near(odd[0], known_tables)
-        )
+        raise ConfigError(f"{path}: unknown key '{odd[0]}'.", advice=near(odd[0], known_tables))
     tables = document.get("contexts", {})
     chosen = document.get("context", "")
     if not isinstance(tables, dict) or not isinstance(chosen, str):
-        raise ConfigError(f"{path}: context is a name, and [contexts.NAME] are tables.")
+        raise ConfigError(f"{path}: context must be a name, and [contexts.NAME] must be tables.")
     known = {*CLUSTER_FLAGS, *CLIENT_VARIABLES}
     contexts = {
         name: tuple(_settings(path, f"contexts.{name}", table, known))
         for name, table in tables.items()
     }
     if chosen and chosen not in contexts:
-        raise ConfigError(f"{path}: there is no [contexts.{chosen}], which `context` names.")
+        raise ConfigError(f"{path}: `context` names [contexts.{chosen}], which does not exist.")
     serve = tuple(_settings(path, "serve", document.get("serve", {}), None))
     return Configuration(path, True, chosen, contexts, serve)
 
 
 def _settings(path: Path, where: str, table: Any, known: set[str] | None) -> Iterator[Setting]:
     if not isinstance(table, dict):
-        raise ConfigError(f"{path}: [{where}] is no table.")
+        raise ConfigError(f"{path}: [{where}] is not a table.")
     for name, value in table.items():
         if not _KEY.fullmatch(name) or (known is not None and name not in known):
             advice = "See kshunt serve --help." if known is None else near(name, known)
-            raise ConfigError(f"{path}: nobody understands '{name}' in [{where}].", advice=advice)
+            raise ConfigError(f"{path}: unknown key '{name}' in [{where}].", advice=advice)
         yield Setting(name, _value(path, f"{where}.{name}", value), f"{path} [{where}]")
 
 
@@ -191,9 +190,7 @@ def _value(path: Path, where: str, value: Any) -> str | bool | tuple[str, ...]:
         return str(value)
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return tuple(value)
-    raise ConfigError(
-        f"{path}: {where} is neither text, a number, true, false nor a list of texts."
-    )
+    raise ConfigError(f"{path}: {where} must be text, a number, true, false or a list of texts.")
 
 
 def near(name: str, known: Collection[str], otherwise: str = "") -> str:
@@ -210,7 +207,7 @@ def near(name: str, known: Collection[str], otherwise: str = "") -> str:
     found = get_close_matches(name, sorted(known), 1)
     if found:
         return f"Did you mean '{found[0]}'?"
-    return otherwise or f"There are: {', '.join(sorted(known))}."
+    return otherwise or f"The keys are: {', '.join(sorted(known))}."
 
 
 # What they come to
@@ -230,7 +227,7 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
         return _with_webhooks(words, environment)
     if command not in TAKES_CLUSTER or _ABOUT & set(words):
         if named is not None:
-            raise ConfigError(f"--context says nothing to kshunt {command}.")
+            raise ConfigError(f"--context has no effect on kshunt {command}.")
         return list(words)
     shown: dict[str, str] = {}
     if command != "serve":
@@ -254,9 +251,9 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
             ):
                 added += setting.flags()
     elif named is not None:
-        raise ConfigError("--context goes with neither --bootstrap-server nor --backend.")
+        raise ConfigError("--context cannot be used with --bootstrap-server or --backend.")
     if shown and not _given([*words, *added], "backend"):
-        raise ConfigError(f"--{next(iter(shown))} goes with --backend, and none is named.")
+        raise ConfigError(f"--{next(iter(shown))} needs --backend, and none is given.")
     _default(defaults, environment)
     return [*words, *added]
 
@@ -264,16 +261,16 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
 def _refuse_token(words: Sequence[str]) -> None:
     if _given(words, "token"):
         raise ConfigError(
-            "A token is no flag: everybody on this machine sees the command lines of all.",
-            advice="Give --token-file FILE or --token-command COMMAND, or set KSHUNT_TOKEN; and "
-            "revoke the one that was typed.",
+            "A token must not be a flag: every user of this machine can see command lines.",
+            advice="Give --token-file FILE or --token-command COMMAND, or set KSHUNT_TOKEN. "
+            "Revoke the token that was typed.",
         )
 
 
 def _show(shown: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
     """Let the flags of a client say what the variables say."""
     if {"token-file", "token-command"} <= shown.keys():
-        raise ConfigError("--token-file and --token-command say the same; give one of them.")
+        raise ConfigError("--token-file and --token-command both give the token; use one of them.")
     for name, value in shown.items():
         if name.startswith("token-"):
             for variable in TOKEN_VARIABLES:
@@ -326,7 +323,7 @@ def context_settings(
     if name not in found.contexts:
         known = ", ".join(found.contexts) or "none"
         raise ConfigError(
-            f"There is no context '{name}' in {found.path}.", advice=f"Contexts there: {known}."
+            f"There is no context '{name}' in {found.path}.", advice=f"The contexts are: {known}."
         )
     return found.contexts[name]
 

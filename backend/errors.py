@@ -6,6 +6,7 @@ Our exception hierarchy::
     ├── BadInput                 what was asked cannot be meant; nothing was done
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
+    │   ├── NoTerminal           the dashboard was started without a terminal
     │   ├── NoSamples            nothing is recorded there (`pipeline.samples.replica_samples`)
     │   ├── UnreadableSamples    no recording of samples (`telemetry.recording.schema`)
     │   ├── UsageError           flags that cannot stand together (`tools.reassign.options`)
@@ -80,6 +81,8 @@ class KshuntError(Exception):
     retriable: ClassVar[bool] = False
     kafka_code: ClassVar[int] = -1
     http_status: ClassVar[int] = 500
+    exit_code: ClassVar[int] = 1
+    """What `kshunt` ends with."""
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
@@ -128,6 +131,13 @@ class ConfigError(BadInput):
     kafka_code = INVALID_CONFIG
 
 
+class NoTerminal(BadInput):
+    """The dashboard was started without a terminal to draw on."""
+
+    title = "No terminal"
+    exit_code = 2
+
+
 class WrongCluster(BadInput):
     """The cluster is not the one the request names."""
 
@@ -139,7 +149,7 @@ class WrongCluster(BadInput):
 class ClusterError(KshuntError):
     """A whole call to the cluster failed."""
 
-    title = "The cluster refused"
+    title = "The cluster rejected the request"
     http_status = 502
 
 
@@ -192,7 +202,7 @@ class JournalUnavailable(ClusterError):
 class JournalFenced(ClusterError):
     """Another backend writes the journal, or this one was silent for too long: act no more."""
 
-    title = "Another backend acts"
+    title = "Another backend is active"
     kafka_code = PRODUCER_FENCED
     http_status = 409
 
@@ -236,7 +246,7 @@ class ActiveBackend(Protocol):
 class NotActive(Conflict):
     """Another backend of this cluster acts, or it is not certain that this one may."""
 
-    title = "This backend does not act"
+    title = "This backend is not active"
 
     def __init__(
         self, message: str, *, advice: str = "", active: ActiveBackend | None = None

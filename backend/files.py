@@ -77,7 +77,7 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
     if path.is_dir():
         return
     if path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, "A file is in the way of a folder", str(path))
+        raise NotADirectoryError(errno.ENOTDIR, "A file is where a folder is needed", str(path))
     make_folder(path.parent)
     path.mkdir(mode=mode, exist_ok=True)
     sync_folder(path.parent)
@@ -98,13 +98,13 @@ def _lock_file(path: Path) -> int:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        words = "A symbolic link is in the place of a lock file"
+        words = "A symbolic link is where the lock file should be"
         raise OSError(errno.ELOOP, words, str(path)) from None
     status = os.fstat(handle)
     if stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), path.parent.stat().st_uid):
         return handle
     os.close(handle)
-    raise PermissionError(errno.EPERM, "The lock file is not a file of this user", str(path))
+    raise PermissionError(errno.EPERM, "The lock file does not belong to this user", str(path))
 
 
 def locked(path: Path) -> IO[str] | None:

@@ -79,7 +79,7 @@ def _private(folder: Path) -> Path:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except OSError as error:
-        raise ConfigError(f"Cannot make the folder {folder}: {error.strerror}.") from None
+        raise ConfigError(f"Cannot create the folder {folder}: {error.strerror}.") from None
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
     if not ours or stat.S_IMODE(status.st_mode) & 0o077:
         raise ConfigError(

@@ -66,9 +66,9 @@ def refuse_writable(path: Path, what: str) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISREG(status.st_mode) and _writable_by_others(status):
         raise ConfigError(
-            f"Others can write {what[:1].lower()}{what[1:]} {path} (mode {mode:04o}), "
-            "so it is not used.",
-            advice=f"Look at what it says, then run chmod go-w {path}.",
+            f"Other users can write {what[:1].lower()}{what[1:]} {path} (mode {mode:04o}), so "
+            "kshunt does not use it.",
+            advice=f"Check its content, then run chmod go-w {path}.",
         )
     _check_folders(path, what, status)
 
@@ -94,8 +94,8 @@ def _check(path: Path, what: str, status: os.stat_result) -> None:
     shared = 0o077 if status.st_uid == os.geteuid() else 0o002
     if stat.S_ISREG(status.st_mode) and mode & shared:
         raise ConfigError(
-            f"{what} {path} is open to others (mode {mode:04o}), so it is not used.",
-            advice=f"Run chmod 600 {path}, and give out a new secret if somebody may have read it.",
+            f"{what} {path} is open to other users (mode {mode:04o}), so kshunt does not use it.",
+            advice=f"Run chmod 600 {path}. If somebody may have read the secret, create a new one.",
         )
     _check_folders(path, what, status)
 
@@ -118,8 +118,8 @@ def refuse_open_folder(path: Path, what: str) -> None:
     if found is not None and _writable_by_others(found) and not found.st_mode & stat.S_ISVTX:
         mode = stat.S_IMODE(found.st_mode)
         raise ConfigError(
-            f"{what} {path} is not used: others can write to the folder {folder} "
-            f"(mode {mode:04o}), and so replace the file.",
+            f"{what} {path} is not used: other users can write to the folder {folder} (mode "
+            f"{mode:04o}), and so replace the file.",
             advice=f"Run chmod go-w {folder}, or name a file in a folder of your own.",
         )
 

@@ -44,13 +44,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT[,...]",
         action="append",
         default=[],
-        help="one proposes it and another one approves: unclean (elections), shrink (topics)",
+        help="one person proposes it and another one approves it: unclean (elections), shrink "
+        "(topics)",
     )
     parser.add_argument(
         "--proposal-expiry",
         metavar="SPAN",
         default="15m",
-        help="so long what was proposed can be approved, as 90s, 15m or 2h (default 15m)",
+        help="how long a proposal can be approved, as 90s, 15m or 2h (default 15m)",
     )
 
 
@@ -69,14 +70,15 @@ def rule_of(options: argparse.Namespace, *, identified: bool) -> TwoPersonRule:
         guarded = frozenset(TwoPersonKind(word.lower()) for word in words)
     except ValueError:
         raise ConfigError(
-            f"--two-person '{','.join(options.two_person)}' is not understood.",
-            advice=f"What can take two people: {', '.join(TwoPersonKind)}.",
+            f"--two-person '{','.join(options.two_person)}' is not valid.",
+            advice=f"These changes can need a second person: {', '.join(TwoPersonKind)}.",
         ) from None
     rule = TwoPersonRule(guarded, _expiry_s(options.proposal_expiry))
     if guarded and not identified:
         raise ConfigError(
-            "--two-person needs callers that can be told apart. On a socket, and on a port without "
-            "credentials, whoever proposes could approve under another name. Nothing was started.",
+            "--two-person needs callers that can be told apart. On a socket, and on a port "
+            "without credentials, one person could propose and then approve under another name. "
+            "Nothing was started.",
             advice="Give --listen HOST:PORT with --tokens or --oidc-issuer.",
         )
     return rule
@@ -87,7 +89,7 @@ def _expiry_s(text: str) -> float:
     seconds = 0.0 if match is None else int(match[1]) * _UNITS_S[match[2]]
     if not 0 < seconds <= EXPIRY_S_MAX:
         raise ConfigError(
-            f"--proposal-expiry '{text}' is no span of at most 30 days.",
+            f"--proposal-expiry '{text}' must be a duration of at most 30 days.",
             advice="Write 90s, 15m or 2h.",
         )
     return seconds

@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,6 +24,9 @@ _HOME = tempfile.mkdtemp(prefix="kshunt-tests-")
 os.environ["XDG_STATE_HOME"] = _HOME
 os.environ["XDG_CONFIG_HOME"] = _HOME
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+# Ends are told by the clock of whoever looks, and golden frames have one.
+os.environ["TZ"] = "UTC"
+time.tzset()
 # Placers of tests lie in the project's folder, and no process takes one from where it starts.
 _NAMED = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(_NAMED))

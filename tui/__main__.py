@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kshunt.backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError, NoTerminal
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.recorder.retention import recordings_folder
-from kshunt.tui.settings import DashboardSettings, config_folder, load_settings
+from kshunt.tui.settings import (
+    DashboardSettings,
+    config_folder,
+    keep_setting,
+    load_settings,
+    settings_path,
+)
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -90,7 +96,7 @@ def run(
     wanted = record_path is not None or settings.record
     if record and wanted and not in_browser:
         if record_path is not None and record_path.exists():
-            raise ConfigError(f"{record_path} exists; a recording is not written over.")
+            raise ConfigError(f"{record_path} already exists; kshunt does not replace a recording.")
         about = {"who": who_am_i(), "read_only": read_only}
         recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
     feed = {"revive": revive, "recorder": recorder, "in_browser": in_browser}
@@ -104,7 +110,7 @@ def replay(paths: Sequence[Path]) -> int:
         The exit code for the shell.
 
     Raises:
-        KshuntError: a file is no recording, or cannot be read.
+        KshuntError: a file is no recording, or cannot be read; or there is no terminal.
     """
     from kshunt.tui.recorder.reader import RecordingReader
 
@@ -112,7 +118,12 @@ def replay(paths: Sequence[Path]) -> int:
     reel = RecordingReader(paths)
     if not reel.first_ms:
         reel.close()
-        raise ConfigError(f"{paths[0]} holds nothing that could be shown.")
+        raise ConfigError(f"{paths[0]} holds nothing that can be shown.")
+    try:
+        require_terminal()
+    except NoTerminal:
+        reel.close()
+        raise
     return _run(settings, str(paths[0]), False, "", reel=reel)
 
 
@@ -125,7 +136,7 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
     Raises:
         KshuntError: a file is no recording, or a note cannot be written.
     """
-    from kshunt.tui.handover.writer import write_handover, write_timeline
+    from kshunt.tui.handover_notes.writer import write_handover, write_timeline
     from kshunt.tui.recorder.reader import RecordingReader
 
     with closing(RecordingReader(paths)) as reel:
@@ -134,6 +145,22 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
         if timeline is not None:
             write_timeline(reel, reel.last_ms, timeline)
     return 0
+
+
+def require_terminal() -> None:
+    """Refuse to draw a dashboard into a file or a pipe.
+
+    Raises:
+        NoTerminal: a standard stream is no terminal.
+    """
+    from kshunt.tui.terminal.signals import not_terminals
+
+    if missing := not_terminals():
+        raise NoTerminal(
+            f"The dashboard needs a terminal; this is none: {', '.join(missing)}. "
+            "Nothing was started.",
+            advice="In a script, use `kshunt kafka-reassign-partitions --list` or `--progress`.",
+        )
 
 
 def _run(
@@ -156,6 +183,10 @@ def _run(
     from kshunt.tui.text.glyphs import ASCII, UNICODE
 
     use_keys(ACTIONS, settings.keys)
+
+    def keep(table: str, name: str, value: str | list[str]) -> None:
+        keep_setting(settings_path(os.environ), table, name, value)
+
     app = KshuntApp(
         address,
         read_only=read_only or settings.read_only,
@@ -163,9 +194,13 @@ def _run(
         theme=theme or settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
+        orders=settings.sort,
+        keep=None if feed.get("in_browser") else keep,
         freeze=memory.freeze,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )
+    if not feed.get("in_browser"):
+        signals.leave_when_ended(lambda code: app.exit(return_code=code))
     app.run()
     return app.return_code or 0

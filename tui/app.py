@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -15,6 +15,7 @@ from textual.command import Provider
 from textual.message import Message
 from textual.signal import Signal
 
+from kshunt.backend.errors import ConfigError
 from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
@@ -28,8 +29,7 @@ from kshunt.tui.data.live_scene import LiveScene
 from kshunt.tui.data.playback import Playback
 from kshunt.tui.data.polling import TICK_S, Polling
 from kshunt.tui.data.store import DeriveFailed, Store, TableReady
-from kshunt.tui.deriver import REFRESH_S, Deriver
-from kshunt.tui.feed.link import RETRY_S, Link
+from kshunt.tui.feed.backend_link import RETRY_S, Link
 from kshunt.tui.feed.messages import (
     AlertArrived,
     AnswerArrived,
@@ -48,6 +48,7 @@ from kshunt.tui.shell.dashboard import Dashboard
 from kshunt.tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
 from kshunt.tui.shell.theme_manager import ThemeManager
 from kshunt.tui.stylesheet import CachedStylesheet
+from kshunt.tui.table_thread import REFRESH_S, TableThread
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
@@ -60,7 +61,11 @@ if TYPE_CHECKING:
     from kshunt.tui.changes.workflows import ChangeWorkflows
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.recorder.recorder import Recorder
-    from kshunt.tui.tables.model import RowKey
+    from kshunt.tui.tables.model import Order, RowKey
+
+
+Keep = Callable[[str, str, "str | list[str]"], object]
+"""Writes a setting down: its table or nothing, its name, what it is from now on."""
 
 
 class KshuntApp(Dashboard):
@@ -103,6 +108,8 @@ class KshuntApp(Dashboard):
         theme: str = "",
         themes: ThemeFolder | None = None,
         start_view: str = OVERVIEW,
+        orders: Mapping[str, Order] | None = None,
+        keep: Keep | None = None,
         glyphs: Glyphs = UNICODE,
         now_s: Callable[[], float] = time.monotonic,
         retry_s: Sequence[float] = RETRY_S,
@@ -114,6 +121,9 @@ class KshuntApp(Dashboard):
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
+
+        `orders` are the first ones of tables, by view; `keep` writes down what the operator
+        chooses, and is called on a thread.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
         `freeze` is called when what a view needs has been loaded.
@@ -134,11 +144,15 @@ class KshuntApp(Dashboard):
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
+        for view, order in (orders or {}).items():
+            self.store.ask(view, order=order)
+        self._keep = keep
+        self._keeping = asyncio.Lock()
         self.live_scene = LiveScene(now_s, self.post_message, recorder)
         self.live = Link(address, self.live_scene.tell, retry_s=retry_s, revive=revive)
         self.playback = Playback(self, self.live_scene, _write_notes, reel)
         self.polling = Polling(self, self.live_scene, self.playback)
-        self._deriver = Deriver(self._post_derived, self.store.lags, freeze)
+        self._table_thread = TableThread(self._post_derived, self.store.lags, freeze)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -193,6 +207,19 @@ class KshuntApp(Dashboard):
         stack = self.get_screen_stack(self.current_mode)
         return stack[0] if stack and isinstance(stack[0], ViewScreen) else None
 
+    def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
+        """Write down what the operator chose, for the next dashboard."""
+        if self._keep is not None:
+            self.run_worker(self._kept(self._keep, table, name, value))
+
+    async def _kept(self, keep: Keep, table: str, name: str, value: str | list[str]) -> None:
+        try:
+            # One after another: a later choice is not overtaken by an earlier one.
+            async with self._keeping:
+                await asyncio.to_thread(keep, table, name, value)
+        except ConfigError as error:
+            self.say(str(error), "warn")
+
     def clear_marks(self) -> None:
         """Nothing is marked in the view in sight."""
         self.view.clear_marks()
@@ -215,7 +242,7 @@ class KshuntApp(Dashboard):
         self.themes.watch()
 
     def _connect(self) -> None:
-        self._deriver.start()
+        self._table_thread.start()
         if self.playback.replay:
             self.playback.begin_replay()
         else:
@@ -227,7 +254,7 @@ class KshuntApp(Dashboard):
         """Let go of the backend; its threads may take a moment."""
         await self.polling.leave()
         await asyncio.to_thread(self.live.stop)
-        await asyncio.to_thread(self._deriver.stop)
+        await asyncio.to_thread(self._table_thread.stop)
         if self.live_scene.recorder is not None:
             await asyncio.to_thread(self.live_scene.recorder.stop)
         await self.playback.close()
@@ -244,9 +271,9 @@ class KshuntApp(Dashboard):
 
     def derive(self, view: str) -> None:
         """Compute a view's table from the newest snapshot."""
-        job = self.store.job(view)
+        job = self.store.job(view, past=self.playback.past)
         if job is not None:
-            self._deriver.submit(job)
+            self._table_thread.submit(job)
 
     def _post_derived(self, derived: Message) -> None:
         try:
@@ -347,7 +374,7 @@ class KshuntApp(Dashboard):
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which means many things to many people."""
-        self.say("q leaves; moves go on in the cluster.")
+        self.say("q leaves; moves continue in the cluster.")
 
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line of the view in sight."""
@@ -362,6 +389,6 @@ def _answers(scene: Scene) -> tuple[object, ...]:
 
 def _write_notes(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Path]:
     """Write a hand-over note and a timeline; what that takes is loaded when it is first wanted."""
-    from kshunt.tui.handover.writer import write_both
+    from kshunt.tui.handover_notes.writer import write_both
 
     return write_both(reel, time_ms, folder)

@@ -10,7 +10,11 @@
     follow = "F"
     cancel_all = ["C", "Ctrl-X"]
 
-What a flag says goes before what the file says.
+    [sort]
+    partitions = ["-lag", "topic"]
+
+A flag overrides the file. The dashboard writes a theme and an order that an operator chooses into
+it (`keep_setting`), and leaves comments and everything else as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from kshunt.backend.errors import ConfigError
-from kshunt.tui.actions.view_names import OVERVIEW, VIEWS
+from kshunt.backend.files import make_folder, replace_file
+from kshunt.tui.actions.view_names import OVERVIEW, TABLES, VIEWS
+from kshunt.tui.tables.model import Level, Order
 
 FILE = "dashboard.toml"
 
@@ -40,6 +46,8 @@ class DashboardSettings:
     """Whether what is seen and done is recorded, for `kshunt replay`."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By an action's name: its keys, in the place of its own."""
+    sort: Mapping[str, Order] = field(default_factory=dict)
+    """By a view with a table: how it is sorted."""
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
@@ -47,6 +55,12 @@ def config_folder(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CONFIG_HOME", "")
     root = Path(base) if base.startswith("/") else Path("~/.config").expanduser()
     return root / "kshunt"
+
+
+def settings_path(environ: Mapping[str, str]) -> Path:
+    """The settings file, whether it is there or not."""
+    named = environ.get("KSHUNT_SETTINGS", "")
+    return Path(named).expanduser() if named else config_folder(environ) / FILE
 
 
 def load_settings(environ: Mapping[str, str]) -> DashboardSettings:
@@ -57,7 +71,7 @@ def load_settings(environ: Mapping[str, str]) -> DashboardSettings:
             is no TOML, or says something that means nothing here.
     """
     named = environ.get("KSHUNT_SETTINGS", "")
-    path = Path(named).expanduser() if named else config_folder(environ) / FILE
+    path = settings_path(environ)
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -84,7 +98,7 @@ def parse_settings(text: str) -> DashboardSettings:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"no TOML: {error}.") from None
+        raise ConfigError(f"not valid TOML: {error}.") from None
     known = {one.name for one in fields(DashboardSettings)}
     for name in document:
         if name not in known:
@@ -95,14 +109,52 @@ def parse_settings(text: str) -> DashboardSettings:
         read_only=_typed(document, "read_only", bool, False),
         record=_typed(document, "record", bool, True),
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
+        sort={view: _order(view, value) for view, value in _table(document, "sort").items()},
     )
+
+
+def sort_value(order: Order) -> list[str]:
+    """An order as the file has it: columns by key, `-` before one with the largest first."""
+    return [f"-{level.key}" if level.reverse else level.key for level in order.levels]
+
+
+def keep_setting(path: Path, table: str, name: str, value: str | list[str]) -> None:
+    """Write one setting into the file; comments and everything else stay as they are.
+
+    Args:
+        path: The file; it is made where it is not there.
+        table: The table that has the setting; empty for the top of the file.
+        name: The setting.
+        value: What it is from now on; an empty list takes it out.
+
+    Raises:
+        ConfigError: the file cannot be read, is not valid TOML, or cannot be written. It is as it
+            was.
+    """
+    # Loaded when something is kept: it takes 30 ms that the first frame need not wait for.
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
+        if table and table not in document:
+            document[table] = tomlkit.table()
+        place: Any = document[table] if table else document
+        if value:
+            place[name] = value
+        else:
+            place.pop(name, None)
+        make_folder(path.parent)
+        replace_file(path.resolve(), tomlkit.dumps(document).encode())
+    except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{name} was not kept: {path} cannot be changed: {error}.") from None
 
 
 def _typed(document: Mapping[str, Any], name: str, kind: type[Any], default: Any) -> Any:
     value = document.get(name, default)
     if not isinstance(value, kind):
         wanted = {str: "a text in quotes", bool: "true or false"}[kind]
-        raise ConfigError(f"{name} has to be {wanted}, and not {value!r}.")
+        raise ConfigError(f"{name} must be {wanted}, and not {value!r}.")
     return value
 
 
@@ -116,17 +168,25 @@ def _view(document: Mapping[str, Any]) -> str:
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = document.get(name, {})
     if not isinstance(value, dict):
-        raise ConfigError(f"{name} has to be a table: [{name}].")
+        raise ConfigError(f"{name} must be a table: [{name}].")
     return value
 
 
 def _keys(action: str, value: object) -> tuple[str, ...]:
     written = [value] if isinstance(value, str) else value
     if not isinstance(written, list) or not written:
-        raise ConfigError(f"[keys] {action}: a key, or a list of keys, and not {value!r}.")
+        raise ConfigError(f"[keys] {action}: must be a key, or a list of keys, and not {value!r}.")
     if not all(isinstance(one, str) and one.strip() for one in written):
-        raise ConfigError(f"[keys] {action}: each key is a text in quotes.")
+        raise ConfigError(f"[keys] {action}: each key must be a text in quotes.")
     return tuple(written)
+
+
+def _order(view: str, value: object) -> Order:
+    if view not in TABLES:
+        raise ConfigError(f"[sort] {view}: there is no such table.", advice=_list(TABLES))
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise ConfigError(f"[sort] {view} has to be a list of columns, and not {value!r}.")
+    return Order.of([Level(one.removeprefix("-"), one.startswith("-")) for one in value])
 
 
 def _list(names: Any) -> str:

@@ -154,7 +154,7 @@ def _parsed(path: Path, at: int, line: str) -> Key:
     if match is None:
         raise ConfigError(
             f"Line {at} of the key file {path} is not a key.",
-            advice="A line is an id of 8 and a secret of 64 hexadecimal digits.",
+            advice="A key line has an id of 8 and a secret of 64 hexadecimal digits.",
         )
     return Key(match[1], bytes.fromhex(match[2]))
 
@@ -188,7 +188,7 @@ def read_or_make_keys(path: Path) -> ClusterKeys:
             if not path.exists():
                 write_keys(path, ClusterKeys.new())
     except OSError as error:
-        raise ConfigError(f"The key file {path} cannot be made: {error.strerror}.") from None
+        raise ConfigError(f"The key file {path} cannot be created: {error.strerror}.") from None
     return read_keys(path)
 
 

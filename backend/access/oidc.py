@@ -105,7 +105,7 @@ class ClaimsCheck:
             )
         # A token is a stranger's: whatever is wrong with it, it lets nobody in.
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
-            log.info("claims were refused: %s", type(error).__name__)
+            log.info("claims were rejected: %s", type(error).__name__)
             return None
         role = self._role(found)
         subject = found["sub"]
@@ -144,7 +144,7 @@ class ClaimsCheck:
         except (OSError, httpx.HTTPError) as error:
             raise ConfigError(f"The keys at {where} cannot be read: {error}.") from None
         except (ValueError, TypeError, KeyError, AttributeError, jwt.PyJWTError) as error:
-            raise ConfigError(f"What is at {where} is no set of keys: {error}.") from None
+            raise ConfigError(f"{where} does not hold a set of keys: {error}.") from None
         # A key without an id serves tokens that name none.
         usable = {
             key.key_id or "": key

@@ -31,38 +31,47 @@ _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
     socket_mode.add_options(parser)
-    group = parser.add_argument_group("who is let in, on a TCP port")
-    group.add_argument("--tls-certificate", metavar="FILE", type=Path, help="PEM, with its chain")
+    group = parser.add_argument_group("who may connect to a TCP port")
+    group.add_argument(
+        "--tls-certificate",
+        metavar="FILE",
+        type=Path,
+        help="PEM file with the certificate and its chain",
+    )
     group.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM, without a passphrase")
     group.add_argument(
-        "--tokens", metavar="FILE", type=Path, help="who holds one of these; see kshunt tokens"
+        "--tokens", metavar="FILE", type=Path, help="file of valid tokens; see kshunt tokens"
     )
     group.add_argument(
-        "--oidc-issuer", metavar="URL", help="whom this identity provider vouches for"
+        "--oidc-issuer", metavar="URL", help="accept tokens from this identity provider"
     )
-    group.add_argument("--oidc-audience", metavar="NAME", help="what it calls this backend")
     group.add_argument(
-        "--oidc-keys", metavar="FILE|URL", help="its keys: a JWKS file, or an https address"
+        "--oidc-audience", metavar="NAME", help="the name of this backend at that provider"
+    )
+    group.add_argument(
+        "--oidc-keys",
+        metavar="FILE|URL",
+        help="the keys of the provider: a JWKS file, or an https address",
     )
     group.add_argument(
         "--oidc-role-claim",
         metavar="CLAIM",
         default="roles",
-        help="where the roles are, as realm_access.roles (default roles)",
+        help="the claim that holds the roles, as realm_access.roles (default roles)",
     )
     group.add_argument(
         "--oidc-role",
         metavar="VALUE=ROLE",
         action="append",
         default=[],
-        help="what a value of it means here: viewer, operator or admin (default those names)",
+        help="map a value of that claim to viewer, operator or admin (default: the same names)",
     )
     backends = parser.add_argument_group("what the backends of a cluster share")
     backends.add_argument(
         "--cluster-keys",
         metavar="FILE",
         type=Path,
-        help="keys by which they know each other; made if it is not there (default "
+        help="keys by which the backends identify each other; created if missing (default "
         f"{KEYS_VARIABLE}, or a file of the cluster in $XDG_STATE_HOME/kshunt/keys)",
     )
     backends.add_argument(
@@ -70,7 +79,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="URL[,...]",
         action="append",
         default=[],
-        help="backends of this cluster on other hosts to which changes may be passed on",
+        help="backends of this cluster on other hosts; changes may be forwarded to them",
     )
 
 
@@ -105,7 +114,7 @@ def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile 
     given = [name for name in _TOGETHER if getattr(options, name)]
     if given and len(given) < len(_TOGETHER):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
-        raise ConfigError(f"{flags} go together; nothing was started.")
+        raise ConfigError(f"{flags} must be given together; nothing was started.")
     if given:
         from kshunt.backend.access.oidc import ClaimsCheck, Provider
 
@@ -145,5 +154,5 @@ def _keys(where: str) -> str:
     url = urlsplit(where)
     local = url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost", "::1")
     if url.scheme != "https" and not local:
-        raise ConfigError(f"--oidc-keys {where} is no https address.")
+        raise ConfigError(f"--oidc-keys {where} is not an https address.")
     return where

@@ -104,7 +104,9 @@ class RefusedTokens:
             return
         if now_s - self._minute_s >= LINE_EVERY_S:
             if self._beyond:
-                log.warning("tokens of %d more peers were refused in the last minute", self._beyond)
+                log.warning(
+                    "tokens of %d more peers were rejected in the last minute", self._beyond
+                )
             self._minute_s, self._lines, self._beyond = now_s, 0, 0
         if self._lines >= LINES_PER_MINUTE:
             self._beyond += 1
@@ -114,7 +116,7 @@ class RefusedTokens:
         found = _TOKEN_ID.match(token)
         named = f" (token {found[1]})" if found else ""
         more = f"; {known.unsaid} more since the last line" if known.unsaid else ""
-        log.warning("a token from %s was refused%s%s", peer, named, more)
+        log.warning("a token from %s was rejected%s%s", peer, named, more)
         known.said_s, known.unsaid = now_s, 0
 
     def _hash(self, token: str) -> bytes:

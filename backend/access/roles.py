@@ -52,4 +52,4 @@ def role_of(text: str) -> Role:
     try:
         return Role(text.strip().lower())
     except ValueError:
-        raise BadInput(f"'{text}' is no role.", advice=f"Roles are {', '.join(Role)}.") from None
+        raise BadInput(f"'{text}' is not a role.", advice=f"Roles are {', '.join(Role)}.") from None

@@ -30,11 +30,15 @@ class SocketFile:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags."""
-    group = parser.add_argument_group("who is let in, on a socket")
+    group = parser.add_argument_group("who may connect to a socket")
     group.add_argument(
-        "--socket-mode", metavar="MODE", help="of its file: 0600 (default), or 0660 for a group"
+        "--socket-mode",
+        metavar="MODE",
+        help="mode of the socket's file: 0600 (default), or 0660 for a group",
     )
-    group.add_argument("--socket-group", metavar="NAME", help="that group (default: one's own)")
+    group.add_argument(
+        "--socket-group", metavar="NAME", help="the group of the socket's file (default: your own)"
+    )
 
 
 def socket_file(options: argparse.Namespace) -> SocketFile:
@@ -46,13 +50,14 @@ def socket_file(options: argparse.Namespace) -> SocketFile:
     """
     text, name = options.socket_mode, options.socket_group
     if options.socket is None and (text or name):
-        raise ConfigError("--socket-mode and --socket-group are for a --socket PATH.")
+        raise ConfigError("--socket-mode and --socket-group need --socket PATH.")
     mode = ALONE if text is None else _mode(text)
     if name is None:
         return SocketFile(mode)
     if not mode & 0o020:
         raise ConfigError(
-            f"Mode {mode:04o} lets nobody of {name} connect.", advice="Give --socket-mode 0660."
+            f"With mode {mode:04o} no member of {name} can connect.",
+            advice="Give --socket-mode 0660.",
         )
     try:
         return SocketFile(mode, grp.getgrnam(name).gr_gid)
@@ -62,16 +67,19 @@ def socket_file(options: argparse.Namespace) -> SocketFile:
 
 def _mode(text: str) -> int:
     if not _MODE.fullmatch(text):
-        raise ConfigError(f"--socket-mode '{text}' is no mode.", advice="Write 0600 or 0660.")
+        raise ConfigError(
+            f"--socket-mode '{text}' is not a valid mode.", advice="Write 0600 or 0660."
+        )
     mode = int(text, 8)
     if mode & 0o007:
         raise ConfigError(
-            f"--socket-mode {mode:04o} would let in everybody on this machine.",
+            f"--socket-mode {mode:04o} would allow every user of this machine to connect.",
             advice="Write 0660 and name a --socket-group, or serve on a port with --tokens.",
         )
     if mode & ~GROUP or mode & ALONE != ALONE:
         raise ConfigError(
-            f"--socket-mode {mode:04o}: its owner has to read and write, and nobody executes it.",
+            f"--socket-mode {mode:04o}: the owner must be able to read and write, and no user may "
+            "execute it.",
             advice="Write 0600 or 0660.",
         )
     return mode

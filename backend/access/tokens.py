@@ -131,8 +131,9 @@ class TokenFile:
         """
         if not _NAME.fullmatch(name):
             raise BadInput(
-                f"'{name}' is no name for a token.",
-                advice="Letters, digits and . _ @ - are; at most 100, a letter or digit first.",
+                f"'{name}' is not a valid name for a token.",
+                advice="Use at most 100 letters, digits and . _ @ - and begin with a letter or "
+                "digit.",
             )
         now_ms = self._clock.now_ms()
         id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
@@ -145,11 +146,11 @@ class TokenFile:
             for each in tokens:
                 if each.name.casefold() == name.casefold() and each.valid(now_ms):
                     raise BadInput(
-                        f"There is a valid token named {each.name}.",
+                        f"There is already a valid token named {each.name}.",
                         advice="Revoke it, or choose another name.",
                     )
             if len(tokens) >= TOKENS_MAX:
-                raise BadInput(f"The file holds {TOKENS_MAX} tokens; that is the most.")
+                raise BadInput(f"The file holds {TOKENS_MAX} tokens, which is the maximum.")
             return [*tokens, token]
 
         self._change(add)
@@ -172,10 +173,13 @@ class TokenFile:
                 if named == token.id or (named == token.name and token.valid(now_ms))
             ]
             if not wanted:
-                raise BadInput(f"There is no valid token '{named}'.", advice="See those there are.")
+                raise BadInput(
+                    f"There is no valid token '{named}'.",
+                    advice="List the tokens with `kshunt tokens list`.",
+                )
             old = wanted[0]
             if old.revoked_ms is not None:
-                raise BadInput(f"Token {old.id} was revoked already.")
+                raise BadInput(f"Token {old.id} is already revoked.")
             found.append(replace(old, revoked_ms=now_ms))
             return [found[0] if token.id == old.id else token for token in tokens]
 
@@ -210,17 +214,17 @@ def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     refuse_writable(path, "The file of tokens")
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigError(
-            f"Others can read {path} (mode {stat.S_IMODE(mode):04o}).",
+            f"Other users can read {path} (mode {stat.S_IMODE(mode):04o}).",
             advice=f"Run chmod 600 {path}.",
         )
     try:
         document = json.loads(content)
         if document["version"] != VERSION:
-            raise ConfigError(f"{path} is of version {document['version']}, which is unknown.")
+            raise ConfigError(f"{path} has version {document['version']}, which is unknown.")
         return tuple(map(_read, document["tokens"]))
     except (ValueError, TypeError, KeyError, RecursionError, BadInput):
         raise ConfigError(
-            f"{path} is no file of tokens.", advice="Restore it, or begin with a new one."
+            f"{path} is not a file of tokens.", advice="Restore it, or begin with a new one."
         ) from None
 
 
@@ -229,7 +233,7 @@ def _read(entry: dict[str, Any]) -> TokenEntry:
     texts = (token.id, token.name, token.sha256)
     times = (token.created_ms, token.expires_ms or 0, token.revoked_ms or 0)
     if not all(isinstance(each, str) for each in texts) or len(token.sha256) != len(_NOBODY):
-        raise ValueError("a token is no text")
+        raise ValueError("a token is not a text")
     if not all(type(each) is int for each in times):
-        raise ValueError("a time is no number")
+        raise ValueError("a time is not a number")
     return token

@@ -32,9 +32,11 @@ START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 5.0
 
 
-def run_demo(
-    scenario: str, seed: int, prepare: Callable[[], object], show: Callable[[str], int]
-) -> int:
+Show = Callable[[str, Callable[[], object]], int]
+"""Shows the dashboard of an address; the second starts a backend there again."""
+
+
+def run_demo(scenario: str, seed: int, prepare: Callable[[], object], show: Show) -> int:
     """Run a scenario until the dashboard is closed; returns the dashboard's exit code.
 
     `prepare` loads the dashboard meanwhile, and `show` shows that of a backend's address.
@@ -45,14 +47,27 @@ def run_demo(
     path = runtime_dir() / f"demo-{os.getpid()}.sock"
     with ExitStack() as stack:
         played = ["--scenario", scenario, "--seed", str(seed), "--control-port", "none"]
-        # The backend ends first: it gives up its lease in the cluster's journal.
+        # Another demo has the same cluster's id, and must not find what this one has kept.
+        state = stack.enter_context(tempfile.TemporaryDirectory(prefix="kshunt-demo-"))
+        # A backend ends first: it gives up its lease in the cluster's journal.
         cluster = stack.enter_context(_child("cluster", *played, "--hand-over"))
-        served = stack.enter_context(_child("serve", "--socket", str(path), "--from-stdin"))
-        introduction = _Introduction(cluster, served, f"unix:{path}")
+
+        def serve() -> _Child:
+            words = ("serve", "--socket", str(path), "--from-stdin")
+            return stack.enter_context(_child(*words, XDG_STATE_HOME=state))
+
+        served = [serve()]
+        introduction = _Introduction(cluster, served[0], f"unix:{path}")
+
+        def serve_again() -> None:
+            if served[-1].process.poll() is not None:
+                served.append(serve())
+                introduction.tell(served[-1])
+
         introduction.start()
         prepare()
         introduction.wait()
-        code = show(f"unix:{path}")
+        code = show(f"unix:{path}", serve_again)
     if introduction.failed:
         sys.stderr.write(f"kshunt: the scenario's move was not started: {introduction.failed}\n")
     return code
@@ -109,8 +124,11 @@ class _Child:
 
 
 @contextmanager
-def _child(*arguments: str) -> Iterator[_Child]:
-    """A `kshunt` of its own; its log is a file without a name, which is gone with it."""
+def _child(*arguments: str, **variables: str) -> Iterator[_Child]:
+    """A `kshunt` of its own, with these environment variables.
+
+    Its log is a file without a name, which is gone with it.
+    """
     with tempfile.TemporaryFile("w+", prefix="kshunt-") as log:
         process = subprocess.Popen(
             # -P: a folder named `kshunt` in the working directory is not taken for ours.
@@ -119,7 +137,7 @@ def _child(*arguments: str) -> Iterator[_Child]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            env=environment(),
+            env={**environment(), **variables},
             start_new_session=True,
         )
         child = _Child(process, log)
@@ -139,19 +157,29 @@ class _Introduction(threading.Thread):
         self._cluster = cluster
         self._served = served
         self._address = address
+        self._brokers = ""
         self._done = threading.Event()
         self._error: KshuntError | None = None
 
     def run(self) -> None:
         try:
-            self._served.tell(self._cluster.line().removeprefix("ready "))
-            self._served.line()
+            self._brokers = self._cluster.line().removeprefix("ready ")
+            self.tell(self._served)
         except KshuntError as error:
             self._error = error
         finally:
             self._done.set()
         if self._error is None:
             self._submit_all()
+
+    def tell(self, served: _Child) -> None:
+        """Tell a backend where the cluster is; returns once it serves.
+
+        Raises:
+            BackendUnreachable: it ended instead.
+        """
+        served.tell(self._brokers)
+        served.line()
 
     def wait(self) -> None:
         """Returns once the backend serves.

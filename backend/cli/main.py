@@ -22,13 +22,13 @@ _DASHBOARD = (
     "kshunt.tui.app",
     "kshunt.tui.views.partitions.table",
     "kshunt.backend.api.client.backend_client",
-    "kshunt.backend.api.schema.frames.writer",
+    "kshunt.backend.api.schema.frames.snapshot_writer",
 )
 
 TOOLS = """\
 commands:
   (none)                      the dashboard
-  demo                        the dashboard on a cluster of its own; nothing else is needed
+  demo                        the dashboard on a cluster in memory; needs nothing else
   cluster                     a Kafka cluster in one process, for rehearsals and tests
   replay FILE                 a recording of the dashboard, or a note of it; see its own --help
   serve                       a backend that several dashboards and tools share
@@ -37,13 +37,13 @@ commands:
                               Kafka's tool: preferred replicas lead again; see its own --help
   kafka-topics                Kafka's tool: topics, with more or fewer partitions; see --help
   plan                        plan and rehearse a reassignment; see its own --help
-  config                      what the file and the environment say, and where from
-  tokens                      who may ask a backend on a TCP port; see its own --help
+  config                      the settings in force, and where each comes from
+  tokens                      the tokens of a backend on a TCP port; see its own --help
   keys                        keys that the backends of a cluster share; see its own --help
-  proposals                   changes that take two people: approve or reject; see its own --help
-  webhooks                    what a backend's webhooks did not take; sends it again
-  web                         the dashboard in a browser, read-only unless told otherwise
-  audit                       who asked for what and why, from the journal; see its own --help
+  proposals                   changes that need a second person: approve or reject; see its --help
+  webhooks                    messages that no webhook accepted; sends them again
+  web                         the dashboard in a browser, read-only by default
+  audit                       who changed what and why, from the journal; see its own --help
   pipeline                    results over days by Spark: rates, stalls; see its own --help
 """
 
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return _dashboard(arguments)
     except KshuntError as error:
         sys.stderr.write(f"kshunt: {error}\n")
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
         return 130
 
@@ -122,8 +122,10 @@ def _dashboard(arguments: list[str]) -> int:
         allow_abbrev=False,
     )
     cluster_options(parser, required=False)
-    parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
-    parser.add_argument("--read-only", action="store_true", help="look, and change nothing")
+    parser.add_argument("--backend", metavar="URL", help="join a running backend")
+    parser.add_argument(
+        "--read-only", action="store_true", help="show everything, but change nothing"
+    )
     recording = parser.add_mutually_exclusive_group()
     recording.add_argument(
         "--record",
@@ -146,8 +148,10 @@ def _dashboard(arguments: list[str]) -> int:
         parser.error("give either --bootstrap-server, --backend or --context")
     if in_zookeeper:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
-    from kshunt.tui.__main__ import run
+    from kshunt.tui.__main__ import require_terminal, run
 
+    if not options.in_browser:
+        require_terminal()
     run_options = {
         "record": not options.no_record,
         "record_path": options.record,
@@ -170,7 +174,9 @@ def _demo(arguments: list[str]) -> int:
     parser.add_argument(
         "--scenario", metavar="NAME|FILE", default="expand", help="(default expand); see --list"
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="another one, other data")
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="another seed gives other data"
+    )
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     options = parser.parse_args(arguments)
     if options.list:
@@ -180,38 +186,48 @@ def _demo(arguments: list[str]) -> int:
     from importlib import import_module
 
     from kshunt.backend.cli.demo import run_demo
-    from kshunt.tui.__main__ import run
+    from kshunt.tui.__main__ import require_terminal, run
+
+    require_terminal()
+    sys.stderr.write("Starting a cluster in memory, and a backend for it ...\n")
 
     def prepare() -> None:
         # All that the first rows need is loaded while the cluster and the backend start.
         for module in _DASHBOARD:
             import_module(module)
 
-    return run_demo(options.scenario, options.seed, prepare, run)
+    def show(address: str, revive: Callable[[], object]) -> int:
+        return run(address, revive=revive)
+
+    return run_demo(options.scenario, options.seed, prepare, show)
 
 
 def _web(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="kshunt web",
-        description="Show the dashboard in a browser; the address that is printed lets in.",
+        description="Show the dashboard in a browser. The printed address includes the secret to "
+        "open it.",
         epilog=CLIENT_HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     cluster_options(parser, required=False)
-    parser.add_argument("--backend", metavar="URL", help="join a backend that runs already")
+    parser.add_argument("--backend", metavar="URL", help="join a running backend")
     parser.add_argument(
         "--listen", metavar="HOST:PORT", default="127.0.0.1:8096", help="(default 127.0.0.1:8096)"
     )
     parser.add_argument(
-        "--public-url", metavar="URL", default="", help="how a browser reaches it, if otherwise"
+        "--public-url",
+        metavar="URL",
+        default="",
+        help="the address that browsers use, if it differs",
     )
     parser.add_argument(
         "--allow-changes", action="store_true", help="let browsers change the cluster"
     )
     options = parser.parse_args(arguments)
     if options.zookeeper is not None or options.zk_tls_config_file is not None:
-        parser.error("a browser is shown clusters by --bootstrap-server or --backend")
+        parser.error("the browser gets its cluster from --bootstrap-server or --backend")
     if (options.backend is None) == (options.bootstrap_server is None):
         parser.error("give either --bootstrap-server or --backend")
     from importlib.util import find_spec

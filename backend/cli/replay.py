@@ -31,9 +31,9 @@ def parser() -> argparse.ArgumentParser:
     """What can be typed."""
     found = argparse.ArgumentParser(
         prog="kshunt replay",
-        description="Show a recording of the dashboard, as it was; nothing can be sent from it. "
-        "Keys: [ ] 10 s back or on, { } 1 min, ( ) the last or next change, , . incident, "
-        "| play, * faster, ^ $ beginning and end.",
+        description="Show a recording of the dashboard, as it was. Nothing can be changed from "
+        "it. Keys: [ ] 10 s back or forward, { } 1 min, ( ) the previous or next "
+        "change, , . incident, | play, * faster, ^ $ beginning and end.",
     )
     found.add_argument(
         "file",
@@ -46,12 +46,12 @@ def parser() -> argparse.ArgumentParser:
         "--handover",
         metavar="OUT.md",
         type=Path,
-        help="write a note for whoever takes over, to a new file, and show nothing",
+        help="write a note for the next operator to a new file, and show nothing",
     )
     found.add_argument(
         "--timeline",
         metavar="OUT.md",
         type=Path,
-        help="write what happened when, to a new file, and show nothing",
+        help="write a report of the events to a new file, and show nothing",
     )
     return found

@@ -220,7 +220,7 @@ class EmbeddedCluster:
             BadInput: the clock is the machine's, or would go back.
         """
         if not self.spec.simulated:
-            raise BadInput("The cluster runs on the machine's clock, which cannot be moved.")
+            raise BadInput("The cluster runs on the machine's clock, which cannot be changed.")
         if milliseconds < 0:
             raise BadInput(f"A clock cannot go back by {-milliseconds} ms.")
         self._catch_up(self.core.now_ms + milliseconds)

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     scenario = None if options.scenario is None else load_scenario(options.scenario)
     if scenario is not None and options.brokers is not None:
-        raise BadInput("A scenario has its own brokers; --brokers cannot go with --scenario.")
+        raise BadInput("A scenario has its own brokers; --brokers cannot be used with --scenario.")
     try:
         asyncio.run(_run(options, _spec(options, scenario), scenario))
     except OSError as error:
@@ -79,18 +79,19 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PORT",
         type=_port,
         default=0,
-        help="the brokers' ports from here on (default: free ones)",
+        help="use ports for the brokers from this one on (default: free ones)",
     )
     parser.add_argument(
         "--native",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="serve the calls of KIP-179, KIP-183 and KIP-694 besides Kafka's own (default)",
+        help="serve the calls of KIP-179, KIP-183 and KIP-694 next to Kafka's own (default)",
     )
     parser.add_argument(
         "--replica-placer",
         metavar="NAME|MODULE:CLASS",
-        help=f"chooses brokers for new partitions, as {PLACER_CLASS} (default: striped)",
+        help=f"the class that chooses brokers for new partitions, as {PLACER_CLASS} (default: "
+        "striped)",
     )
     parser.add_argument(
         "--sasl-user",
@@ -102,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--authorizer",
         action="store_true",
-        help="ACLs decide who may do what; without it everybody may do everything",
+        help="ACLs decide who may do what; without it every client may do everything",
     )
     parser.add_argument(
         "--super-user",
@@ -112,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         help="may do everything, with --authorizer",
     )
     parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="keep everything there for the next time"
+        "--data", metavar="DIR", type=Path, help="keep all data in this folder for the next start"
     )
     parser.add_argument("--clock", choices=["wall", "simulated"], default="wall")
     parser.add_argument(
@@ -120,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PORT",
         type=_control_port,
         default=0,
-        help=f"of the control API on loopback (default: a free one); {NO_CONTROL} for no such API",
+        help=f"port of the control API on loopback (default: a free one); {NO_CONTROL} turns the "
+        "API off",
     )
     parser.add_argument("--hand-over", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -128,14 +130,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
     return int(text)
 
 
 def _port(text: str) -> int:
     port = _whole(text)
     if port > PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
     return port
 
 
@@ -150,7 +152,10 @@ def _count(options: argparse.Namespace) -> int:
 def _spec(options: argparse.Namespace, scenario: Scenario | None) -> ClusterSpec:
     brokers = scenario.brokers if scenario else plain_brokers(_count(options))
     if options.port_base and options.port_base + len(brokers) - 1 > PORT_MAX:
-        raise BadInput(f"{len(brokers)} brokers have no place from port {options.port_base} on.")
+        raise BadInput(
+            f"There are not enough ports for {len(brokers)} brokers from port "
+            f"{options.port_base} on."
+        )
     return ClusterSpec(
         brokers,
         static=_static(options, scenario),

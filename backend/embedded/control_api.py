@@ -51,9 +51,9 @@ class _StrictObject:
         try:
             values = read_json(bytes(data), bytes_max=BODY_BYTES_MAX) if data else {}
         except UnreadableJson:
-            raise BadInput("The body is no JSON.") from None
+            raise BadInput("The body is not JSON.") from None
         if not isinstance(values, dict):
-            raise BadInput("The body is no JSON object.")
+            raise BadInput("The body is not a JSON object.")
         return cls(values)
 
     def whole(self, key: str, default: Any = REQUIRED) -> int:
@@ -62,7 +62,7 @@ class _StrictObject:
         if value is default:
             return value  # type: ignore[no-any-return]
         if type(value) is not int or value < 0:
-            raise BadInput(f"'{key}' is no whole number of at least 0.")
+            raise BadInput(f"'{key}' must be a whole number of at least 0.")
         return value
 
     def rate(self, key: str) -> float:
@@ -71,20 +71,20 @@ class _StrictObject:
         if value is None:
             return math.inf
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise BadInput(f"'{key}' is neither a positive number nor null.")
+            raise BadInput(f"'{key}' must be a positive number or null.")
         return float(value)
 
     def text(self, key: str) -> str:
         """A string."""
         value = self._take(key, REQUIRED)
         if type(value) is not str:
-            raise BadInput(f"'{key}' is no string.")
+            raise BadInput(f"'{key}' is not a string.")
         return value
 
     def done(self) -> None:
         """Every key was taken."""
         for key in self._values:
-            raise BadInput(f"'{key}' is not known here.")
+            raise BadInput(f"'{key}' is unknown.")
 
     def _take(self, key: str, default: Any) -> Any:
         if key not in self._values and default is REQUIRED:
@@ -208,7 +208,7 @@ class _Control:
         rates = body.rate("in_bytes_per_s"), body.rate("out_bytes_per_s")
         body.done()
         if broker not in self._cluster.image.brokers:
-            raise BadInput(f"There is no broker {broker} that was ever started.")
+            raise BadInput(f"No broker {broker} was ever started.")
         self._cluster.core.plane.set_network(broker, *rates)
 
     async def _fail_over(self, request: Request, body: _StrictObject) -> None:
@@ -269,7 +269,7 @@ def _answering(
 
     async def answer(request: Request) -> Response:
         if "origin" in request.headers:
-            return _problem(403, "Requests from web pages are refused.")
+            return _problem(403, "Requests from web pages are rejected.")
         try:
             await act(request, await _StrictObject.of(request))
         except _NotFound:
@@ -277,7 +277,7 @@ def _answering(
         except KshuntError as error:
             return _problem(error.http_status, str(error))
         except OSError as error:
-            return _problem(409, f"The port cannot be had: {error.strerror}.")
+            return _problem(409, f"The port cannot be used: {error.strerror}.")
         return JSONResponse({})
 
     return answer

@@ -74,12 +74,12 @@ def target_of(url: str, keys: tuple[bytes, ...], authorities: Path | None) -> We
     if scheme not in ("https", "http") or not host:
         # What was meant may hold a secret.
         raise ConfigError(
-            "--webhook is no address.", advice="Write https://host/path, with nothing after a #."
+            "--webhook is not a valid address.", advice="Write https://host/path, without a # part."
         )
     if scheme == "http" and not is_loopback(host):
         raise ConfigError(
-            f"--webhook: http://{host} would send operations' names in the clear.",
-            advice="Give an https address; http is for this machine alone.",
+            f"--webhook: http://{host} would send the names of operations unencrypted.",
+            advice="Give an https address; http is allowed only for this machine.",
         )
     return WebhookAddress(url, host if port is None else f"{host}:{port}", keys, authorities)
 

@@ -8,6 +8,7 @@ Constraints
     second is no news.
 Algorithm
     - An operation: each state that `_STATES` names, when it ends, and when it waits for somebody.
+    - When an operation will be done, once that is known (`kshunt.backend.notify.forecasts`).
     - A proposal: when it waits for a second person, and what became of it.
     - Partitions of a topic that are about to be deleted, or no more
       (`kshunt.backend.notify.deletions`).
@@ -25,8 +26,10 @@ from typing import Any, Final, TypeAlias
 
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.notify.deletions import PendingDeletions, deletion_news
+from kshunt.backend.notify.forecasts import ForecastWatch
 from kshunt.backend.notify.message import WORDS_MAX, News
 from kshunt.backend.notify.proposals import proposal_news
 
@@ -78,6 +81,8 @@ class BackendMoment:
     leaving: Mapping[str, PendingDeletions] | None = None
     """Topics of which partitions are about to be deleted, and those of the look before; None where
     the cluster was not seen yet."""
+    ends: Mapping[str, ExpectedEnd] = field(default_factory=dict)
+    """When each operation will be done, by id."""
     proposals: Sequence[ProposedChange] = ()
     """Changes that take two people: all that are remembered, as they are at this moment."""
 
@@ -97,6 +102,7 @@ class Watch:
         self._drift: Facts = {}
         self._proposals: Mapping[str, ProposalState] = {}
         self._leaving: Mapping[str, PendingDeletions] | None = None
+        self._forecasts = ForecastWatch()
         self._orphans: dict[str, Mapping[str, Any]] = {}
         self._suspects: frozenset[str] = frozenset()
         self._reachable = True
@@ -127,7 +133,7 @@ class Watch:
             if operation.state in _STATES:
                 yield _of(operation, *_STATES[operation.state])
             elif was in (_State.PAUSED, _State.RESUMING) and operation.state is _State.RUNNING:
-                yield _of(operation, "operation.resumed", "goes on")
+                yield _of(operation, "operation.resumed", "continues")
         yield from self._attention(operation, reported, at_s)
 
     def _attention(self, operation: Operation, reported: _Reported, at_s: float) -> Iterator[News]:
@@ -147,6 +153,7 @@ class Watch:
         if seen.active:
             yield from _differences("drift", "Drift", self._drift, seen.drift)
             self._drift = seen.drift
+            yield from self._forecasts.seen(seen.operations, seen.ends, seen.at_s)
             yield from self._of_leaving(seen.leaving)
             yield from proposal_news(self._proposals, seen.proposals)
             self._proposals = {one.id: one.state for one in seen.proposals}
@@ -156,14 +163,14 @@ class Watch:
     def ended(self, seen: BackendMoment) -> Iterator[News]:
         """What is to be told as the backend ends in good order."""
         if self._active:
-            yield _backend_news(seen, "backend.stopped", "acts no more: it was stopped")
+            yield _backend_news(seen, "backend.stopped", "is not active any more: it was stopped")
 
     def _of_active(self, seen: BackendMoment) -> Iterator[News]:
         if seen.active:
             self._lost_since_s = None
             if not self._active:
                 self._active = True
-                yield _backend_news(seen, "backend.acts", "acts for this cluster")
+                yield _backend_news(seen, "backend.acts", "is the active backend of this cluster")
         elif self._active:
             if self._lost_since_s is None:
                 self._lost_since_s = seen.at_s
@@ -171,7 +178,7 @@ class Watch:
                 self._active, self._drift, self._proposals = False, {}, {}
                 self._leaving = None
                 yield _backend_news(
-                    seen, "backend.stopped", "acts no more: its right to act was lost"
+                    seen, "backend.stopped", "is not active any more: it lost its lease"
                 )
 
     def _of_reach(self, seen: BackendMoment) -> Iterator[News]:
@@ -236,7 +243,7 @@ def _of(operation: Operation, kind: str, verb: str, **more: str) -> News:
         if not operation.state.ended and operation.reason:
             words.append(f"({operation.reason})")
     if operation.who and not operation.state.ended:
-        words[0] += f", asked for by {operation.who}"
+        words[0] += f", requested by {operation.who}"
     head, *rest = words
     text = f"{head}: {' '.join(word for word in rest if word)}" if any(rest) else head
     data = {"operation": operation_facts(operation), **more}
@@ -248,7 +255,7 @@ def _backend_news(seen: BackendMoment, kind: str, verb: str) -> News:
     words = f"Backend {seen.backend} on {seen.host} {verb}"
     if operations:
         named = listed(f"{one.kind.value} {one.id} ({one.state.words})" for one in seen.operations)
-        words += f"; {many(len(seen.operations), 'operation')} under way: {named}"
+        words += f"; {many(len(seen.operations), 'operation')} running: {named}"
     data = {
         "backend": seen.backend,
         "host": seen.host,
@@ -267,7 +274,10 @@ def _differences(kind: str, noun: str, before: Facts, after: Facts) -> Iterator[
     appeared = {id: fact for id, fact in after.items() if id not in before}
     gone = {id: fact for id, fact in before.items() if id not in after}
     say: Callable[[str], str] = f"{noun} {{}}".format
-    for facts, what, verb in ((appeared, "appeared", "appeared"), (gone, "gone", "is gone")):
+    for facts, what, verb in (
+        (appeared, "appeared", "appeared"),
+        (gone, "gone", "does not exist any more"),
+    ):
         if facts:
             texts = listed((str(fact["text"]) for fact in facts.values()), 3)
             shown = list(facts.values())[:FACTS_MAX]

@@ -92,7 +92,7 @@ class DeadLetters:
             return
         older = [self.path.with_name(f"{self.path.name}.{n + 1}") for n in range(self._older_max)]
         if older[-1].exists():
-            log.warning("%s is dropped: there are %d younger ones", older[-1], len(older))
+            log.warning("%s is dropped: there are %d newer ones", older[-1], len(older))
         for source, target in zip([*older[-2::-1], self.path], older[::-1], strict=True):
             with suppress(FileNotFoundError):
                 source.replace(target)
@@ -121,8 +121,8 @@ def read_letters(path: Path) -> tuple[tuple[Letter, ...], int]:
         if not path.exists():
             raise BadInput(
                 f"{path} cannot be read: there is no such file.",
-                advice="A backend makes it for its first dead letter: nothing was given up yet, or "
-                "it lies elsewhere (--webhook-dead-letter).",
+                advice="A backend creates it for its first dead letter. Either there is none "
+                "yet, or the file is elsewhere (--webhook-dead-letter).",
             )
         with turn(_lock(path)):
             lines = path.read_bytes().splitlines()
@@ -146,7 +146,8 @@ def remove_letters(path: Path, gone: Collection[tuple[str, str]]) -> None:
     except OSError as error:
         raise BadInput(
             f"{path} cannot be written: {error.strerror}.",
-            advice="What was sent is still in it; receivers know it by its id.",
+            advice="The messages that were sent are still in it; receivers recognize them by "
+            "their id.",
         ) from None
 
 

@@ -86,12 +86,12 @@ class Message:
         texts = [found.get(name) for name in ("id", "type", "cluster", "text", "subject")]
         time_ms, data = found.get("time_ms"), found.get("data")
         if not all(isinstance(text, str) for text in texts) or not isinstance(data, dict):
-            raise ValueError("it is no message")
+            raise ValueError("it is not a message")
         if type(time_ms) is not int or not 0 <= time_ms < 1 << 47:
-            raise ValueError("its time is no time")
+            raise ValueError("its time is not valid")
         id, kind, cluster, text, subject = map(str, texts)
         if not id.isascii() or not id.isprintable() or not id:
-            raise ValueError("its id is none")
+            raise ValueError("its id is not valid")
         return cls(id, kind, time_ms, cluster, text, data, subject)
 
 

@@ -64,7 +64,7 @@ class MessageStore:
         try:
             await self._call(lambda: self._bury(letter))
         except OSError as failed:
-            self._said(f"{self._dead.path} takes no dead letter: {failed.strerror}")
+            self._said(f"{self._dead.path} cannot be written: {failed.strerror}")
             return False
         log.warning(
             "webhook %s (%s): message %s (%s) was given up after %d attempts: %s",
@@ -76,7 +76,7 @@ class MessageStore:
         try:
             self._spool.forget(hook, message_id)
         except OSError as error:
-            self._said(f"a message that was settled may be sent again: {error.strerror}")
+            self._said(f"a message that was already sent may be sent again: {error.strerror}")
 
     def _bury(self, letter: Letter) -> None:
         self._dead.add([letter])

@@ -62,7 +62,12 @@ class Notifier:
         self._unwritten.append(message)
         if len(self._unwritten) > UNWRITTEN_MAX:
             lost = self._unwritten.popleft()
-            log.error("the disk hangs; message %s (%s) is lost: %s", lost.id, lost.type, lost.text)
+            log.error(
+                "the disk does not respond; message %s (%s) is lost: %s",
+                lost.id,
+                lost.type,
+                lost.text,
+            )
         self._all_saved.clear()
         self._some.set()
 
@@ -97,7 +102,7 @@ class Notifier:
                 await asyncio.gather(*(hook.last_try() for hook in self._hooks))
         for hook in self._hooks:
             if waiting := hook.status.waiting:
-                log.warning("webhook %s: %d messages wait for a next start", hook.target, waiting)
+                log.warning("webhook %s: %d messages wait for the next start", hook.target, waiting)
             await hook.close()
         await self._keeping.close()
 

@@ -32,13 +32,13 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         action="append",
         default=[],
-        help="tell it what changes, as Standard Webhooks; may be given several times",
+        help="send changes to this address, as Standard Webhooks; may be given several times",
     )
     group.add_argument(
         "--webhook-file",
         metavar="FILE",
         type=Path,
-        help="addresses that are secrets, one a line; other users see what a command line holds",
+        help="file of secret addresses, one a line; other users can see a command line",
     )
     group.add_argument(
         "--webhook-secret-file",
@@ -46,11 +46,14 @@ def add_target_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help=f"the key that signs, whsec_… or a text: one for all, or one for each --webhook in "
-        f"their order (default: what {SECRET} holds)",
+        help="the signing key, whsec_… or a text: one for all, or one for each --webhook in the "
+        f"same order (default: {SECRET})",
     )
     group.add_argument(
-        "--webhook-ca", metavar="FILE", type=Path, help="PEM: who vouches for their certificates"
+        "--webhook-ca",
+        metavar="FILE",
+        type=Path,
+        help="PEM: authorities for the certificates of the receivers",
     )
 
 
@@ -61,8 +64,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--webhook-dead-letter",
         metavar="FILE",
         type=Path,
-        help="what could not be delivered (default: webhooks/dead-letters.jsonl in the user's "
-        "folder for states); FILE.waiting is what waits",
+        help="file of messages that could not be delivered (default: webhooks/dead-letters.jsonl "
+        "in the user's state folder); FILE.waiting holds those that wait",
     )
 
 
@@ -79,7 +82,7 @@ def targets_of(
     urls = [*options.webhook, *_addresses(options.webhook_file)]
     if not urls:
         if options.webhook_secret_file or options.webhook_ca is not None:
-            raise ConfigError("--webhook-secret-file and --webhook-ca are for a --webhook URL.")
+            raise ConfigError("--webhook-secret-file and --webhook-ca need --webhook URL.")
         return ()
     if len(set(urls)) < len(urls):
         raise ConfigError("The same --webhook is given twice.")
@@ -89,8 +92,8 @@ def targets_of(
     )
     for shown in visible(targets, sys.orig_argv):
         log.warning(
-            "the address of webhook %s may be a secret, and every user of this host can read it in "
-            "the list of processes: put it into a --webhook-file, or into [serve]",
+            "the address of webhook %s may be a secret, but every user of this host can see it "
+            "in the list of processes. Put it into a --webhook-file, or into [serve]",
             shown,
         )
     return targets
@@ -128,7 +131,7 @@ def _keys(
     if len(files) not in (1, count):
         raise ConfigError(
             f"{len(files)} --webhook-secret-file are given for {count} --webhook.",
-            advice="Give one for all of them, or one for each, in their order.",
+            advice="Give one for all of them, or one for each, in the same order.",
         )
     what = "The webhook's key"
     found = [keys_of(read_secret(path, what), f"{what} {path}") for path in files]

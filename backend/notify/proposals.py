@@ -11,10 +11,10 @@ from kshunt.backend.notify.message import WORDS_MAX, News
 
 _ENDED: Final[Mapping[ProposalState, str]] = {
     ProposalState.DONE: "was approved by {by} and carried out",
-    ProposalState.FAILED: "was approved by {by} and could not be carried out",
+    ProposalState.FAILED: "was approved by {by}, but could not be carried out",
     ProposalState.REJECTED: "was rejected by {by}",
     ProposalState.WITHDRAWN: "was withdrawn",
-    ProposalState.EXPIRED: "is dead: nobody approved it in time",
+    ProposalState.EXPIRED: "expired: nobody approved it in time",
 }
 
 

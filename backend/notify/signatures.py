@@ -47,12 +47,12 @@ def _key(word: str, where: str) -> bytes:
         try:
             key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
         except (binascii.Error, ValueError):
-            raise ConfigError(f"{where}: what follows {PREFIX} is no base64.") from None
+            raise ConfigError(f"{where}: the part after {PREFIX} is not base64.") from None
     if len(key) < KEY_BYTES_MIN:
         raise ConfigError(
             f"{where} holds a key of {len(key)} bytes.",
-            advice=f"At least {KEY_BYTES_MIN} are needed: openssl rand -base64 32 makes a good one"
-            f", with {PREFIX} before it.",
+            advice=f"A key needs at least {KEY_BYTES_MIN} bytes. To create a good one, run "
+            f"openssl rand -base64 32, and put {PREFIX} before it.",
         )
     return key
 

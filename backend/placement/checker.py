@@ -57,7 +57,9 @@ def check_answer(
         fault = next(chain(_no_ids(given, replicas), rules.faults(replicas)), None)
         if fault is not None:
             number = expected.start_partition + partition
-            raise _unusable(f"The placer {name} cannot be followed: partition {number} {fault}.")
+            raise _unusable(
+                f"The answer of the placer {name} cannot be used: partition {number} {fault}."
+            )
     return lists
 
 
@@ -72,13 +74,15 @@ def _id(replica: object) -> int:
 
 
 def _unusable(message: str) -> ReplicaPlacementFailed:
-    return ReplicaPlacementFailed(message, advice="Nothing was placed; the placer is at fault.")
+    return ReplicaPlacementFailed(
+        message, advice="Nothing was placed; this is a fault of the placer."
+    )
 
 
 def _no_ids(given: Sequence[object], replicas: Sequence[int]) -> Iterator[str]:
     for one, replica in zip(given, replicas, strict=True):
         if replica == NO_ID:
-            yield f"names {one!r}, which is no broker id"
+            yield f"names {one!r}, which is not a broker id"
 
 
 class _ListRules:
@@ -94,12 +98,12 @@ class _ListRules:
     def faults(self, replicas: Sequence[int]) -> Iterator[str]:
         """What is wrong; a later fault is sound only where there is none before it."""
         if len(replicas) > self._wanted:
-            yield f"has more than the {self._wanted} replicas that were asked for"
+            yield f"has more than the {self._wanted} requested replicas"
         if len(replicas) < self._wanted:
-            yield f"has {len(replicas)} of the {self._wanted} replicas that were asked for"
+            yield f"has {len(replicas)} of the {self._wanted} requested replicas"
         for replica in replicas:
             if replica not in self._brokers:
-                yield f"names broker {replica}, which is not one that may be used"
+                yield f"names broker {replica}, which must not be used"
             if replicas.count(replica) > 1:
                 yield f"names broker {replica} more than once"
         chosen = [self._brokers[replica] for replica in replicas]
@@ -107,7 +111,7 @@ class _ListRules:
             yield from self._fences(chosen)
         covered = len({broker.rack for broker in chosen})
         if self._by_rack and covered < self._racks:
-            yield f"covers {covered} of the {self._racks} racks that it could"
+            yield f"covers {covered} of {self._racks} possible racks"
 
     def _fences(self, chosen: Sequence[UsableBroker]) -> Iterator[str]:
         if chosen[0].fenced and self._up:
@@ -116,4 +120,6 @@ class _ListRules:
         for broker in chosen:
             mates = [one.id for one in free if not self._by_rack or one.rack == broker.rack]
             if broker.fenced and mates:
-                yield f"uses broker {broker.id}, which is fenced, and broker {mates[0]} is free"
+                yield (
+                    f"uses broker {broker.id}, which is fenced, although broker {mates[0]} is free"
+                )

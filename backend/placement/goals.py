@@ -130,8 +130,8 @@ class AvoidingPlacer(GoalPlacer):
         up = sum(not broker.fenced for broker in usable)
         why = "; ".join(f"broker {broker} {reason}" for broker, reason in sorted(reasons.items()))
         raise ReplicaPlacementFailed(
-            f"{num_replicas} replica(s) need as many brokers, and {len(usable)} of {len(brokers)} "
-            f"may be used ({up} not fenced): {why}.",
+            f"{num_replicas} replica(s) need {num_replicas} brokers, but only {len(usable)} of "
+            f"{len(brokers)} may be used ({up} not fenced): {why}.",
             advice="Nothing was placed.",
         )
 

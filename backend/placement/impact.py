@@ -100,11 +100,11 @@ def _changes(
     for name, target in targets.items():
         row = rows.get(name)
         if row is None:
-            raise BadInput(f"There is no partition {name}.", advice="Take it out of the plan.")
+            raise BadInput(f"There is no partition {name}.", advice="Remove it from the plan.")
         unknown = sorted(set(target) - situation.brokers.keys())
         if unknown or not target:
-            what = f"names broker {unknown[0]}, which nobody knows" if unknown else "names nobody"
-            raise BadInput(f"The plan's {name} {what}.", advice="Mend the plan.")
+            what = f"names broker {unknown[0]}, which is unknown" if unknown else "names no broker"
+            raise BadInput(f"The plan's {name} {what}.", advice="Correct the plan.")
         before = tuple(one for one in situation.replicas[row].tolist() if one != NO_BROKER)
         yield _ChangedPartition(
             name,

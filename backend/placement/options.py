@@ -16,7 +16,7 @@ def broker_ids(configs: Mapping[str, str], key: str) -> frozenset[int]:
     parts = [part.strip() for part in configs.get(key, "").split(",")]
     wrong = [part for part in parts if part and not (part.isascii() and part.isdigit())]
     if wrong:
-        raise ConfigError(f"{key}: '{wrong[0]}' is no broker id.", advice="Write ids as 1,2,3.")
+        raise ConfigError(f"{key}: '{wrong[0]}' is not a broker id.", advice="Write ids as 1,2,3.")
     return frozenset(int(part) for part in parts if part)
 
 
@@ -28,7 +28,7 @@ def flag(configs: Mapping[str, str], key: str, *, default: bool) -> bool:
     """
     text = configs.get(key, str(default)).strip().lower()
     if text not in ("true", "false"):
-        raise ConfigError(f"{key}: '{text}' is neither true nor false.")
+        raise ConfigError(f"{key}: '{text}' must be true or false.")
     return text == "true"
 
 
@@ -54,7 +54,7 @@ def rate_bytes_per_s(configs: Mapping[str, str], key: str) -> float | None:
         return None
     found = _number(configs, key, "")
     if not 0 < found < float("inf"):
-        raise ConfigError(f"{key}: {found:g} is no rate.", advice="Write bytes a second.")
+        raise ConfigError(f"{key}: {found:g} is not a rate.", advice="Write bytes a second.")
     return found
 
 
@@ -63,4 +63,4 @@ def _number(configs: Mapping[str, str], key: str, default: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"{key}: '{text}' is no number.") from None
+        raise ConfigError(f"{key}: '{text}' is not a number.") from None

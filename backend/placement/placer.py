@@ -137,20 +137,21 @@ def _made(name: str) -> ReplicaPlacer:
     # The setting is wrong, whatever the class does when it is made.
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"The placer {name} cannot be made: {type(error).__name__}: {error}.",
-            advice=f"It has to be a class without arguments; see {PLACER_CLASS}.",
+            f"The placer {name} cannot be created: {type(error).__name__}: {error}.",
+            advice=f"It must be a class without arguments; see {PLACER_CLASS}.",
         ) from error
     missing = [method for method in _ARGUMENTS if not callable(getattr(made, method, None))]
     if missing:
         raise ConfigError(
-            f"{name} has not the method{'s' if len(missing) > 1 else ''} {', '.join(missing)}.",
-            advice="A placer has place, configure and close.",
+            f"{name} does not have the method{'s' if len(missing) > 1 else ''} "
+            f"{', '.join(missing)}.",
+            advice="A placer needs place, configure and close.",
         )
     for method, arguments in _ARGUMENTS.items():
         if not _takes(getattr(made, method), arguments):
             raise ConfigError(
-                f"{name}: its method {method} does not take ({', '.join(arguments)}).",
-                advice="They are given by position.",
+                f"{name}: its method {method} must accept ({', '.join(arguments)}).",
+                advice="kshunt passes them by position.",
             )
     fitting: ReplicaPlacer = made
     return fitting
@@ -175,7 +176,7 @@ def _configured(name: str, placer: ReplicaPlacer, settings: Mapping[str, str]) -
         raise
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"The placer {name} refuses its configuration: {type(error).__name__}: {error}.",
+            f"The placer {name} rejects its configuration: {type(error).__name__}: {error}.",
             advice=f"See {PLACER_CLASS} and the settings of that placer.",
         ) from error
     return placer

@@ -140,8 +140,8 @@ def _answer(
         candidates = tuple(placer.candidates(request.num_replicas, candidates))
     if not all(broker in request.brokers for broker in candidates):
         raise ReplicaPlacementFailed(
-            "The placer wants to choose from brokers that are not there.",
-            advice="Nothing was placed; the placer is at fault.",
+            "The placer asks for brokers that do not exist.",
+            advice="Nothing was placed; this is a fault of the placer.",
         )
     lists = placer.place(
         request.start_partition,
@@ -162,8 +162,8 @@ def _ask(placer: ReplicaPlacer, name: str, question: Callable[[], T], deadline_s
     _start_in_turn(placer, name, thread, deadline_s)
     if not wait([answer], deadline_s).done:
         raise ReplicaPlacementFailed(
-            f"The placer {name} gave no answer within {deadline_s:g} s and was cut off.",
-            advice="Nothing was placed. It is not asked again while it hangs.",
+            f"The placer {name} gave no answer within {deadline_s:g} s and was stopped.",
+            advice="Nothing was placed. kshunt does not call it again while it hangs.",
         )
     error = answer.exception()
     if error is None:

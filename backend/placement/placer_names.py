@@ -55,7 +55,7 @@ def find_placer(name: str) -> Any:
     # Whatever a stranger's module does when it is imported, it is the setting that is wrong.
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"The placer {name} cannot be made: {type(error).__name__}: {error}.", advice=ADVICE
+            f"The placer {name} cannot be created: {type(error).__name__}: {error}.", advice=ADVICE
         ) from error
 
 
@@ -65,17 +65,17 @@ def _entry_point(name: str) -> EntryPoint:
     if module and attribute:
         return EntryPoint(name, where, GROUP)
     if colon or not name:
-        raise ConfigError(f"'{name}' is no placer.", advice=ADVICE)
+        raise ConfigError(f"'{name}' is not a placer.", advice=ADVICE)
     return _installed(name)
 
 
 def _installed(name: str) -> EntryPoint:
     found = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
     if not found:
-        raise ConfigError(f"'{name}' is no placer: nothing installed offers it.", advice=ADVICE)
+        raise ConfigError(f"'{name}' is not a placer: no installed package has it.", advice=ADVICE)
     if len(found) > 1:
         raise ConfigError(
-            f"'{name}' may be any of {', '.join(sorted(found))}: several packages offer it.",
+            f"'{name}' can be any of {', '.join(sorted(found))}: several packages have it.",
             advice="Write module:Class instead.",
         )
     return next(iter(found.values()))
@@ -94,9 +94,9 @@ def _check_place(name: str, module: str) -> None:
     theirs = PathFinder.find_spec(package, [str(here)])
     if theirs is not None and _places(theirs) & _places(find_spec(package)):
         raise ConfigError(
-            f"The placer {name} lies in the working directory {here}. "
-            "Nothing is loaded from there.",
-            advice="Install it, or name its folder in PYTHONPATH.",
+            f"The placer {name} is in the working directory {here}. kshunt loads nothing from "
+            "there.",
+            advice="Install it, or add its folder to PYTHONPATH.",
         )
 
 

@@ -108,7 +108,7 @@ def parse_rules(text: str, source: str) -> Rules:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is no TOML: {error}.") from None
+        raise ConfigError(f"{source} is not valid TOML: {error}.") from None
     for name in document:
         if name not in _KEYS:
             line = _line_of(text, rf"\[*\s*{re.escape(name)}\b")
@@ -117,7 +117,7 @@ def parse_rules(text: str, source: str) -> Rules:
     if not (isinstance(default, dict) and isinstance(tables, list)) or not all(
         isinstance(table, dict) for table in tables
     ):
-        raise ConfigError(f"{source} is no file of rules.", advice=_TABLES)
+        raise ConfigError(f"{source} is not a file of rules.", advice=_TABLES)
     rules = [
         _rule(_RulesTable(text, source, "rule", one, index)) for index, one in enumerate(tables)
     ]
@@ -128,10 +128,12 @@ def parse_rules(text: str, source: str) -> Rules:
 def _rule(table: _RulesTable) -> Rule:
     topics, principals = table.words("topics"), table.words("principals")
     if not topics and not principals:
-        raise table.wrong("", "fits everything.", "Give it topics or principals, or use [default].")
+        raise table.wrong(
+            "", "matches everything.", "Give it topics or principals, or use [default]."
+        )
     for one in principals:
         if ":" not in one:
-            raise table.wrong("principals", f"'{one}' is no principal.", "Write User:name.")
+            raise table.wrong("principals", f"'{one}' is not a principal.", "Write User:name.")
     return table.placing(topics, principals)
 
 
@@ -140,8 +142,8 @@ def _check_hidden(source: str, rules: Sequence[Rule]) -> None:
         for earlier in rules[:index]:
             if earlier.hides(rule):
                 raise ConfigError(
-                    f"{source}, line {rule.line}: this rule never decides, because {earlier} "
-                    "fits whatever it fits.",
+                    f"{source}, line {rule.line}: this rule has no effect, because {earlier} "
+                    "matches everything that it matches.",
                     advice="Put the narrower rule first.",
                 )
 
@@ -183,7 +185,7 @@ class _RulesTable:
         """A number from 1 on; None where the key is left out."""
         found: Any = self.values.get(key)
         if found is not None and (type(found) is not int or found < 1):
-            raise self.wrong(key, f"{key} cannot be {found!r}.", "Write a number from 1 on.")
+            raise self.wrong(key, f"{key} cannot be {found!r}.", "Write a number of at least 1.")
         return found
 
     def _each(self, key: str, fits: Callable[[Any], object], advice: str) -> tuple[Any, ...]:

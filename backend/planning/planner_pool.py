@@ -79,9 +79,9 @@ class Planners:
                 said, complaint = await asyncio.gather(process.stdout.read(), process.stderr.read())
         except TimeoutError:
             raise Conflict(
-                f"It took more than {duration_text(self._limit_s)} and was ended.",
-                advice=f"{UNTOUCHED} Ask for fewer partitions or fewer throttles, or use "
-                "`kshunt plan`, which waits as long as it takes.",
+                f"It took more than {duration_text(self._limit_s)} and was stopped.",
+                advice=f"{UNTOUCHED} Ask for fewer partitions or fewer throttles, or use `kshunt "
+                "plan`, which has no time limit.",
             ) from None
         finally:
             await ended(process, 0.0)
@@ -90,7 +90,7 @@ class Planners:
 
 def _read(said: bytes, complaint: str) -> Answer:
     if not said:
-        last = complaint.strip().rpartition("\n")[2] or "it said nothing"
+        last = complaint.strip().rpartition("\n")[2] or "it gave no message"
         raise KshuntError(f"The planner's process failed: {last}.", advice=UNTOUCHED)
     answer = pickle.loads(said)
     if isinstance(answer, tuple):

@@ -21,7 +21,7 @@ from typing import Final
 
 from kshunt.backend.errors import Conflict
 
-UNTOUCHED: Final = "The cluster is untouched."
+UNTOUCHED: Final = "The cluster is unchanged."
 ANYBODY: Final = ""
 """The caller where nobody is told apart; only the bound of all counts."""
 
@@ -60,13 +60,13 @@ class PlannerQueue:
     def _refuse(self, caller: str) -> None:
         if caller != ANYBODY and self._asked[caller] >= self._by_caller:
             raise Conflict(
-                f"{self._by_caller} of your plans and rehearsals wait already.",
-                advice=f"{UNTOUCHED} Ask again when one of them is through.",
+                f"{self._by_caller} of your plans and rehearsals are already waiting.",
+                advice=f"{UNTOUCHED} Ask again when one of them is done.",
             )
         if self._asked.total() >= self._in_all:
             raise Conflict(
-                f"{self._asked.total()} plans and rehearsals wait already.",
-                advice=f"{UNTOUCHED} Ask again when they are through.",
+                f"{self._asked.total()} plans and rehearsals are already waiting.",
+                advice=f"{UNTOUCHED} Ask again when they are done.",
             )
 
     async def _wait(self, caller: str) -> None:

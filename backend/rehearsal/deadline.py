@@ -52,7 +52,7 @@ def throttle_for(
         BadInput: the time is over already, or the plan cannot be rehearsed.
     """
     if not 0 < deadline_s < math.inf:
-        raise BadInput("The deadline is over already.", advice="Name a later one.")
+        raise BadInput("The deadline is already over.", advice="Name a later one.")
     needs = {
         one.broker: (one.received_bytes / deadline_s, one.sent_bytes / deadline_s)
         for one in impact(picture.situation, targets).brokers

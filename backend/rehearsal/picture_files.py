@@ -56,7 +56,7 @@ def save_picture(picture: Picture, path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
-        raise BadInput(f"{path} exists already.", advice="Name another file.") from None
+        raise BadInput(f"{path} already exists.", advice="Name another file.") from None
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}.") from error
 
@@ -75,11 +75,11 @@ def load_picture(path: Path) -> Picture:
     except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"{path} cannot be read: {error}.") from error
     if len(data) > LARGEST_BYTES:
-        raise BadInput(f"{path} is no picture of a cluster: it holds more than 256 MB.")
+        raise BadInput(f"{path} is not a picture of a cluster: it holds more than 256 MB.")
     try:
         document = read_json(data, bytes_max=LARGEST_BYTES, values_max=VALUES_MAX)
     except UnreadableJson as error:
-        raise BadInput(f"{path} is no picture: {error}.") from None
+        raise BadInput(f"{path} is not a picture: {error}.") from None
     del data
     try:
         return picture_of_json(document)
@@ -87,7 +87,7 @@ def load_picture(path: Path) -> Picture:
         raise BadInput(f"{path}: {mistake}", advice=mistake.advice) from mistake
     # A whole number beyond what a column holds, for one.
     except (LookupError, ValueError, TypeError, ArithmeticError) as error:
-        raise BadInput(f"{path} is no picture that can be used: {error}.") from None
+        raise BadInput(f"{path} is not a valid picture: {error}.") from None
 
 
 # To JSON
@@ -180,13 +180,13 @@ def picture_of_json(document: object) -> Picture:
     whole = _DocumentPart("", document)
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise BadInput(
-            "This is no picture of a cluster.", advice="`kshunt plan picture` takes one."
+            "This is not a picture of a cluster.", advice="To take one, run `kshunt plan picture`."
         )
     version = whole.get("version", int)
     if version != VERSION:
         raise BadInput(
             f"It is a picture of version {version}, and this kshunt reads version {VERSION}.",
-            advice="Take it with this kshunt, or read it with that one.",
+            advice="Take it with this kshunt, or read it with the kshunt that took it.",
         )
     brokers = list(whole.parts("brokers"))
     partitions = list(whole.parts("partitions"))
@@ -227,7 +227,9 @@ class _DocumentPart:
         """A value of this type."""
         found = self._at(key)
         if not isinstance(found, kind) or (kind is not bool and isinstance(found, bool)):
-            raise BadInput(f"{self.where} {key} is no {kind.__name__}: {str(found)[:40]}.".strip())
+            raise BadInput(
+                f"{self.where} {key} is not a {kind.__name__}: {str(found)[:40]}.".strip()
+            )
         return found
 
     def maybe(self, key: str, kind: type | tuple[type, ...]) -> Any:
@@ -245,7 +247,7 @@ class _DocumentPart:
         """Broker ids."""
         found = self.get(key, list)
         if not all(type(one) is int and one >= 0 for one in found):
-            raise BadInput(f"{self.where} {key} are no broker ids: {str(found)[:40]}.")
+            raise BadInput(f"{self.where} {key} are not broker ids: {str(found)[:40]}.")
         return tuple(found)
 
     def rates(self, key: str) -> tuple[Any, Any, Any] | None:
@@ -264,7 +266,7 @@ class _DocumentPart:
             return PartitionMode.READ_WRITE
         key = self.get("mode", str)
         if key not in MODES_BY_KEY:
-            raise BadInput(f"{self.where} mode is none: {key[:40]}.")
+            raise BadInput(f"{self.where} mode is unknown: {key[:40]}.")
         return MODES_BY_KEY[key]
 
     def parts(self, key: str) -> Iterator[_DocumentPart]:
@@ -276,7 +278,7 @@ class _DocumentPart:
         """Broker id and bytes."""
         for broker, lag in self.get("lag_bytes", dict).items():
             if not broker.isdecimal():
-                raise BadInput(f"{self.where} lag_bytes: {broker[:40]} is no broker id.")
+                raise BadInput(f"{self.where} lag_bytes: {broker[:40]} is not a broker id.")
             yield broker, _checked(lag, int, f"{self.where} lag_bytes") or 0
 
 
@@ -285,7 +287,7 @@ def _checked(found: Any, kind: type | tuple[type, ...], where: str) -> Any:
         return None
     value: Any = found
     if isinstance(found, bool) or not isinstance(found, kind) or not 0 <= value < math.inf:
-        raise BadInput(f"{where} is no number that can be: {str(found)[:40]}.")
+        raise BadInput(f"{where} is not a possible number: {str(found)[:40]}.")
     return found
 
 
@@ -299,7 +301,7 @@ def _broker(part: _DocumentPart) -> BrokerFacts:
             or not isinstance(each[0], str)
             or not all(type(size) is int for size in each[1:])
         ):
-            raise BadInput(f"{part.where} log_dirs: {str(each)[:40]} is no path with two sizes.")
+            raise BadInput(f"{part.where} log_dirs: {str(each)[:40]} is not a path with two sizes.")
         dirs.append(LogDir(id, *each))
     rack = part.get("rack", str) if part._at("rack") is not None else None
     return BrokerFacts(id, rack, part.get("up", bool), tuple(dirs))
@@ -308,7 +310,7 @@ def _broker(part: _DocumentPart) -> BrokerFacts:
 def _partition(part: _DocumentPart, name: TopicPartition) -> PartitionSituation:
     dirs = part.get("log_dirs", list)
     if not all(one is None or isinstance(one, str) for one in dirs):
-        raise BadInput(f"{part.where} log_dirs are no paths.")
+        raise BadInput(f"{part.where} log_dirs are not paths.")
     leader = part.get("leader", int)
     return PartitionSituation(
         name,

@@ -91,8 +91,8 @@ def _start(
         refused.append(decision.message)
     if refused:
         raise BadInput(
-            f"The plan cannot be rehearsed: the twin refuses {listed(refused, 3)}",
-            advice="Nothing was changed. Mend the plan, or take a new picture of the cluster.",
+            f"The plan cannot be rehearsed: the twin rejects {listed(refused, 3)}",
+            advice="Nothing was changed. Correct the plan, or take a new picture of the cluster.",
         )
     core.commit(decision)
 
@@ -130,7 +130,7 @@ def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: TimelineRe
         for broker, size in sorted(lacking.items(), key=lambda one: -one[1])
     )
     words = f"After {duration_text(recorder.elapsed_s)} {many(len(outstanding), 'partition')} "
-    words += "had not moved, and it did not become less"
+    words += "had not moved, and this did not decrease"
     if recorder.elapsed_s >= LIMIT_S:
         words = f"After {duration_text(recorder.elapsed_s)} "
         words += f"{many(len(outstanding), 'partition')} had not moved"
@@ -138,6 +138,6 @@ def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: TimelineRe
     if down:
         return f"{words} Down: broker {listed(down)}."
     return (
-        f"{words} Producers write at least as fast as copies get through: what followers in the "
-        "ISR fetch of listed leaders counts against the throttle too (KIP-73)."
+        f"{words} Producers write at least as fast as replicas copy. Bytes that followers in the "
+        "ISR fetch from listed leaders also count against the throttle (KIP-73)."
     )

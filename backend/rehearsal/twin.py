@@ -77,14 +77,19 @@ def unknowns(picture: Picture) -> Iterator[str]:
     situation = picture.situation
     sizes = int(np.count_nonzero(situation.size_bytes < 0))
     if sizes:
-        yield f"{many(sizes, 'partition')} of unknown size: taken for as large as the largest."
+        yield (
+            f"{many(sizes, 'partition')} of unknown size: the rehearsal uses the largest known "
+            "size."
+        )
     rates = int(np.count_nonzero(np.isnan(situation.in_bytes_per_s)))
     if rates:
-        yield f"What is written to {many(rates, 'partition')} is not known: taken for nothing."
+        yield f"The writes to {many(rates, 'partition')} are unknown: the rehearsal assumes none."
     if not picture.capacities:
-        yield "What networks and disks can do is not known: taken for without limit."
+        yield "The capacity of networks and disks is unknown: the rehearsal assumes no limit."
     elif missing := sorted(situation.brokers.keys() - picture.capacities.keys()):
-        yield f"What brokers {listed(missing)} can do is not known: taken for without limit."
+        yield (
+            f"The capacity of brokers {listed(missing)} is unknown: the rehearsal assumes no limit."
+        )
 
 
 def topic_id(topic: str) -> str:

@@ -24,7 +24,7 @@ from kshunt.backend.addresses import (
 )
 from kshunt.backend.config_file import near, serve_source
 from kshunt.backend.errors import ConfigError, KshuntError
-from kshunt.backend.journals import options as journal_options
+from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
 from kshunt.backend.serve.logs import FORMATS, set_up
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kshunt.backend.admin.kips.backend_placer import BackendPlacer
     from kshunt.backend.api.server.listener import Listen
     from kshunt.backend.clock import Clock
-    from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+    from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
     from kshunt.backend.operations.journal.port import Journal
     from kshunt.backend.operations.journal.replay import Unproven
     from kshunt.backend.settings import Settings
@@ -83,50 +83,34 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--linger",
         action="store_true",
-        help="stop when nobody has asked for anything for a while and no operation runs",
+        help="stop after a while without requests, if no operation runs",
     )
     parser.add_argument(
-        "--linger-seconds", metavar="N", type=float, default=60.0, help="that while (default 60)"
+        "--linger-seconds",
+        metavar="N",
+        type=float,
+        default=60.0,
+        help="length of that while (default 60)",
     )
-    samples = parser.add_mutually_exclusive_group()
-    samples.add_argument(
-        "--samples", metavar="DIR", type=Path, help="record samples as Parquet files in this folder"
-    )
-    samples.add_argument(
-        "--samples-topic", metavar="TOPIC", help="record them to TOPIC-replicas and TOPIC-brokers"
-    )
-    parser.add_argument(
-        "--keep-samples", metavar="DAYS", type=int, default=7, help="drop older ones (default 7)"
-    )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        help="show what `kshunt pipeline` makes there (default: results, in --samples)",
-    )
-    parser.add_argument(
-        "--pipeline", action="store_true", help="run `kshunt pipeline run` on --samples meanwhile"
-    )
-    parser.add_argument(
-        "--pipeline-master",
-        metavar="URL",
-        default="",
-        help="Spark's, also to copy a topic that shrinks (default local[*])",
-    )
+    _add_samples(parser)
     parser.add_argument(
         "--replica-placer",
         metavar="NAME",
         default="",
-        help="what chooses brokers for new partitions and plans, as replica.placer.class.name",
+        help="the class that chooses brokers for new partitions and plans, as "
+        "replica.placer.class.name",
     )
     parser.add_argument(
         "--replica-placer-config",
         metavar="FILE",
         type=Path,
-        help="properties that it is configured with, as brokers give it theirs",
+        help="properties of that class, in the format of a broker's configuration",
     )
     parser.add_argument(
-        "--log-format", choices=FORMATS, default="text", help="of standard error (default text)"
+        "--log-format",
+        choices=FORMATS,
+        default="text",
+        help="format of the lines on standard error (default text)",
     )
     for add in (add_options, journal_options.add_options, notify_options.add_options):
         add(parser)
@@ -134,6 +118,42 @@ def _parser() -> argparse.ArgumentParser:
     # The demo's: the brokers are the first line of standard input, and its end is ours.
     parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+def _add_samples(parser: argparse.ArgumentParser) -> None:
+    """Flags of the recording of samples, and of their results."""
+    samples = parser.add_mutually_exclusive_group()
+    samples.add_argument(
+        "--samples", metavar="DIR", type=Path, help="record samples as Parquet files in this folder"
+    )
+    samples.add_argument(
+        "--samples-topic",
+        metavar="TOPIC",
+        help="record samples to TOPIC-replicas and TOPIC-brokers",
+    )
+    parser.add_argument(
+        "--keep-samples",
+        metavar="DAYS",
+        type=int,
+        default=7,
+        help="delete older samples (default 7)",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="show the results of `kshunt pipeline` in this folder (default: results, in "
+        "--samples)",
+    )
+    parser.add_argument(
+        "--pipeline", action="store_true", help="also run `kshunt pipeline run` on --samples"
+    )
+    parser.add_argument(
+        "--pipeline-master",
+        metavar="URL",
+        default="",
+        help="the Spark master, also to copy a topic that shrinks (default local[*])",
+    )
 
 
 def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
@@ -144,10 +164,10 @@ def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpar
         # Not with what follows it, which may be a secret of the configuration.
         name = odd[0].removeprefix("--")
         source = serve_source(name, os.environ)
-        said = f", which {source} says" if source else ""
-        parser.error(f"nobody understands {odd[0]}{said}. {near(name, flags(), _HELP)}")
+        said = f", which {source} has" if source else ""
+        parser.error(f"unknown option {odd[0]}{said}. {near(name, flags(), _HELP)}")
     if unknown:
-        parser.error(f"nobody understands {' '.join(unknown)}")
+        parser.error(f"unknown option {' '.join(unknown)}")
     return options
 
 
@@ -160,7 +180,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     if options.pipeline and options.samples is None:
         parser.error("--pipeline makes results of files: name their folder by --samples")
     if options.replica_placer_config is not None and not options.replica_placer:
-        parser.error("--replica-placer-config is for a placer: name it by --replica-placer")
+        parser.error("--replica-placer-config needs --replica-placer")
 
 
 def _run_server(options: argparse.Namespace) -> int:
@@ -279,7 +299,7 @@ def _in_zookeeper(
     if not settings.zookeeper:
         return None
     from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-    from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+    from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
 
     if not isinstance(admin, ZooKeeperAdmin):
         return None
@@ -293,7 +313,7 @@ def _journals(
 
     def open_journal(cluster_id: str, backend_id: str) -> Journal:
         from kshunt.backend.admin.security.client_properties import load_client_config
-        from kshunt.backend.journals.topic.topic_journal import TopicJournal
+        from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 
         return TopicJournal(
             settings.bootstrap_servers,
@@ -381,8 +401,8 @@ def _warn(listen: Listen, *, identified: bool) -> None:
     """Say in one line what a port without credentials means."""
     if listen.path is None and not identified:
         sys.stderr.write(
-            f"Warning: everyone on this host is an admin of the cluster through {listen.address}. "
-            "Give --tokens, or serve on a socket.\n"
+            "Warning: every user of this host is an admin of the cluster through "
+            f"{listen.address}. Give --tokens, or serve on a socket.\n"
         )
 
 
@@ -393,12 +413,15 @@ def _listen(options: argparse.Namespace) -> Listen | None:
 
     file = socket_file(options)
     if (options.tls_certificate is None) != (options.tls_key is None):
-        raise ConfigError("--tls-certificate and --tls-key go together; nothing was started.")
+        raise ConfigError(
+            "--tls-certificate and --tls-key must be given together; nothing was started."
+        )
     tls = None if options.tls_key is None else Tls(options.tls_certificate, options.tls_key)
     if options.listen is None:
         if tls is not None or options.tokens is not None or options.oidc_issuer:
             raise ConfigError(
-                "TLS, tokens and claims are for a TCP port; the mode of its file guards a socket.",
+                "TLS, tokens and claims are for a TCP port; the mode of its file protects a "
+                "socket.",
                 advice="Give --listen HOST:PORT.",
             )
         return None if options.socket is None else Listen(options.socket, file=file)

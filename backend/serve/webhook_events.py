@@ -77,7 +77,7 @@ class WebhookEvents:
         try:
             self._operation(operation)
         except Exception:
-            log.exception("Operation %s could not be told to the webhooks", operation.id)
+            log.exception("Operation %s could not be reported to the webhooks", operation.id)
 
     def _operation(self, operation: Operation) -> None:
         # As the writer begins, it reads what another one did, who has told it.
@@ -94,7 +94,7 @@ class WebhookEvents:
             try:
                 self._look(await self._orphans())
             except Exception:
-                log.exception("A look for the webhooks failed")
+                log.exception("The check for webhooks failed")
             await self._backend.clock.wait_s(LOOK_S)
 
     def ended(self) -> None:
@@ -125,6 +125,7 @@ class WebhookEvents:
             active=duty is LeaseState.ACT,
             writes=duty in WRITERS,
             reachable=answers(backend),
+            ends={} if backend.hub.latest is None else backend.hub.latest.expected_ends,
             drift={
                 change_id(one): {**to_document(shown_drift(one)), "text": str(one)} for one in drift
             },
@@ -155,7 +156,7 @@ class WebhookEvents:
         try:
             found = await backend.throttle_repair.orphans()
         except KshuntError as error:
-            log.info("Orphans could not be looked for: %s", error)
+            log.info("The check for orphan throttles failed: %s", error)
             return None
         return {
             change_id(one): {**to_document(shown_orphan(one)), "text": orphan_words(one)}

@@ -49,22 +49,22 @@ FORMATS: Final = ("text", "markdown", "json")
 SUFFIXES: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json"}
 EMPTY: Final = "The journal of this cluster holds no audit entry."
 FORCE: Final = "Name another file, or add --force to replace it."
-NONE_FOUND: Final = "The journal of this cluster holds no audit entry of that time and operation."
+NONE_FOUND: Final = "The journal of this cluster holds no audit entry for that time and operation."
 
 DESCRIPTION: Final = """\
-Show what was asked of kshunt: who, when and why, what it touched, and what became of it.
+Show the changes that kshunt was asked for: who, when and why, what each affected, and its result.
 
-The entries are in the cluster's journal, whichever backend wrote them. A backend that runs is
-asked; where none does, this command reads the journal by itself. Nothing is created or changed.
+The entries of all backends are in the cluster's journal. This command asks a running backend. If
+there is none, it reads the journal itself. It creates and changes nothing.
 """
 
 EPILOG: Final = """\
-Who and why are the words of whoever asked: --reason of the tools, and KSHUNT_USER or the user and
-host. An entry that cannot be read is shown as that, whatever --operation says.
+The person and the reason are as the caller gave them: --reason of the tools, and KSHUNT_USER or the
+user and host. The list also shows entries that cannot be read, even with --operation.
 
 exit codes:
-  0   done, also where there is no entry
-  1   an error; no file was written; with --verify, also where the past was rewritten
+  0   done, also if there is no entry
+  1   an error; no file was written; with --verify, also if lines were changed
   64  wrong usage
 """
 
@@ -77,7 +77,7 @@ FLAGS: Final = (
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
     Flag(
         "command-config",
-        "Java properties file of an admin client, to go with --bootstrap-server.",
+        "Java properties file of an admin client, for --bootstrap-server.",
         "FILE",
     ),
     Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
@@ -85,20 +85,24 @@ FLAGS: Final = (
     Flag(
         "since",
         "From this time on: 90s, 30m, 2h or 7d ago, or 2026-11-21, 2026-11-21T20:50, "
-        "2026-11-21T20:50:00+01:00 (local time where no offset is given).",
+        "2026-11-21T20:50:00+01:00 (local time if it has no offset).",
         "TIME",
     ),
-    Flag("until", "Before this time, written in the same way.", "TIME"),
-    Flag("operation", "Of this operation only.", "ID"),
+    Flag("until", "Before this time, in the same format.", "TIME"),
+    Flag("operation", "Only this operation.", "ID"),
     Flag(
         "format",
-        "text is a line an entry, cut to the terminal's width; markdown and json are whole. "
-        "Without it: what the name of --output ends with (.md, .json), or text.",
+        "text is one line for each entry, cut to the terminal's width; markdown and json are "
+        "complete. The default is the format in the name of --output (.md, .json), or text.",
         "|".join(FORMATS),
     ),
-    Flag("output", "Write this file, whole or not at all, instead of standard output.", "FILE"),
-    Flag("verify", "Say whether lines were changed, removed or added since they were written."),
-    Flag("force", "Replace the file of --output if it is there."),
+    Flag(
+        "output",
+        "Write this file instead of standard output. An error leaves no incomplete file.",
+        "FILE",
+    ),
+    Flag("verify", "Report whether lines were changed, removed or added since they were written."),
+    Flag("force", "Replace the file of --output if it exists."),
     *ABOUT,
 )
 
@@ -160,7 +164,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _verified(lines: int, problems: Sequence[str]) -> int:
-    _show("\n".join([*problems, f"Lines that are proven: {lines}. Problems: {len(problems)}."]))
+    _show("\n".join([*problems, f"Verified lines: {lines}. Problems: {len(problems)}."]))
     return output.FAILED if problems else output.DONE
 
 
@@ -210,13 +214,13 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
     """
     _check_source(given)
     if "verify" in given and (odd := _TOGETHER & given.keys()):
-        raise UsageError(f"--verify looks at every line, without --{min(odd)}")
+        raise UsageError(f"--verify checks every line, without --{min(odd)}")
     if "force" in given and "output" not in given:
-        raise UsageError("--force goes with --output")
+        raise UsageError("--force needs --output")
     target = given.get("output")
     since_ms, until_ms = (_time_ms(given, name, now_ms) for name in ("since", "until"))
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        raise UsageError("--since is not before --until")
+        raise UsageError("--since must be before --until")
     return AuditOptions(
         bootstrap_servers=cluster_address(given),
         zookeeper="zookeeper" in given,
@@ -243,7 +247,7 @@ def _check_source(given: Mapping[str, str]) -> None:
             raise UsageError(f"Option {name} requires an argument")
     if "command-config" in given and "backend" in given:
         raise UsageError(
-            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+            "--command-config needs --bootstrap-server; a backend has its own configuration"
         )
 
 
@@ -262,7 +266,7 @@ def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:
 def _operation_id(given: Mapping[str, str]) -> str:
     text = given.get("operation", "")
     if text and not _OPERATION_ID.fullmatch(text):
-        raise UsageError(f"'{text}' is no id of an operation")
+        raise UsageError(f"'{text}' is not the id of an operation")
     return text
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kshunt.backend.addresses import without_secrets
-from kshunt.backend.api.client.credential import TOKEN
+from kshunt.backend.api.client.sending.credential import TOKEN
 from kshunt.backend.config_file import (
     CLIENT_VARIABLES,
     CONTEXT,
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
 def _main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog=PROG,
-        description="Show what is configured; flags of a command go before all of it.",
+        description="Show the configuration in force; flags of a command override it.",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(list(argv))
@@ -72,7 +72,7 @@ def _odd(serve: Iterable[Setting]) -> Iterator[str]:
     for setting in serve:
         if setting.name not in known:
             hint = near(setting.name, known, "See kshunt serve --help.")
-            yield f"{setting.source}: kshunt serve does not understand '{setting.name}'. {hint}"
+            yield f"{setting.source}: '{setting.name}' is not an option of kshunt serve. {hint}"
 
 
 def _plain(settings: Iterable[Setting]) -> dict[str, Any]:

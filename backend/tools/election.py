@@ -68,19 +68,19 @@ Give the leadership of partitions back to their preferred replicas.
 
 The preferred replica of a partition is the first broker in its list of replicas: for a partition
 with replicas 3,1,2 it is broker 3. Kafka spreads preferred replicas over the brokers when a topic
-is created, so the load is spread while each of them leads. When a broker stops, others take over
-what it led; when it is back it follows, and it leads again only after an election.
+is created, so the load is spread while each of them leads. When a broker stops, other brokers
+become leaders of its partitions. When it is back, it is a follower until an election.
 
 This command is not necessary if the brokers run with auto.leader.rebalance.enable=true, which is
-Kafka's default: the controller then elects preferred replicas by itself. It looks every
-leader.imbalance.check.interval.seconds (300), and acts on a broker once more than
-leader.imbalance.per.broker.percentage (10) of the partitions that prefer it are led by others.
-Use the command where that is switched off, or to have it now.
+Kafka's default: then the controller elects preferred replicas. It checks every
+leader.imbalance.check.interval.seconds (300). It elects for a broker if other brokers lead more
+than leader.imbalance.per.broker.percentage (10) of the partitions that prefer it. Use the command
+if that is switched off, or if you do not want to wait.
 """
 
 EPILOG: Final = """\
-A preferred replica can lead only while it is in the ISR. Nothing is lost by an election; clients
-of a partition look for its new leader, which takes them a moment.
+A preferred replica can lead only while it is in the ISR. An election loses no records. Clients of
+a partition need a moment to find its new leader.
 
 exit codes:
   0   done: every partition of the list is led by its preferred replica
@@ -95,28 +95,28 @@ FLAGS: Final = (
     ),
     Flag(
         "path-to-json-file",
-        "The partitions whose preferred replicas shall lead, as in "
+        "The partitions whose preferred replicas are to lead, as in "
         '{"partitions": [{"topic": "foo", "partition": 1}, {"topic": "foobar", "partition": 2}]}. '
         "Without it: all partitions.",
         "FILE",
     ),
     Flag(
         "admin.config",
-        "Java properties file of an admin client, to go with --bootstrap-server.",
+        "Java properties file of an admin client, for --bootstrap-server.",
         "FILE",
     ),
     Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
     ZK_CONFIG,
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
-    Flag("batch-size", "Elect at most so many at once, and wait until they lead.", "N"),
-    Flag("batch-pause", "Wait so long between two batches (default 0).", "MS"),
+    Flag("batch-size", "Elect at most this many in one batch, and wait until they lead.", "N"),
+    Flag("batch-pause", "Wait this long between two batches (default 0).", "MS"),
     Flag(
         "timeout",
         f"How long to wait until they lead, for each batch (default {DEFAULT_TIMEOUT_MS}).",
         "MS",
     ),
-    Flag("reason", f"{REASON_HELP} Needs a backend, and starts one where none runs.", "TEXT"),
-    Flag("validate-only", "Say what would happen, and how it would spread the leaders."),
+    Flag("reason", f"{REASON_HELP} Needs a backend, and starts one if none runs.", "TEXT"),
+    Flag("validate-only", "Show what would happen, and how it would spread the leaders."),
     JSON,
     *ABOUT,
 )
@@ -164,7 +164,7 @@ class Elect(Protocol):
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
-    left = "Interrupted. Elections that were asked for may still take place; look at the leaders."
+    left = "Interrupted. Elections that were requested may still take place; check the leaders."
     return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
 
 
@@ -217,7 +217,7 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
     """
     _check_source(given)
     if "batch-pause" in given and "batch-size" not in given:
-        raise UsageError("--batch-pause goes with --batch-size")
+        raise UsageError("--batch-pause needs --batch-size")
     batch_size = whole(given, "batch-size", 1, BATCH_SIZE_MAX)
     timeout_ms = whole(given, "timeout", 1, TIMEOUT_MS_MAX)
     return ElectionOptions(
@@ -246,7 +246,7 @@ def _check_source(given: Mapping[str, str]) -> None:
     if not given[ways[0]].strip():
         raise UsageError(f"Option {ways[0]} requires an argument")
     if "admin.config" in given and ways != ["bootstrap-server"]:
-        raise UsageError("--admin.config goes with --bootstrap-server")
+        raise UsageError("--admin.config needs --bootstrap-server")
     check_zk_config(given)
 
 

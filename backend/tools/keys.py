@@ -26,11 +26,11 @@ from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt keys"
 EPILOG: Final = """\
-The first key signs, and all of them verify. To replace a key without losing an entry:
+The first key signs, and all keys verify. To replace a key without losing an entry:
   1. kshunt keys add          then copy the file to every host of a backend, and restart them
   2. kshunt keys use ID       then copy and restart again; the journal is signed with it
   3. kshunt keys remove OLD   then copy and restart once more
-A backend that lacks a key ignores what was signed with it, so never skip a step.
+A backend that lacks a key ignores the entries signed with it, so never skip a step.
 """
 
 
@@ -61,7 +61,9 @@ def changed(keys: ClusterKeys, action: str, key_id: str = "") -> ClusterKeys:
         return keys
     if action == "add":
         if len(keys.keys) == KEYS_MAX:
-            raise BadInput(f"The file has {KEYS_MAX} keys, which is the most. Nothing was changed.")
+            raise BadInput(
+                f"The file has {KEYS_MAX} keys, which is the maximum. Nothing was changed."
+            )
         return replace(keys, keys=(*keys.keys, Key.new()))
     chosen = [key for key in keys.keys if key.id == key_id]
     others = tuple(key for key in keys.keys if key.id != key_id)
@@ -71,8 +73,8 @@ def changed(keys: ClusterKeys, action: str, key_id: str = "") -> ClusterKeys:
         return ClusterKeys((chosen[0], *others))
     if keys.keys[0].id == key_id:
         raise BadInput(
-            f"The key {key_id} signs. Nothing was changed.",
-            advice="Let another one sign first: kshunt keys use ID.",
+            f"The key {key_id} is the one that signs. Nothing was changed.",
+            advice="Make another key sign first: kshunt keys use ID.",
         )
     return ClusterKeys(others)
 
@@ -100,12 +102,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--cluster-keys", metavar="FILE", type=Path, help="the key file")
-    parser.add_argument("--cluster-id", metavar="ID", default="", help="whose default key file")
+    parser.add_argument(
+        "--cluster-id", metavar="ID", default="", help="use the default key file of this cluster"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("show", help="ids of the keys, and which one signs")
-    actions.add_parser("path", help="where the file is")
-    actions.add_parser("add", help="add a key that verifies only")
-    actions.add_parser("use", help="let a key sign").add_argument("id", metavar="ID")
+    actions.add_parser("show", help="list the ids of the keys, and the one that signs")
+    actions.add_parser("path", help="print the path of the file")
+    actions.add_parser("add", help="add a key that only verifies")
+    actions.add_parser("use", help="make a key sign").add_argument("id", metavar="ID")
     actions.add_parser("remove", help="remove a key").add_argument("id", metavar="ID")
     return parser

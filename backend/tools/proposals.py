@@ -27,27 +27,27 @@ ACTIONS: Final = ("list", "show", "approve", "reject", "withdraw")
 REFUSED: Final = (409, 422)
 """What a backend answers where a change cannot be meant, or not as the cluster is."""
 EPILOG: Final = """\
-Where a backend is served with --two-person, an unclean election or a shrink that somebody asks for
-changes nothing: it is proposed, and another one approves it before it dies.
+With kshunt serve --two-person, a request for an unclean election or a shrink changes nothing: it
+becomes a proposal. Another person must approve it before it expires.
 
-  kshunt proposals list                                 those that wait, and what became of others
-  kshunt proposals show ID                              what it would do at this moment, and a code
-  kshunt proposals approve ID --seen CODE               let exactly that happen, once
+  kshunt proposals list                                 waiting proposals, and the results of others
+  kshunt proposals show ID                              what it would do now, and a code
+  kshunt proposals approve ID --seen CODE               carry out exactly that, once
   kshunt proposals reject ID --reason 'wrong topic'
-  kshunt proposals withdraw ID                          one's own
+  kshunt proposals withdraw ID                          your own proposal
 
-Each needs a token of one's own: KSHUNT_TOKEN, KSHUNT_TOKEN_FILE or KSHUNT_TOKEN_COMMAND.
+Each person needs their own token: KSHUNT_TOKEN, KSHUNT_TOKEN_FILE or KSHUNT_TOKEN_COMMAND.
 
 exit codes:
   0   done
-  1   refused, or the backend does not answer; or it was approved, and not all of it succeeded
+  1   rejected, or the backend does not answer; or it was approved, but not all of it succeeded
   64  wrong usage
 """
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
-    interrupted = "Interrupted. What was approved goes on; look before asking again."
+    interrupted = "Interrupted. An approved change continues; check it before you ask again."
     return run_tool(PROG, _main, argv, interrupted=interrupted, usage_code=output.USAGE)
 
 
@@ -63,7 +63,7 @@ def _main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
-        description="List, approve, reject and withdraw changes that take two people.",
+        description="List, approve, reject and withdraw changes that need a second person.",
         epilog=f"{EPILOG}\n{CLIENT_HELP}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -71,8 +71,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
     parser.add_argument("id", metavar="ID", nargs="?", default="", help="of a proposal")
     parser.add_argument("--backend", metavar="URL", default="", help="the shared backend")
-    parser.add_argument("--seen", metavar="CODE", default="", help="what `show ID` printed")
-    parser.add_argument("--reason", metavar="TEXT", default="", help="why, for the audit")
+    parser.add_argument(
+        "--seen", metavar="CODE", default="", help="the code that `show ID` printed"
+    )
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit")
     parser.add_argument("--json", action="store_true", help="print JSON")
     # A context may name a cluster; a proposal is a backend's.
     parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
@@ -83,15 +85,15 @@ def _parser() -> argparse.ArgumentParser:
 def _check(options: argparse.Namespace) -> None:
     if not backend_address({"backend": options.backend}):
         raise UsageError(
-            "Proposals are of a shared backend: name it by --backend, or by a context that has one."
+            "Proposals need a shared backend: name it by --backend, or by a context that has one."
         )
     if options.action != "list" and not options.id:
-        raise UsageError(f"{options.action} needs the ID of a proposal, which `list` shows.")
+        raise UsageError(f"{options.action} needs the ID of a proposal; list prints the IDs.")
     if options.action == "list" and options.id:
-        raise UsageError("list takes no ID; show does.")
+        raise UsageError("list does not take an ID; use show.")
     if options.action == "approve" and not options.seen:
         raise UsageError(
-            f"Look at what it would do: `{PROG} show {options.id}` prints a code for --seen."
+            f"First check what it would do: `{PROG} show {options.id}` prints a code for --seen."
         )
     if options.action == "reject" and not options.reason.strip():
         raise UsageError("reject needs a --reason.")
@@ -118,7 +120,7 @@ def _listed(proposals: Sequence[ShownProposal]) -> ToolReport:
     waiting_first = sorted(proposals, key=lambda one: not one.waiting)
     lines = [line for one in waiting_first for line in _lines(one, now_ms)]
     return ToolReport(
-        "\n".join(lines) or "Nothing was proposed.", {"proposals": list(map(_row, proposals))}
+        "\n".join(lines) or "There is no proposal.", {"proposals": list(map(_row, proposals))}
     )
 
 
@@ -130,7 +132,7 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     if proposal.waiting:
         left = duration_text(max(proposal.expires_ms - now_ms, 0) / 1000)
         able = " or ".join(proposal.actions) or "look at"
-        lines.append(f"          dies in {left}; you may {able} it")
+        lines.append(f"          expires in {left}; you may {able} it")
         return lines
     by = f"by {proposal.settled_by} " if proposal.settled_by else ""
     why = f": {proposal.settled_reason}" if proposal.settled_reason else ""
@@ -154,17 +156,17 @@ def _shown(client: BackendClient, options: argparse.Namespace) -> ToolReport:
         if error.status not in REFUSED:
             raise
         document = {"proposal": _row(proposal), "foreseen": None}
-        said = "As the cluster is, it cannot be carried out, and waits on:"
+        said = "It cannot be carried out now, and waits for:"
         return ToolReport("\n".join(lines), document, output.FAILED, (f"{said} {error}",))
     lines += ["", *_foreseen_lines(foreseen)]
     if "approve" in proposal.actions:
         command = f"{PROG} approve {proposal.id} --seen {foreseen.fingerprint}"
-        lines += ["", f"To let that happen: {command} --backend {options.backend}"]
+        lines += ["", f"To carry that out: {command} --backend {options.backend}"]
     return ToolReport("\n".join(lines), {"proposal": _row(proposal), "foreseen": asdict(foreseen)})
 
 
 def _foreseen_lines(foreseen: ProposalEffect) -> list[str]:
-    than = ", which is something else than when it was proposed" if foreseen.changed else ""
+    than = ", which differs from the time when it was proposed" if foreseen.changed else ""
     return [
         f"It would do this{than}:",
         *(f"  {line}" for line in foreseen.lines),

@@ -22,15 +22,16 @@ from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt tokens"
 EPILOG: Final = """\
-A token's text is shown once, when it is made; the file holds a hash of it. `kshunt serve --tokens
-FILE` reads the file anew whenever it changes: who is revoked is out at once, and with open streams
-after ten seconds. On the other side give it by --token-file or --token-command, in KSHUNT_TOKEN, in
-a file that KSHUNT_TOKEN_FILE names, or by a command in KSHUNT_TOKEN_COMMAND.
+The text of a token is shown once, when it is created; the file holds a hash of it. `kshunt serve
+--tokens FILE` reads the file again whenever it changes. A revoked token is rejected immediately,
+and its open streams end after ten seconds. A client gives the token by --token-file or
+--token-command, in KSHUNT_TOKEN, in the file of KSHUNT_TOKEN_FILE, or by the command in
+KSHUNT_TOKEN_COMMAND.
 
-roles, each with all that the ones before it may:
+roles (each includes the ones before it):
   viewer      look, plan and rehearse
-  operator    change the cluster, and take it back
-  admin       what loses data, or cannot be taken back: unclean elections, fewer partitions
+  operator    change the cluster, and undo changes
+  admin       lose data, or make changes without undo: unclean elections, fewer partitions
 """
 _DAYS: Final = re.compile(r"([1-9]\d{0,4})([hd])")
 _HOUR_MS: Final = 3_600_000
@@ -48,9 +49,7 @@ def _main(argv: Sequence[str]) -> int:
         report = _created(tokens, options)
     elif options.action == "revoke":
         revoked = tokens.revoke(options.named)
-        report = ToolReport(
-            f"Token {revoked.id} ({revoked.name}) lets in nobody any more.", _row(revoked)
-        )
+        report = ToolReport(f"Token {revoked.id} ({revoked.name}) is revoked.", _row(revoked))
     else:
         report = _listed(tokens)
     return show_report(report, as_json=options.json)
@@ -68,13 +67,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make one, and show it once")
-    create.add_argument("named", metavar="NAME", help="whom it is for: the audit names it")
+    create = actions.add_parser("create", help="create a token, and show it once")
+    create.add_argument(
+        "named", metavar="NAME", help="the owner of the token: the audit names them"
+    )
     create.add_argument("--role", required=True, help=", ".join(Role))
-    create.add_argument("--expires", metavar="SPAN", help="90d or 12h from now (default: never)")
-    revoke = actions.add_parser("revoke", help="let in nobody by it any more")
+    create.add_argument(
+        "--expires", metavar="SPAN", help="expire after 90d or 12h, for example (default: never)"
+    )
+    revoke = actions.add_parser("revoke", help="reject the token from now on")
     revoke.add_argument("named", metavar="NAME|ID")
-    actions.add_parser("list", help="all that were made")
+    actions.add_parser("list", help="list all tokens")
     return parser
 
 
@@ -85,7 +88,7 @@ def _created(tokens: TokenFile, options: argparse.Namespace) -> ToolReport:
         raise UsageError(str(error)) from None
     token, text = tokens.create(options.named, role, lifetime_ms)
     show(
-        f"Token {token.id} for {token.name}, {token.role}, {_until(token)}. Shown this once:",
+        f"Token {token.id} for {token.name}, {token.role}, {_until(token)}. It is shown only once:",
         sys.stderr,
     )
     return ToolReport(text, {**_row(token), "token": text})
@@ -96,7 +99,7 @@ def _lifetime_ms(text: str | None) -> int | None:
         return None
     match = _DAYS.fullmatch(text.strip())
     if match is None:
-        raise BadInput(f"'{text}' is no span.", advice="Write 90d or 12h.")
+        raise BadInput(f"'{text}' is not a duration.", advice="Write 90d or 12h.")
     return int(match[1]) * _HOUR_MS * (24 if match[2] == "d" else 1)
 
 
@@ -106,7 +109,9 @@ def _listed(tokens: TokenFile) -> ToolReport:
     lines = [
         f"{token.id}  {token.role:8}  {_status(token, now_ms):32}  {token.name}" for token in found
     ]
-    return ToolReport("\n".join(lines) or "No token was made.", {"tokens": list(map(_row, found))})
+    return ToolReport(
+        "\n".join(lines) or "No token was created.", {"tokens": list(map(_row, found))}
+    )
 
 
 def _status(token: TokenEntry, now_ms: int) -> str:

@@ -24,20 +24,23 @@ from kshunt.backend.tools.shared.output import ToolReport
 
 PROG: Final = "kshunt webhooks"
 EPILOG: Final = """\
-A dead letter names its webhook by host and hash, not by its address, which may be a secret: resend
-needs the --webhook again, or those of [serve] in the configuration. What is delivered leaves the
-file; what is not stays. Receivers know by its id a message that they have already.
+A dead letter names its webhook by host and hash, because the address may be a secret. So resend
+needs the --webhook again, or those of [serve] in the configuration. Delivered messages are removed
+from the file; the others stay. Receivers recognize by its id a message that they already have.
 
 exit codes:
-  0   everything in the file was delivered, or there was nothing
-  1   something was not delivered and is still in the file
+  0   everything in the file was delivered, or the file was empty
+  1   some messages were not delivered and are still in the file
   64  wrong usage; nothing was sent
 """
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
-    words = "Interrupted. What was delivered and is still in the file, receivers know by its id."
+    words = (
+        "Interrupted. Some delivered messages may still be in the file; receivers recognize "
+        "them by their id."
+    )
     return run_tool(PROG, _main, argv, interrupted=words, usage_code=output.USAGE)
 
 
@@ -54,13 +57,16 @@ def _main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROG,
-        description="See and send again what a backend's webhooks did not take.",
+        description="List and send again the messages that a backend's webhooks did not accept.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
-        "action", metavar="ACTION", choices=("list", "resend"), help="list, or resend in order"
+        "action",
+        metavar="ACTION",
+        choices=("list", "resend"),
+        help="list the messages, or send them again in order",
     )
     parser.add_argument("file", metavar="FILE", type=Path, help="of dead letters")
     parser.add_argument("--json", action="store_true", help="print JSON")

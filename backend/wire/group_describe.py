@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.wire.api_keys import CONSUMER_GROUP_DESCRIBE_KEY
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, array_length, string, tags
 
 _VERSIONS: Final = (0, 1)

@@ -9,8 +9,8 @@ Algorithm: one pass in Python finds where each entry begins, by its three length
 of the same shape as the one before it starts a run: how far it goes is found by comparing the
 length bytes at that stride, and since an entry that has the shape begins where the one before it
 ends, the comparison is exact. An entry with tagged fields, or with 127 brokers or more, is read
-by the general reader, which also reads its mode (`kshunt.backend.wire.modes`). A second pass in
-numpy takes every value from where the first one found it.
+by the general reader, which also reads its mode (`kshunt.backend.wire.partition_modes`). A second
+pass in numpy takes every value from where the first one found it.
 
 Versions: 9 to 12, that is Kafka 2.4 and later.
 """
@@ -28,7 +28,7 @@ from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.error_codes import error_name
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
-from kshunt.backend.wire.modes import read_mode, read_tags
+from kshunt.backend.wire.partition_modes import read_mode, read_tags
 from kshunt.backend.wire.reader import Reader, array_length, string
 
 METADATA_VERSIONS: Final = (9, 12)

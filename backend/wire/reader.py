@@ -55,7 +55,7 @@ class Reader:
         start = self.at
         end = start + size
         if size < 0 or end > len(self.data):
-            raise self.error(f"it ends where {size} more bytes are due")
+            raise self.error(f"it ends, but {size} more bytes are expected")
         self.at = end
         return start
 

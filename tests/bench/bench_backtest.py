@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
 from kshunt.backend.pipeline.command import main as pipeline
-from kshunt.backend.pipeline.kernels.eta import STAGES, eta
+from kshunt.backend.pipeline.kernels.eta import eta
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.bench.real_operations import record as record_real
 from tests.support.pipeline.recorded import START_MS, time_of
@@ -36,7 +37,7 @@ COPIES, BROKERS, RUNS = 20_000, 100, 5
 @pytest.mark.bench
 def test_a_tick_of_20_000_copies() -> None:
     rows, times = _tick(), []
-    quantiles = np.zeros((2, STAGES, 2, 2, 3))
+    quantiles = np.zeros(QUANTILES)
     for _ in range(RUNS):
         began_s = time.process_time()
         made = eta(rows, quantiles, ETA_MODEL)

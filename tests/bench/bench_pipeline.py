@@ -124,7 +124,7 @@ class Bench:
     def rates(self) -> None:
         """The table `rates` of all, each row looked at."""
         from kshunt.backend.pipeline.kernels.quality import Checks
-        from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+        from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
         from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
         parcels = of_files(self.spark, self.files, SAMPLES_SCHEMA)
@@ -154,7 +154,7 @@ class Bench:
     def stalls(self) -> DataFrame:
         """The table `stalls`, of samples instead of rates."""
         from kshunt.backend.pipeline.kernels.stalls import RATES
-        from kshunt.backend.pipeline.spark.parcels import of_files
+        from kshunt.backend.pipeline.spark.row_packing import of_files
         from kshunt.backend.pipeline.tables.stalls import islands_of, rows_of
 
         return rows_of(islands_of(of_files(self.spark, self.files, RATES), 1 << 60))

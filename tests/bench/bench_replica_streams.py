@@ -35,7 +35,7 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.http.route_roles import Declared, Routes
-from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
+from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.api.service.frame_feed import FrameFeed
 from kshunt.backend.api.service.streams import replica_stream

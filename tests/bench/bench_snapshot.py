@@ -16,7 +16,7 @@ import kafka.protocol.metadata as metadata_messages
 import numpy as np
 import pytest
 
-from kshunt.backend.api.schema.frames.writer import FrameWriter
+from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.columns import PartitionColumns
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
@@ -24,7 +24,7 @@ from kshunt.backend.domain.replicas.snapshot import Replicas
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
-from kshunt.backend.wire.columnar import decode_describe_log_dirs, decode_list_offsets
+from kshunt.backend.wire.log_columns import decode_describe_log_dirs, decode_list_offsets
 from kshunt.backend.wire.metadata import decode_metadata
 
 pytestmark = pytest.mark.bench

@@ -11,7 +11,7 @@ from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.topics.alteration import AlteredTopic
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.admin import (
     DEADLINE_S,
     TIMEOUT_S,
@@ -118,7 +118,9 @@ async def become(admin: Reached, topic: str, wanted: Sequence[Sequence[int] | in
 async def test_each_mistake_has_the_drafts_code_and_changes_nothing(
     cluster: ContractCluster, admin: Reached
 ) -> None:
-    version = await admin.cluster.highest_version(seeds.ALTER_TOPICS_KEY, timeout_s=TIMEOUT_S)
+    version = await admin.cluster.highest_version(
+        kip_requests.ALTER_TOPICS_KEY, timeout_s=TIMEOUT_S
+    )
     assert (version >= 0) == differs("speaks the seeds", cluster)
     # All of them in one call: each is answered for itself.
     topics = {what: await topic_with(admin, "refused", [[1, 2], [2, 3]]) for what in REFUSED}

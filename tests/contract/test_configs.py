@@ -21,7 +21,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.ownership.cells import RateKey
 from kshunt.backend.operations.ownership.ownership import found_settings
-from kshunt.backend.wire.raw import RawRequest
+from kshunt.backend.wire.raw_request import RawRequest
 from tests.support.admin import DEADLINE_S, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import RealKafka
 from tests.support.clusters import KAFKA, NATIVE

@@ -16,7 +16,7 @@ from kshunt.backend.domain.cluster.columns import columns_of
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import BrokerUnreachable, NotSupported
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.admin import (
     DEADLINE_S,
     NO_RATE,
@@ -350,7 +350,7 @@ async def test_a_throttle_goes_by_itself_only_where_the_controller_is_the_seeds(
     cluster: ContractCluster, admin: Reached
 ) -> None:
     version = await admin.cluster.highest_version(
-        seeds.REASSIGN_PARTITIONS_KEY, timeout_s=TIMEOUT_S
+        kip_requests.REASSIGN_PARTITIONS_KEY, timeout_s=TIMEOUT_S
     )
     assert (version >= 0) == differs("speaks the seeds", cluster)
     topic = await topic_with(admin, "by-itself", [[1, 2]], records=100)

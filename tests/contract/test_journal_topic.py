@@ -31,11 +31,16 @@ from kshunt.backend.errors import (
     JournalUnusable,
     WrongCluster,
 )
-from kshunt.backend.journals.topic import topic_journal as journal_topic
-from kshunt.backend.journals.topic import transactions as topic_log
-from kshunt.backend.journals.topic.acls import acl_remarks
-from kshunt.backend.journals.topic.clients import TOPIC_CONFIG, TopicFacts, remarks_of, topic_faults
-from kshunt.backend.journals.topic.topic_journal import TopicJournal, transactional_id
+from kshunt.backend.journal_storage.topic import topic_journal as journal_topic
+from kshunt.backend.journal_storage.topic import transactions as topic_log
+from kshunt.backend.journal_storage.topic.acls import acl_remarks
+from kshunt.backend.journal_storage.topic.clients import (
+    TOPIC_CONFIG,
+    TopicFacts,
+    remarks_of,
+    topic_faults,
+)
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal, transactional_id
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Body,
@@ -114,7 +119,7 @@ async def test_a_topic_that_would_lose_entries_is_refused(
         with pytest.raises(JournalUnusable, match=words) as refused:
             await one.open()
         assert ("cleanup.policy=compact" in refused.value.advice) == (config != GOOD)
-        assert ("deleted then" in refused.value.advice) == (partitions > 1)
+        assert ("delete the topic" in refused.value.advice) == (partitions > 1)
         with pytest.raises(JournalFenced):
             await one.append({"operation/a": {}})
 
@@ -165,8 +170,8 @@ def test_settings_are_judged() -> None:
     [
         (set(), ""),
         ({"User:kshunt"}, ""),
-        ({"User:kshunt", "User:*"}, "everybody"),
-        ({"User:kshunt", "User:app"}, "several principals write t: User:app, User:kshunt"),
+        ({"User:kshunt", "User:*"}, "all principals"),
+        ({"User:kshunt", "User:app"}, "several principals to write t: User:app, User:kshunt"),
         ({f"User:{n}" for n in range(9)}, "and 4 more"),
     ],
 )
@@ -178,7 +183,7 @@ def test_acls_that_let_others_write_are_remarked_on(writers: set[str], words: st
 
 async def test_another_cluster_is_refused(where: Where) -> None:
     async with journal(where, where.topic(), cluster_id="elsewhere") as one:
-        with pytest.raises(WrongCluster, match="not of elsewhere"):
+        with pytest.raises(WrongCluster, match="not to elsewhere"):
             await one.open()
 
 
@@ -260,7 +265,7 @@ async def test_the_second_writer_fences_the_first(where: Where) -> None:
         assert bodies(await two.open()) == {"operation/a": {"n": 1}}
         await two.append({"operation/b": {}})
         for _ in range(2):
-            with pytest.raises(JournalFenced, match="taken the journal over"):
+            with pytest.raises(JournalFenced, match="taken over the journal"):
                 await one.append({"operation/a": {"n": 2}, "operation/c": {}})
         await two.append({"operation/d": {}})
         assert sorted(bodies(two.state)) == ["operation/a", "operation/b", "operation/d"]
@@ -316,10 +321,10 @@ async def test_what_is_in_doubt_is_found_out(
         for key, repeat in ((first, True), (second, False)):
             await one.append({"operation/a": {"before": key}})
             each_server(embedded, lambda server: server.faults.stall())
-            with pytest.raises(JournalUnavailable, match="not known") as lost:
+            with pytest.raises(JournalUnavailable, match="is unknown") as lost:
                 await one.append({key: {}})
             assert lost.value.written is None
-            with pytest.raises(JournalUnavailable, match="not known"):
+            with pytest.raises(JournalUnavailable, match="is unknown"):
                 await one.resolve()
             assert key not in one.state.entries
             each_server(embedded, lambda server: server.faults.heal())

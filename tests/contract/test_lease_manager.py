@@ -19,7 +19,7 @@ from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import JournalFenced, JournalUnavailable, NotActive
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key
 from kshunt.backend.operations.journal.records import signed
 from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
@@ -27,6 +27,9 @@ from kshunt.backend.operations.lease.lease_manager import BackendIdentity, Lease
 from tests.support.access.keys import KEYS
 from tests.support.operations.journal import DEADLINE_S, Where, journal, raw_producer, written_by
 from tests.support.waiting import wait_until, wait_until_async
+
+# Each starts servers of its own, which takes seconds.
+pytestmark = pytest.mark.slow
 
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 

@@ -20,7 +20,7 @@ from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import RequestContext
 from kshunt.backend.operations.shrink.check import ShrinkChecks
 from kshunt.backend.wire.group_describe import assigned_in, described, subscribes
-from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.raw_request import RawAnswer
 from kshunt.backend.wire.reader import WireError
 from tests.support.admin import (
     DEADLINE_S,
@@ -300,7 +300,7 @@ async def test_a_producer_that_wakes_up_is_seen_to_write(admin: Reached) -> None
     check = await checking
     assert check.partitions[0].written_meanwhile
     (writing,) = [one for one in check.findings if one.code == "writing"]
-    assert "while it was looked at" in writing.words
+    assert "arrived during the check" in writing.words
 
 
 async def test_what_cannot_be_meant_is_refused_and_nothing_else_asked(admin: Reached) -> None:

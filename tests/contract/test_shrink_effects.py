@@ -267,7 +267,7 @@ async def test_a_lost_answer_is_told_from_a_refusal(
         ]
     for result in results:
         assert (result.error_name, result.retriable) == ("REQUEST_TIMED_OUT", True)
-        assert "not known" in result.message
+        assert "is unknown" in result.message
 
 
 async def test_what_was_carried_out_without_an_answer_is_seen() -> None:
@@ -317,7 +317,7 @@ async def test_a_backend_that_does_not_act_changes_nothing() -> None:
         await asyncio.to_thread(commit, admin.cluster.bootstrap_servers, "g", "t", {0: 0})
 
         def refuse() -> None:
-            raise NotActive("Another backend acts.")
+            raise NotActive("Another backend is active.")
 
         admin.guard = refuse
         with pytest.raises(NotActive):

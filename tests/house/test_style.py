@@ -9,32 +9,14 @@ from statistics import mean
 import pytest
 
 from tests.support.documents.prose import Kind, sentences
+from tests.support.documents.style import STYLE, sentence_faults
 from tests.support.paths import ROOT
 
-STYLE = ROOT / "docs" / "style.md"
 CHECKED = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *ROOT.glob("docs/**/*.md")]
 )
-WORDS_MAX = 30
 MEAN_WORDS_MAX = 16
 LINES_MAX = {"README.md": 200, "docs/style.md": 100}
-GAP = r"(?:\s+\S+){0,5}?\s+"
-ROW = re.compile(r"^\| (.+?) \| .+ \|$", re.MULTILINE)
-
-
-def banned() -> list[re.Pattern[str]]:
-    """Patterns for the words of the style's table; `…` is a gap of at most five words."""
-    table = STYLE.read_text().split("\n## Words that we do not use\n")[1]
-    _, *rows = ROW.findall(table)
-    return [_pattern(phrase.strip()) for row in rows for phrase in row.split(",")]
-
-
-def _pattern(phrase: str) -> re.Pattern[str]:
-    parts = [r"\s+".join(map(re.escape, part.split())) for part in phrase.split("…")]
-    return re.compile(rf"\b{GAP.join(parts)}\b", re.IGNORECASE)
-
-
-BANNED = banned()
 
 
 def named(path: Path) -> str:
@@ -43,14 +25,8 @@ def named(path: Path) -> str:
 
 def faults(text: str) -> list[str]:
     """What the style forbids in a document, with the line of each."""
-    found = []
     all_sentences = sentences(text)
-    for one in all_sentences:
-        if one.words > WORDS_MAX:
-            found.append(f"line {one.line}: {one.words} words: {one.text}")
-        for pattern in BANNED:
-            if word := pattern.search(one.text):
-                found.append(f"line {one.line}: “{word[0]}”: {one.text}")
+    found = [fault for one in all_sentences for fault in sentence_faults(one)]
     lengths = [one.words for one in all_sentences if one.kind is Kind.TEXT]
     if lengths and mean(lengths) > MEAN_WORDS_MAX:
         found.append(f"{mean(lengths):.1f} words a sentence in the mean")

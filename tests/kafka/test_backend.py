@@ -14,7 +14,7 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.client.events import Event
-from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE
+from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationState
@@ -83,7 +83,7 @@ def test_a_throttled_move_is_watched_steered_and_cleaned_up(
         faster = ThrottledRate(3_000_000, 3_000_000)
         changed = client.throttles.alter_rates(dict.fromkeys((1, 2, 3), faster))
         assert changed.failures == ()
-        assert any("puts back the earlier rates" in note for note in changed.notes)
+        assert any("restores the earlier rates" in note for note in changed.notes)
         operation = wait_for_end(client, answer)
         wait_until(lambda: _has_arrived(seen, topic), 20, "the stream shows the end of the move")
     assert operation.state is OperationState.DONE
@@ -161,9 +161,9 @@ def test_a_throttle_that_shall_stay_stays(client: BackendClient, topic: str) -> 
     answer = client.reassignments.start(
         plan_of(topic, (2,)), throttle_bytes_per_s=20_000_000, auto_remove_throttle=False
     )
-    assert "The throttle stays on after the move, as asked." in answer.notes
+    assert "The throttle stays set after the move, as requested." in answer.notes
     operation = wait_for_end(client, answer)
-    assert operation.outcome.endswith("throttle left on, as asked")
+    assert operation.outcome.endswith("throttle kept, as requested")
     assert client.throttles.list().rates[2].rate == ThrottledRate(20_000_000, 20_000_000)
     verified = client.reassignments.verify(plan_of(topic, (2,)), preserve_throttles=True)
     assert verified.done
@@ -207,7 +207,7 @@ def test_progress_and_verify_follow_the_move(client: BackendClient, topic: str) 
     statuses: set[str] = set()
 
     def ended() -> bool:
-        rows = client.reassignments.progress(plan)
+        rows = client.reassignments.progress(plan).rows
         statuses.update(row.status for row in rows)
         verified = client.reassignments.verify(plan, preserve_throttles=False)
         assert verified.cleared_brokers == ()
@@ -305,7 +305,7 @@ def test_leaders_are_elected_where_it_is_needed(client: BackendClient, kafka: Re
     foreseen = client.elections.elect_preferred_leaders(wanted, Change(validate_only=True))
     assert [r.message for r in foreseen.results] == [
         "leadership would move from 1 to 2",
-        "broker 2 leads already",
+        "broker 2 already leads",
     ]
     elected = client.elections.elect_preferred_leaders([*wanted, TopicPartition(name, 7)])
     assert [r.error_name for r in elected.results] == [

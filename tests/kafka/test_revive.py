@@ -12,7 +12,7 @@ from textual.message import Message
 from kshunt.backend.errors import BackendUnreachable
 from kshunt.backend.tools.shared import private_backend as private
 from kshunt.backend.tools.shared.private_backend import private_backend
-from kshunt.tui.feed.link import Connected, Disconnected, Link
+from kshunt.tui.feed.backend_link import Connected, Disconnected, Link
 from tests.support.brokers.launcher import RealKafka
 from tests.support.waiting import wait_until
 
@@ -49,14 +49,15 @@ def test_a_backend_that_cannot_be_started_says_why(tmp_path: Path) -> None:
     messages: list[Message] = []
 
     def start() -> str:
-        raise BackendUnreachable("The backend ended at once.")
+        raise BackendUnreachable("The backend stopped immediately.")
 
     link = Link(f"unix:{tmp_path / 'none.sock'}", messages.append, retry_s=(0.05,), revive=start)
     link.start()
     try:
         wait_until(
             lambda: any(
-                isinstance(message, Disconnected) and message.reason == "The backend ended at once."
+                isinstance(message, Disconnected)
+                and message.reason == "The backend stopped immediately."
                 for message in messages
             ),
             20,

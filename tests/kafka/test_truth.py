@@ -112,7 +112,7 @@ def test_a_move_that_the_cluster_refuses_leaves_nothing_and_never_starts(
     with ground.denied(ALTER):
         answer = started(client, topic, (3, 2))
         assert [one.error_code for one in answer.results] == [DENIED]
-        assert any("put back" in note for note in answer.notes)
+        assert any("former values" in note for note in answer.notes)
         ended = over(client, answer)
         assert (ended.state.value, "CLUSTER_AUTHORIZATION_FAILED" in ended.outcome) == (
             "failed",
@@ -147,7 +147,7 @@ def test_the_tool_says_that_the_cluster_refused_and_exits_with_1(
     said = ended.stdout + ended.stderr
     assert ended.returncode == 1, said
     assert "CLUSTER_AUTHORIZATION_FAILED" in said
-    assert "put back" in said
+    assert "former values" in said
     assert "being found out" not in said
     wait_until(lambda: rates(ground) == before, DEADLINE_S, "the rates are as before")
 

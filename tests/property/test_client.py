@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.api.client.events import Event, read_events
-from kshunt.backend.api.schema.frames.writer import (
+from kshunt.backend.api.schema.frames.snapshot_writer import (
     HEADER_KEY,
     SCHEMA,
     Frame,
@@ -202,10 +202,16 @@ def test_changes_of_another_shape_are_used_or_refused(
     assert read(sink.getvalue().to_pybytes()) in (1, 2)
 
 
+@pytest.mark.parametrize("name", ["version", "taken_ms"])
+def test_an_integer_of_more_than_64_bits_is_refused(name: str) -> None:
+    assert read(framed(HEADER | {name: 1 << 63})) == 0
+    assert read(framed(HEADER | {name: (1 << 63) - 1})) == 1
+
+
 @pytest.mark.parametrize("key", sorted({path[0] for path in PLACES if path[0] in HEADER}))
 def test_a_header_without_one_of_its_parts_is_refused(key: str) -> None:
     header = {name: value for name, value in HEADER.items() if name != key}
-    optional = key in ("history_rates", "min_isr", "failed_requests")
+    optional = key in ("history_rates", "min_isr", "failed_requests", "expected_ends")
     assert read(framed(header)) == int(optional)
 
 
@@ -231,7 +237,7 @@ def test_a_row_of_no_topic_is_refused() -> None:
     with pa.ipc.new_stream(sink, SCHEMA) as stream:
         stream.write_batch(pa.record_batch(columns, schema=SCHEMA), encode_frame(snapshot).metadata)
     assert read(first) == 1
-    with pytest.raises(ValueError, match="a row is of no topic"):
+    with pytest.raises(ValueError, match="a row has no topic"):
         list(read_snapshots(io.BytesIO(sink.getvalue().to_pybytes())))
 
 
@@ -259,8 +265,8 @@ def test_damaged_events_are_used_or_refused(data: bytes, size: int) -> None:
         try:
             assert event.operation.id
         except (KshuntError, KeyError, TypeError, ValueError):
-            # An operation that lacks a part: `kshunt.tui.feed.link` says that it may be out of
-            # date.
+            # An operation that lacks a part: `kshunt.tui.feed.backend_link` says that it may be out
+            # of date.
             continue
 
 
@@ -290,7 +296,7 @@ def test_an_event_without_end_is_not_kept_for_ever(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"id: 1\ndata: [1]\n\n", "no JSON object"),
+        (b"id: 1\ndata: [1]\n\n", "not a JSON object"),
         (b"id: 1\ndata: {\n\n", "Expecting"),
         (b"data: {}\n\n", "no number"),
         (b"id: -1\ndata: {}\n\n", "no number"),

@@ -30,12 +30,12 @@ from kshunt.backend.domain.throttles.owners import ShareState
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.core.known_operations import KnownOperations
 from kshunt.backend.operations.moves.schedule import Caps
+from kshunt.backend.operations.operation_control import PAUSABLE, RESUMABLE, UNDOABLE
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 from kshunt.backend.operations.ownership.ownership import ListCellId, RateCellId
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
-from kshunt.backend.operations.steering import PAUSABLE, RESUMABLE, UNDOABLE
 from kshunt.backend.operations.throttles.repair import change_id
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_ghosts import Ghosts, pairs_of
@@ -195,7 +195,7 @@ class EngineLaw(RuleBasedStateMachine):
         if self.broken is not None:
             raise self.broken
         for operation in self.backend.registry:
-            assert "see the backend's log" not in operation.outcome, operation.outcome
+            assert "see also the backend's log" not in operation.outcome, operation.outcome
         if self.world.writer is not self.backend or not self.backend.alive:
             self.take_over()
         self.world.cluster.pass_s(0.001)
@@ -339,24 +339,24 @@ class EngineLaw(RuleBasedStateMachine):
     @rule(which=any_one, trouble=troubles)
     def pause(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, PAUSABLE):
-            self.ask(lambda b: b.steering.pause(one, Change()), trouble)
+            self.ask(lambda b: b.operation_control.pause(one, Change()), trouble)
 
     @rule(which=any_one, trouble=troubles)
     def resume(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, RESUMABLE):
-            self.ask(lambda b: b.steering.resume(one, Change()), trouble)
+            self.ask(lambda b: b.operation_control.resume(one, Change()), trouble)
 
     @rule(which=any_one, trouble=troubles)
     def undo(self, which: int, trouble: Trouble) -> None:
         if one := self.pick(which, UNDOABLE):
             self.ask(
-                lambda b: b.steering.undo(one, Change(), timeout_s=TIMEOUT_S),
+                lambda b: b.operation_control.undo(one, Change(), timeout_s=TIMEOUT_S),
                 trouble,
             )
 
     @rule(trouble=troubles)
     def adopt(self, trouble: Trouble) -> None:
-        self.ask(lambda b: b.steering.adopt(None, Change()), trouble)
+        self.ask(lambda b: b.operation_control.adopt(None, Change()), trouble)
 
     @rule(ours=st.booleans(), some=st.integers(1, 15), trouble=troubles)
     def reapply_or_accept(self, ours: bool, some: int, trouble: Trouble) -> None:
@@ -466,7 +466,7 @@ class EngineLaw(RuleBasedStateMachine):
         raise AssertionError(f"never ends: {left} {self.world.ongoing}")
 
     def resume_one(self, one: str) -> None:
-        self.ask(lambda b: b.steering.resume(one, Change()))
+        self.ask(lambda b: b.operation_control.resume(one, Change()))
 
     def check_shares(self) -> None:
         """No share is left but what was to be left on."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.tables import eta as of_spark
-from kshunt.backend.pipeline.tables.eta_calibration import Bin, Calibration
 from tests.support.pipeline.forecasts import Row, forecast, row, table
 from tests.support.pipeline.recorded import START_MS, time_of
 

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.forecast.calibration import Calibration
+from kshunt.backend.domain.forecast.ranges import THROTTLE
 from kshunt.backend.pipeline.backtest.backtest_command import NoOperations, backtest
 from kshunt.backend.pipeline.backtest.forecast_scores import (
     Ended,
@@ -19,16 +21,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
     forecasts,
     lines,
 )
-from kshunt.backend.pipeline.kernels.eta import STAGES
-from kshunt.backend.pipeline.tables.eta_calibration import (
-    FEWEST,
-    SHIPPED,
-    BadCalibration,
-    Bin,
-    Calibration,
-    Outcomes,
-    fitted,
-)
+from kshunt.backend.pipeline.backtest.residuals import FEWEST, Outcomes, fitted
 from tests.support.pipeline.recorded import sample, write
 from tests.support.pipeline.simulated_operations import record
 
@@ -51,8 +44,8 @@ def outcomes(operations: int, seed: int = 1) -> Outcomes:
     return Outcomes(
         kind=np.zeros(count, np.int64),
         stage=np.full(count, 2),
-        throttled=np.ones(count, np.bool_),
-        young=np.zeros(count, np.bool_),
+        held_by=np.full(count, THROTTLE),
+        wander=np.zeros(count, np.int64),
         operation=np.repeat(np.arange(operations), 10),
         log_ratio=np.repeat(dice.normal(0.0, 0.5, operations), 10),
     )
@@ -67,9 +60,12 @@ def test_a_calibrations_range_holds_eight_times_in_ten() -> None:
 
 def test_a_bin_of_few_operations_falls_into_a_coarser_one() -> None:
     some = outcomes(FEWEST)
-    assert {(b.stage, b.throttled, b.young) for b in fitted(some, "").bins} == {
-        (None, None, None), (2, None, None), (2, True, None), (2, True, False),
-    }  # fmt: skip
+    assert {(b.stage, b.held_by, b.wander) for b in fitted(some, "").bins} == {
+        (None, None, None),
+        (None, None, "calm"),
+        (None, "throttle", "calm"),
+        (2, "throttle", "calm"),
+    }
     found = fitted(some, "").quantiles()
     assert (found[0, 0, 0, 1] == found[0, 2, 1, 0]).all()
     assert (found[1] == 0).all()
@@ -82,34 +78,6 @@ def test_each_operation_weighs_the_same() -> None:
     heavy = Outcomes(*(getattr(some, name)[many] for name in Outcomes.__dataclass_fields__))
     ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (some, heavy))
     assert ours == pytest.approx(theirs, abs=0.02)
-
-
-def test_a_calibration_is_kept(tmp_path: Path) -> None:
-    made = fitted(outcomes(50), "50 operations")
-    path = tmp_path / "c.json"
-    path.write_text(made.to_json())
-    assert Calibration.read(path) == made
-    for broken in ("", "[]", made.to_json().replace('"model": 1', '"model": 99'), '{"model": 1}'):
-        path.write_text(broken)
-        with pytest.raises(BadCalibration):
-            Calibration.read(path)
-
-
-def test_the_middle_follows_only_what_is_off_by_much() -> None:
-    def middle(of: float) -> float:
-        return Bin("copy", None, None, None, 9, 9, -1.0, of, 1.0).used()[1]
-
-    assert [middle(0.05), middle(-0.1)] == [0.0, 0.0]
-    assert [middle(0.3), middle(-0.3)] == pytest.approx([0.2, -0.2])
-
-
-def test_the_shipped_calibration_covers_every_kind_of_forecast() -> None:
-    shipped = Calibration.read(SHIPPED)
-    found = shipped.quantiles()
-    assert found.shape == (2, STAGES, 2, 2, 3)
-    assert (found[..., 0] < 0).all()
-    assert (found[..., 2] > 0).all()
-    assert (found[..., 2] < math.log(20)).all()
 
 
 # --- the reckoning
@@ -131,7 +99,7 @@ def test_what_became_of_forecasts() -> None:
         "is_operation": np.ones(3, np.bool_),
         "rid": np.full(3, NO_RID),
         "at_ms": np.array([at for at, _ in ticks]),
-        "throttled": np.ones(3, np.bool_),
+        "by_throttle": np.ones(3, np.bool_),
         "remaining": np.array([left for _, left in ticks], np.float64),
         "stage": np.array([0.0, 0.4, 0.6]),
         "p10_s": np.array([20.0, 30.0, math.nan]),

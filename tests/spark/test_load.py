@@ -142,7 +142,7 @@ def test_a_throttle_that_binds_is_raised_while_steady_followers_keep_up(effects:
     assert found["share_used"] == pytest.approx(1.0)
     assert found["steady_lag_p95_s"] == 0
     assert (found["advice"], found["recommended_bytes_per_s"]) == ("raise", 30_000)
-    assert found["reason"] == "the throttle binds and steady followers keep up"
+    assert found["reason"] == "the throttle is the limit, and steady followers keep up"
 
 
 def test_it_is_lowered_when_the_lag_of_steady_followers_grew(effects: Effects) -> None:
@@ -179,7 +179,7 @@ def test_it_says_where_the_limit_is_if_the_throttle_is_not_it(effects: Effects) 
 
 def test_a_rate_that_only_holds_and_one_hardly_seen_are_kept(effects: Effects) -> None:
     reasons = [row["reason"] for name in ("paused", "short") for row in effects[name]]
-    assert reasons == ["it only holds, as in a pause", "too little was seen of it"]
+    assert reasons == ["it only holds the copies, as in a pause", "there are too few samples of it"]
 
 
 def test_rates_of_one_piece_of_time_have_a_row_each(effects: Effects) -> None:

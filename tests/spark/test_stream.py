@@ -189,7 +189,7 @@ def test_a_backfill_leaves_the_hours_of_a_stream_alone(tmp_path: Path) -> None:
         begun(tmp_path)
         remembered(tmp_path, Meta(0, closed_ms=closed))
         with (
-            pytest.raises(ResultsBusy, match=r"still writes to .*, to hours from 2026-11-22 03:00"),
+            pytest.raises(ResultsBusy, match=r"still writes to .*, from the hour 2026-11-22 03:00"),
             new_run(tmp_path, START_MS, START_MS + HOUR_MS, 1),
         ):
             pass

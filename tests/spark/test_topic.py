@@ -100,12 +100,12 @@ def test_a_topic_makes_the_rates_of_its_samples(kafka: RealKafka, tmp_path: Path
     expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
     expected = [{name: row[name] for name in RATES.names} for row in expected]
     same(rows_in(tmp_path, "rates"), expected)
-    assert "gone from the topic" not in said
+    assert "deleted from the topic" not in said
 
     sent(servers, topic, rows[-7:])
     take_away(servers, topic)
     said = read_all(servers, topic, tmp_path)
-    assert "7 samples were gone from the topic before they were read" in said
+    assert "7 samples were deleted from the topic before they were read" in said
     assert quality_of(tmp_path)["there"] == (7, len(rows) + 5)
     same(rows_in(tmp_path, "rates"), expected)
 
@@ -117,7 +117,7 @@ def test_jars_are_those_of_a_folder_or_are_fetched(tmp_path: Path) -> None:
         connector_settings(tmp_path, "4.2.1")
     jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
     jar.touch()
-    with pytest.raises(ConfigError, match="another file than it has to be"):
+    with pytest.raises(ConfigError, match="does not have the expected digest"):
         connector_settings(tmp_path, "4.2.1")
 
 

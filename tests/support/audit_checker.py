@@ -59,7 +59,7 @@ _STATES: Final = (
     "failed",
 )
 _GONE: Final = "the point of no return"
-_ANEW: Final = "the topic was created anew"
+_ANEW: Final = "the topic was created again"
 _NOT_ARRIVED: Final = ("cancelled", "cancelled elsewhere", "superseded")
 
 
@@ -171,7 +171,7 @@ def _value(words: str) -> str | None:
         return None
     if words.startswith("not read") or "replicas of ours" in words:
         return UNREAD
-    words = words.removesuffix(" stays, somebody else set it")
+    words = words.removesuffix(" stays, because somebody else set it")
     rate = _RATE.fullmatch(words)
     return words if rate is None else str(int(Decimal(rate[1]) * _UNITS[rate[2]]))
 

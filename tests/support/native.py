@@ -19,17 +19,17 @@ from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.settings import SamplerSettings
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.admin import connected
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import ListeningCluster, listening, lists, rate
 
-REASSIGN = seeds.REASSIGN_PARTITIONS_KEY
-RATES = seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY
-REPLICAS = seeds.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY
-STATUS = seeds.REPLICA_STATUS_KEY
-ELECT = seeds.ELECT_PREFERRED_LEADERS_KEY
-ALTER_TOPICS = seeds.ALTER_TOPICS_KEY
+REASSIGN = kip_requests.REASSIGN_PARTITIONS_KEY
+RATES = kip_requests.ALTER_INTERBROKER_THROTTLED_RATES_KEY
+REPLICAS = kip_requests.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY
+STATUS = kip_requests.REPLICA_STATUS_KEY
+ELECT = kip_requests.ELECT_PREFERRED_LEADERS_KEY
+ALTER_TOPICS = kip_requests.ALTER_TOPICS_KEY
 METADATA, DESCRIBE_CONFIGS, CREATE_PARTITIONS = 3, 32, 37
 LIST_OFFSETS, ELECT_LEADERS, ALTER_CONFIGS, ALTER_REASSIGNMENTS = 2, 43, 44, 45
 

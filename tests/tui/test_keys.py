@@ -63,7 +63,7 @@ async def test_the_first_screen_tells_what_is_going_on(shown: Shown) -> None:
 async def test_the_age_of_the_data_is_said(shown: Shown) -> None:
     shown.time.now += 4
     await shown.press("down")
-    await shown.until(lambda: "live, 4s old" in shown.frame(), "the age is said")
+    await shown.until(lambda: "late, 4s old" in shown.frame(), "the age is said")
     shown.time.now += 60
     await shown.until(lambda: "stale, 1m04s old" in shown.frame(), "stale data is called so")
 

@@ -76,7 +76,7 @@ def test_nothing_is_offline_or_behind_that_is_being_deleted() -> None:
     facts = facts_of(stopped(), 0)
     summary, health = facts.summary, health_of(facts)
     assert (summary.leaderless_partitions, summary.offline_replicas) == (0, 0)
-    assert (summary.misled_partitions, summary.behind_replicas, summary.eta_never) == (0, 0, 0)
+    assert (summary.misled_partitions, summary.behind_replicas, summary.never) == (0, 0, 0)
     assert (health.leaderless, health.under_replicated, health.under_min_isr) == (0, 0, 0)
     assert summary.stuck == {Cause.DELETION_WAITS: 1}
     counts = counted(facts.snapshot)
@@ -138,7 +138,7 @@ def test_rows_are_sorted_and_filtered_by_mode() -> None:
 
 
 def test_a_mode_that_there_is_not_is_refused_and_those_there_are_are_offered() -> None:
-    with pytest.raises(BadInput, match="'gone' is no mode"):
+    with pytest.raises(BadInput, match="'gone' is not a mode"):
         parse_filter("mode:gone")
     assert hint_for("mode:").completions == ("mode:readwrite", "mode:readonly", "mode:none")
     assert hint_for("mode:rea").completions == ("mode:readwrite", "mode:readonly")

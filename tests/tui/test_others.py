@@ -67,25 +67,25 @@ def test_what_stays_is_what_no_running_operation_has_a_share_of() -> None:
 @pytest.mark.parametrize(
     ("left", "words"),
     [
-        (Left(), "throttles stay on when they end"),
-        (Left((), 3), "throttles stay on when they end"),
-        (Left(("op-1",), 0), "op-1 takes the throttles off when they end"),
-        (Left(("op-1", "op-2"), 0), "op-1, op-2 take the throttles off when they end"),
-        (Left(("op-1",), 1), "op-1 takes its own throttles off, 1 other stays on"),
-        (Left(("op-1",), 4), "op-1 takes its own throttles off, 4 others stay on"),
-        (Left(("op-1",)), "op-1 takes its own throttles off, others may stay on"),
+        (Left(), "their throttles stay set when they end"),
+        (Left((), 3), "their throttles stay set when they end"),
+        (Left(("op-1",), 0), "op-1 removes the throttles when they end"),
+        (Left(("op-1", "op-2"), 0), "op-1, op-2 remove the throttles when they end"),
+        (Left(("op-1",), 1), "op-1 removes its own throttles, 1 other stays"),
+        (Left(("op-1",), 4), "op-1 removes its own throttles, 4 others stay"),
+        (Left(("op-1",)), "op-1 removes its own throttles, others may stay"),
     ],
 )
 def test_it_is_said_who_takes_what_off(left: Left, words: str) -> None:
     assert left_words(left) == words
     _, lines = about(None, (), (), 6, left)
     said = lines[0]
-    assert said.text.startswith("6 partitions move that no operation here owns")
+    assert said.text.startswith("6 partitions move that no operation of kshunt owns")
     assert (said.tone == "") == left.nothing
     if left.operations:
         assert words in said.text
     else:
-        assert "nobody here takes them off in the end" in said.text
+        assert "nobody here will remove them" in said.text
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 
 async def test_without_an_operation_the_throttles_stay_on(shown: Shown) -> None:
     await shown.until(lambda: "of others" in shown.frame(), "it is said")
-    assert "6 moves of others: throttles stay on when they end." in shown.frame()
+    assert "6 moves of others: their throttles stay set when they end." in shown.frame()
 
 
 async def test_a_rate_operation_takes_its_rates_off_with_them(shown: Shown) -> None:
@@ -109,8 +109,8 @@ async def test_a_rate_operation_takes_its_rates_off_with_them(shown: Shown) -> N
     shown.time.now += 10
     await shown.publish()
     await shown.until(
-        lambda: "6 moves of others: op-1 takes the throttles off when they end." in shown.frame(),
+        lambda: "6 moves of others: op-1 removes the throttles when they end." in shown.frame(),
         "the truth is said",
     )
     await shown.press("4")
-    await shown.until(lambda: "op-1 takes the throttles off" in shown.frame(), "and here")
+    await shown.until(lambda: "op-1 removes the throttles" in shown.frame(), "and here")

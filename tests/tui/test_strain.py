@@ -16,7 +16,6 @@ from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.grid.grid import Grid
-from kshunt.tui.tables.model import NATURAL, Order
 from kshunt.tui.text.glyphs import ASCII
 from tests.support.tui.app import ManualTime, Shown, dashboard, press_at_random
 from tests.support.tui.backend import Problem, ScriptedBackend
@@ -100,7 +99,7 @@ async def test_a_backend_that_comes_back_with_another_cluster_is_shown_as_such(
 async def test_operations_come_as_they_happen_and_are_resumed(shown: Shown) -> None:
     cluster, backend = shown.backend.cluster, shown.backend
     await shown.press("5")
-    assert "Nothing was asked here; 6 throttled moves are of others (t)." in shown.frame()
+    assert "No request was made here; 6 throttled moves of others (t)." in shown.frame()
     backend.announce(cluster.note(OperationKind.REASSIGN, "6 partitions of 3 topics"))
     await shown.until(lambda: "6 partitions of 3" in shown.frame(), "the operation is listed")
     running = cluster.operations["op-1"].to(OperationState.RUNNING, at_ms=cluster.now_ms)
@@ -285,11 +284,11 @@ async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
 
 async def test_a_view_that_cannot_be_computed_says_so_and_keeps_its_rows(shown: Shown) -> None:
     before = shown.lines()[3:-1]
-    shown.app.store.ask("partitions", order=Order("no-such-column"))
+    shown.app.store.ask("partitions", terms=("no term",))
     shown.app.derive("partitions")
     await shown.until(lambda: "cannot be computed" in shown.said, "the failure is said")
     assert shown.lines()[3:-1] == before
-    shown.app.store.ask("partitions", order=NATURAL)
+    shown.app.store.ask("partitions", terms=())
     await shown.publish()
     assert "audit-log" in shown.frame()
 

@@ -25,7 +25,12 @@ from kshunt.backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from kshunt.backend.journals.zookeeper.znode_journal import COMMIT, RECORDS, WRITER, ZnodeJournal
+from kshunt.backend.journal_storage.zookeeper.znode_journal import (
+    COMMIT,
+    RECORDS,
+    WRITER,
+    ZnodeJournal,
+)
 from kshunt.backend.operations.journal.entries import (
     Body,
     JournalState,
@@ -212,7 +217,7 @@ async def test_records_of_throttles_are_named_in_the_seeds_znodes_in_the_same_co
             one: rate_record(1),
             two: rate_record(2),
             stays: rate_record(3, auto_remove=False),
-            topic_throttle_key("payments"): {"of a later": "version"},
+            topic_throttle_key("payments"): {"A later version": "version"},
         }
     )
     assert named_for_removal(client) == (["payments"], [1, 2])
@@ -246,7 +251,7 @@ async def test_half_a_removal_record_is_neither_used_nor_written_over(
     journal = journal_in(session)
     await journal.open()
     assert any(path in remark for remark in journal.remarks)
-    with pytest.raises(Conflict, match=f"{path} holds no JSON"):
+    with pytest.raises(Conflict, match=f"{path} does not hold JSON"):
         await journal.append({ONE: {"a": 1}, broker_throttle_key(1): rate_record(1)})
     assert bodies(await journal.peek()) == {}
     await journal.append({ONE: {"a": 1}})
@@ -311,7 +316,7 @@ async def test_what_cannot_be_understood_is_said_to_be_the_journals_trouble(
     journal = journal_in(session)
     await journal.open()
     client.set("/cluster/id", b"half")
-    with pytest.raises(JournalUnusable, match="/cluster/id holds no JSON"):
+    with pytest.raises(JournalUnusable, match="/cluster/id does not hold JSON"):
         await journal.open()
 
 
@@ -322,12 +327,12 @@ async def test_a_journal_that_is_gone_is_not_begun_anew_in_silence(
     await journal.open()
     await journal.append({ONE: {"a": 1}})
     client.delete(JOURNAL_ZNODE, recursive=True)
-    with pytest.raises(JournalUnusable, match="is gone"):
+    with pytest.raises(JournalUnusable, match="does not exist any more"):
         await journal.peek()
     # One that knows nothing of it begins.
     fresh = journal_in(session, "fresh")
     await fresh.open()
-    with pytest.raises(JournalUnusable, match="was deleted and made anew"):
+    with pytest.raises(JournalUnusable, match="was deleted and created again"):
         await journal.peek()
 
 
@@ -351,7 +356,7 @@ async def test_who_may_not_write_what_throttles_need_does_not_become_the_writer(
     client.set_acls("/admin", [make_acl("world", "anyone", read=True), ops])
     before = client.exists(WRITER).version
     async with session_of(place[0]) as stranger:
-        with pytest.raises(NotAuthorized, match="ACL of /admin does not let us in anonymously"):
+        with pytest.raises(NotAuthorized, match="ACL of /admin does not allow access anonymously"):
             await journal_in(stranger, "two").open()
     assert client.exists(WRITER).version == before
     config = tmp_path / "zk.properties"

@@ -22,7 +22,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import ClusterError, NotActive
-from kshunt.backend.journals.zookeeper.znode_journal import RECORDS as JOURNAL
+from kshunt.backend.journal_storage.zookeeper.znode_journal import RECORDS as JOURNAL
 from kshunt.backend.operations.moves.schedule import Caps
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.admin import fresh_name

@@ -14,7 +14,7 @@ from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import Conflict
-from kshunt.backend.journals.zookeeper.throttle_removal import Recovery, Removal
+from kshunt.backend.journal_storage.zookeeper.throttle_removal import Recovery, Removal
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.zookeeper.kill_backend import backend_of
 from tests.support.zookeeper.znodes import ON_ZOOKEEPER, jsoned, named_for_removal, tree, unjsoned
@@ -136,7 +136,7 @@ async def test_one_that_cannot_be_rid_of_its_throttle_does_not_keep_the_others(
     client.create(BROKERS, jsoned({"version": 1, "brokers": [1]}))
     await recovery.look()
     clock.ahead_s = PATIENCE_S + 1
-    with pytest.raises(Conflict, match=r"topics/a keeps its throttle: .*holds no JSON"):
+    with pytest.raises(Conflict, match=r"topics/a keeps its throttle: .*does not hold JSON"):
         await recovery.look()
     assert named_for_removal(client) == (["a"], [])
     assert client.get("/config/topics/a")[0] == half

@@ -15,7 +15,7 @@ from kshunt.tui.actions.action import (
     can,
     key_name,
 )
-from kshunt.tui.actions.keys import bind, use_keys
+from kshunt.tui.actions.key_settings import bind, use_keys
 from kshunt.tui.actions.registry import (
     ACTIONS,
     FOOTER_MOST,

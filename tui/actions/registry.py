@@ -12,12 +12,12 @@ from typing import Final
 from textual.binding import Binding
 
 from kshunt.tui.actions.action import Action, key_name
-from kshunt.tui.actions.changes import CHANGES
-from kshunt.tui.actions.general import GENERAL, MOVES, NUMBERED
-from kshunt.tui.actions.keys import with_chosen_keys
-from kshunt.tui.actions.look import LOOKS
-from kshunt.tui.actions.team import TEAM
-from kshunt.tui.actions.time import TIMES
+from kshunt.tui.actions.change_actions import CHANGES
+from kshunt.tui.actions.general_actions import GENERAL, MOVES, NUMBERED
+from kshunt.tui.actions.key_settings import with_chosen_keys
+from kshunt.tui.actions.team_actions import TEAM
+from kshunt.tui.actions.time_actions import TIMES
+from kshunt.tui.actions.view_actions import LOOKS
 from kshunt.tui.actions.view_names import TABLES, VIEWS
 
 FOOTER_MOST: Final = 6

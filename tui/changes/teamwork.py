@@ -58,25 +58,28 @@ class Teamwork:
     # What is asked, and what is sent
 
     async def _claim(self, operation: Operation) -> None:
-        lines = (operation.summary, "Others see it, and are asked before they steer it.")
+        lines = (
+            operation.summary,
+            "Others see it, and are asked before they change the operation.",
+        )
         title = f"Claim operation {operation.id}"
-        hint = "why, for the others and the audit; or nothing"
+        hint = "the reason, for the others and the audit; may be empty"
         reason = await self._asked(
             TextPromptScreen(title, lines, "Why", hint=hint, check=str.strip)
         )
         if reason is not None:
             claim = partial(_claim, operation.id, self._cluster_id, reason, False)
-            await self._send(title, claim, "It is yours to steer.", reason=reason)
+            await self._send(title, claim, "You have claimed it.", reason=reason)
 
     async def _take_over(self, operation: Operation, claim: Claim) -> None:
         steered = f"{steered_words(claim)}; others see that you took it over."
         lines = (operation.summary, steered)
         title = f"Take over operation {operation.id}"
-        hint = f"why, for {claim.who} and the audit"
+        hint = f"the reason, for {claim.who} and the audit"
         reason = await self._asked(TextPromptScreen(title, lines, "Why", hint=hint, check=needed))
         if reason is not None:
             take = partial(_claim, operation.id, self._cluster_id, reason, True)
-            await self._send(title, take, "It is yours to steer.", reason=reason)
+            await self._send(title, take, "You have claimed it.", reason=reason)
 
     async def _remark(self, operation: Operation) -> None:
         title = f"Note on operation {operation.id}"
@@ -106,7 +109,7 @@ class Teamwork:
 
     async def _reject(self, proposal: ShownProposal) -> None:
         title = f"Reject proposal {proposal.id}"
-        hint = f"why, for {proposal.who} and the audit"
+        hint = f"the reason, for {proposal.who} and the audit"
         screen = TextPromptScreen(title, (proposal.summary,), "Why", hint=hint, check=needed)
         reason = await self._asked(screen)
         if reason is not None:

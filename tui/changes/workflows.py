@@ -19,7 +19,7 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.actions import key_of
-from kshunt.tui.changes.verbs import intents, operations, proposals, wizards
+from kshunt.tui.changes.intents import common_intents, common_wizards, operations, proposals
 from kshunt.tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
@@ -33,7 +33,7 @@ from kshunt.tui.terminal.downloads import NO_FILES
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.approval import ShownProposal
     from kshunt.backend.domain.reassignment.answers import ChangeAnswer
-    from kshunt.tui.changes.verbs.alter import Present
+    from kshunt.tui.changes.intents.alter import Present
     from kshunt.tui.facts.snapshot_facts import Facts
     from kshunt.tui.shell.dashboard import Dashboard, OperationVerb
 
@@ -59,7 +59,7 @@ class ChangeWorkflows:
         if self._app.downloads is not None:
             self._app.say(NO_FILES.format(plan=key_of("plan")), "warn")
             return
-        self._fill(lambda facts, target: wizards.start_wizard(facts, target, glyphs))
+        self._fill(lambda facts, target: common_wizards.start_wizard(facts, target, glyphs))
 
     def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None:
         """Make a plan for a goal; about these brokers and topics, where any are chosen."""
@@ -73,14 +73,16 @@ class ChangeWorkflows:
     def elect(self, partitions: Sequence[TopicPartition] | None) -> None:
         """Elect the preferred leaders of these partitions, or of all."""
         if self._chosen(partitions):
-            self._fill(lambda facts, target: wizards.election_wizard(facts, target, partitions))
+            self._fill(
+                lambda facts, target: common_wizards.election_wizard(facts, target, partitions)
+            )
 
     def edit_rates(self, brokers: Sequence[int] | None) -> None:
         """Edit the rates of these brokers, or of all."""
 
         def filled(facts: Facts, target: TargetCluster) -> Wizard:
             ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
-            return wizards.rates_wizard(facts, target, self._app.glyphs, ids)
+            return common_wizards.rates_wizard(facts, target, self._app.glyphs, ids)
 
         self._fill(filled)
 
@@ -91,13 +93,15 @@ class ChangeWorkflows:
 
         async def flow(facts: Facts, target: TargetCluster) -> None:
             glyphs = self._app.glyphs
-            await self._carry_out(lambda: intents.rates_intent(facts, target, rates, glyphs), done)
+            await self._carry_out(
+                lambda: common_intents.rates_intent(facts, target, rates, glyphs), done
+            )
 
         self._start(flow)
 
     def edit_lists(self, topic: str) -> None:
         """Edit a topic's throttled replicas."""
-        self._fill(lambda facts, target: wizards.lists_wizard(facts, target, topic))
+        self._fill(lambda facts, target: common_wizards.lists_wizard(facts, target, topic))
 
     def shrink(self, topic: str) -> None:
         """Let a topic have fewer partitions: by the cluster itself, or by a copy."""
@@ -107,7 +111,7 @@ class ChangeWorkflows:
         """Give a topic more partitions, or another replication factor."""
 
         def filled(facts: Facts, target: TargetCluster) -> Wizard:
-            from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
+            from kshunt.tui.changes.intents.alter_wizard import alter_wizard
 
             return alter_wizard(target, _present(facts, topic), self._app.glyphs)
 
@@ -123,7 +127,7 @@ class ChangeWorkflows:
 
     def abandon(self, operation: Operation) -> None:
         """End an operation although brokers that are gone for good have its throttle."""
-        self._fill(lambda facts, target: wizards.abandon_wizard(facts, target, operation))
+        self._fill(lambda facts, target: common_wizards.abandon_wizard(facts, target, operation))
 
     def decide_drift(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
         """Put our throttles back or keep theirs."""
@@ -165,14 +169,16 @@ class ChangeWorkflows:
         known = [one.id for one in self._app.store.scene.operations]
         chosen = "" if operation is None else operation.id
         downloads = self._app.downloads
-        self._fill(lambda facts, target: wizards.audit_wizard(target, known, chosen, downloads))
+        self._fill(
+            lambda facts, target: common_wizards.audit_wizard(target, known, chosen, downloads)
+        )
 
     # How it goes
 
     def _chosen(self, partitions: Sequence[TopicPartition] | None) -> bool:
         """Whether there is anything to act upon; says so if not."""
         if partitions is not None and not partitions:
-            self._app.say("There is no partition to act upon here.", "warn")
+            self._app.say("There is no partition to change here.", "warn")
             return False
         return True
 
@@ -198,7 +204,7 @@ class ChangeWorkflows:
         elif not store.scene.live:
             app.say("The connection is lost: nothing can be sent until it is back.", "bad")
         elif app.changing:
-            app.say("A change is under way; wait for its answer.", "warn")
+            app.say("A change is running; wait for its answer.", "warn")
         else:
             target = TargetCluster(store.facts.snapshot.cluster_id, store.scene.bootstrap_servers)
             app.run_worker(self._alone(flow(store.facts, target)), group="change")
@@ -238,7 +244,7 @@ class ChangeWorkflows:
         await self._then(then)
 
     async def _shrink(self, facts: Facts, target: TargetCluster, topic: str) -> None:
-        from kshunt.tui.changes.verbs.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
+        from kshunt.tui.changes.intents.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
 
         app = self._app
         there = facts.partitions_in(topic)
@@ -255,8 +261,8 @@ class ChangeWorkflows:
         await self._filled((delete_wizard if native else shrink_wizard)(target, about))
 
     async def _confirm_shrink(self, target: TargetCluster, operation: Operation) -> None:
-        from kshunt.tui.changes.verbs.cut_over import CutOverScreen
-        from kshunt.tui.changes.verbs.shrink import confirm_intent
+        from kshunt.tui.changes.intents.cut_over import CutOverScreen
+        from kshunt.tui.changes.intents.shrink import confirm_intent
         from kshunt.tui.facts.shrink_phases import waits_for_name
 
         app = self._app
@@ -287,7 +293,9 @@ class ChangeWorkflows:
             self._app.say(_not_moving(partitions, len(able)), "warn")
             return
         every = partitions is None
-        await self._carry_out(lambda: intents.cancel_intent(facts, target, chosen, every=every))
+        await self._carry_out(
+            lambda: common_intents.cancel_intent(facts, target, chosen, every=every)
+        )
 
     # Rehearse, ask, send, show
 
@@ -370,7 +378,7 @@ def _not_moving(partitions: Sequence[TopicPartition] | None, moving: int) -> str
 
 def _present(facts: Facts, topic: str) -> Present:
     """A topic as it is."""
-    from kshunt.tui.changes.verbs.alter import Present
+    from kshunt.tui.changes.intents.alter import Present
 
     places = facts.rows_of(topic, 0)
     rows = facts.rows

@@ -40,12 +40,12 @@ def read_plan(text: str) -> ReassignmentPlan:
     path = _typed(text)
     try:
         if path.stat().st_size > PLAN_BYTES_MOST:
-            raise PlanError(f"{path} is larger than 4 MB; that is no plan.")
+            raise PlanError(f"{path} is larger than 4 MB; no plan is.")
         content = path.read_text("utf-8")
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror or error}.") from None
     except UnicodeDecodeError:
-        raise PlanError(f"{path} is no text file.") from None
+        raise PlanError(f"{path} is not a text file.") from None
     return parse_plan(content)
 
 
@@ -101,7 +101,7 @@ def new_audit_file(text: str) -> Path:
     """
     path = _typed(text)
     if path.suffix not in AUDIT_FORMATS:
-        raise BadInput("The name has to end in .md or .json, which is the format.")
+        raise BadInput("The name must end in .md or .json, which sets the format.")
     _check_new(path)
     return path
 
@@ -126,7 +126,7 @@ def _check_new(path: Path) -> None:
     """
     try:
         if path.exists():
-            raise BadInput(f"{path} exists; it is not written over.")
+            raise BadInput(f"{path} exists; it is not replaced.")
         if not path.parent.is_dir():
             raise BadInput(f"There is no folder {path.parent}.")
     except OSError as error:
@@ -144,7 +144,7 @@ def save_text(text: str, path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(text if text.endswith("\n") else text + "\n")
     except OSError as error:
-        raise BadInput(f"{path}: {error.strerror or error}. Nothing was written over.") from None
+        raise BadInput(f"{path}: {error.strerror or error}. No file was replaced.") from None
 
 
 def new_plan_file(text: str) -> Path:
@@ -155,7 +155,7 @@ def new_plan_file(text: str) -> Path:
     """
     path = _typed(text)
     if path.suffix != ".json":
-        raise BadInput("The name has to end in .json.")
+        raise BadInput("The name must end in .json.")
     _check_new(path)
     _check_new(rollback_path(path))
     return path

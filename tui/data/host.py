@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kshunt.tui.data.live_scene import LiveScene
     from kshunt.tui.data.store import Store
-    from kshunt.tui.feed.link import Link
+    from kshunt.tui.feed.backend_link import Link
     from kshunt.tui.feed.messages import Feed
     from kshunt.tui.feed.scene import Scene
     from kshunt.tui.terminal.downloads import Downloads

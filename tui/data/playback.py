@@ -32,9 +32,9 @@ SPEEDS: Final = (1, 2, 10, 60)
 TICK_S: Final = 0.25
 """While it plays, the screens move on this often."""
 TOGGLE: Final = "time_toggle"
-NOT_RECORDED: Final = "not recorded: not looked at while this was recorded"
+NOT_RECORDED: Final = "not recorded: this was not shown during the recording"
 """Of what is asked only while somebody looks at it, and nobody did."""
-NO_RECORDING: Final = "Nothing is recorded here, so there is no past to go back to."
+NO_RECORDING: Final = "Nothing is recorded here, so you cannot go back."
 
 
 class Playback:
@@ -131,7 +131,7 @@ class Playback:
         if not self.past:
             self._start(self._go_back(0))
         elif self.replay:
-            self._app.say(f"This is a recording, nothing is live; {key_of('quit')} leaves.")
+            self._app.say(f"This is a recording without live data; {key_of('quit')} leaves.")
         else:
             self.leave()
 
@@ -163,7 +163,7 @@ class Playback:
     def play(self) -> None:
         """Let time go on from here, or hold it."""
         if not self.past:
-            self._app.say(f"Live plays by itself; {key_of('time(-10)')} goes back.")
+            self._app.say(f"Live data plays anyway; {key_of('time(-10)')} goes back.")
             return
         self.playing = not self.playing
         self._ticked_s = self._live.now_s()
@@ -257,7 +257,7 @@ class Playback:
         if self.past:
             return
         if app.changing:
-            app.say("A change is under way; time stands still once it is answered.", "warn")
+            app.say("A change is running; time can be held when its answer is there.", "warn")
             return
         if not self._recording.exists:
             recorder = self._live.recorder

@@ -1,7 +1,7 @@
 """What the dashboard shows: a scene, and what the screens themselves know of it.
 
 Everything here is written on the event loop, by the app's handlers of what a feed tells, and of
-what `kshunt.tui.deriver` has computed.
+what `kshunt.tui.table_thread` has computed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from textual.message import Message
 from kshunt.tui.actions.view_names import VIEWS
 from kshunt.tui.facts.lag_history import LagHistory
 from kshunt.tui.facts.view_query import Job, Query
-from kshunt.tui.feed.polled_facts import DRIFT, FORECASTS, ORPHANS, OWNED
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, OWNED
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.tables.model import Table
 
@@ -112,23 +112,24 @@ class Store:
         self.queries[view] = query
         return query
 
-    def job(self, view: str) -> Job | None:
-        """What has to be computed for a view, or None while there is nothing to show."""
+    def job(self, view: str, *, past: bool) -> Job | None:
+        """What has to be computed for a view, or None while there is nothing to show.
+
+        `past` where the scene is one of a recording.
+        """
         scene = self.scene
         if scene.snapshot is None:
             return None
-        forecasts = scene.answer(FORECASTS)
         return Job(
             view,
             self.queries[view],
             scene.snapshot,
             scene.operations,
             self.now_ms,
+            past,
             scene.answer(DRIFT),
             scene.answer(ORPHANS),
             scene.answer(OWNED),
-            forecasts.rows if forecasts else (),
-            scene.has_pipeline,
         )
 
     def take_derived(self, derived: TableReady) -> None:

@@ -78,7 +78,7 @@ def looks_at(one: ConnectedSession) -> str:
     """`Partitions: orders-0 on 3`."""
     title = TITLES[one.screen].full if one.screen in TITLES else one.screen
     if not title:
-        return "does not say what it looks at"
+        return "does not report its view"
     return f"{title}: {one.selected}" if one.selected else title
 
 
@@ -105,7 +105,7 @@ def held_words(operation: Operation, me: str, key: str) -> str:
 def steered_words(claim: Claim) -> str:
     """`ada steers it since 05:35:31 UTC: the disks are slow`."""
     why = f": {claim.reason}" if claim.reason else ""
-    return f"{claim.who} steers it since {moment_text(claim.since_ms)[11:]}{why}"
+    return f"{claim.who} has claimed it since {moment_text(claim.since_ms)[11:]}{why}"
 
 
 # Proposals
@@ -128,7 +128,7 @@ def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
     by = f"{proposal.id}, by {proposal.who}" + (f": {proposal.reason}" if proposal.reason else "")
     if proposal.waiting:
         able = " or ".join(proposal.actions) or "look at"
-        return head, f"{by}; dies in {left_text(proposal, now_ms)}; you may {able} it"
+        return head, f"{by}; expires in {left_text(proposal, now_ms)}; you may {able} it"
     came = proposal.outcome or proposal.settled_reason
     who = f" by {proposal.settled_by}" if proposal.settled_by else ""
     return head, f"{by}; {proposal.state}{who}" + (f": {came}" if came else "")
@@ -137,4 +137,4 @@ def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
 def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:
     """One sentence about a proposal that waits for whoever sits here."""
     left = left_text(proposal, now_ms)
-    return f"{proposal.who} proposes: {proposal.summary} ({key} shows it; it dies in {left})."
+    return f"{proposal.who} proposes: {proposal.summary} ({key} shows it; it expires in {left})."

@@ -37,8 +37,8 @@ class AttentionScreen(Dialog[None]):
                 keys = f"  [{item.target.keys}]" if item.target is not None else ""
                 yield Lines(f"! {item.text}{keys}", classes="effect item")
             if not self._items:
-                yield Lines("Nothing is wrong, as far as the backend knows.")
-        hint = "j k choose, Enter goes there, Esc closes" if self._items else "Esc closes"
+                yield Lines("The backend reports no problem.")
+        hint = "j k choose, Enter opens it, Esc closes" if self._items else "Esc closes"
         yield Lines(hint, classes="hint")
 
     def on_mount(self) -> None:

@@ -13,12 +13,12 @@ from kshunt.tui.actions import Action, help_groups, key_name
 from kshunt.tui.dialogs.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
 
 SIGNS: Final = (
-    ("?", "Not known; it is not 0."),
-    ("3*", "The preferred replica; it should lead, and is coloured where it does not."),
+    ("?", "Unknown; it is not 0."),
+    ("3*", "The preferred replica; it should lead, and is coloured if it does not."),
     ("leader -", "It leads, and is being removed."),
     ("L F", "Throttled on the leader's side, on the follower's side."),
     ("never", "Not at this rate: it falls behind faster than it catches up."),
-    (">1m00s", "At least; some replicas do not say."),
+    (">1m00s", "At least; some replicas report nothing."),
 )
 
 

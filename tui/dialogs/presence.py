@@ -56,7 +56,7 @@ class PresenceScreen(Dialog[None]):
         facts = presence_facts(store.scene.answer(PRESENCE))
         if facts == self._shown:
             return
-        nobody = [Lines("The backend has not said who is here.")]
+        nobody = [Lines("The backend has not reported who is connected.")]
         await replace_children(box, *(fact_lines(facts) if facts else nobody))
         self._shown = facts
 

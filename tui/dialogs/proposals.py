@@ -85,7 +85,7 @@ class ProposalsScreen(Dialog[ProposalAction | None]):
             await remove_children(box, shown[count:])
         if not wanted:
             shown[0].say(
-                "Nothing was proposed; where the backend has --two-person, some changes are."
+                "There is no proposal; with --two-person, the backend proposes some changes."
             )
         for place, (one, (head, rest), chosen) in enumerate(wanted):
             tone = f"-{STATES.get(one.state, 'dim')}"
@@ -121,9 +121,9 @@ class ProposalsScreen(Dialog[ProposalAction | None]):
         if verb in found.actions:
             self.dismiss(ProposalAction(verb, found))
         elif not found.waiting:
-            keys.say(f"It is {found.state}; nothing more can come of it.   {KEYS}")
+            keys.say(f"It is {found.state}; it cannot be changed any more.   {KEYS}")
         elif "withdraw" in found.actions:
-            keys.say(f"You proposed it: another one has to {verb} it.   {KEYS}")
+            keys.say(f"You proposed it: another person must {verb} it.   {KEYS}")
         else:
             able = " or ".join(found.actions) or "only look"
             keys.say(f"You cannot {verb} it; you may {able}.   {KEYS}")

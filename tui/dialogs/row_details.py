@@ -83,7 +83,7 @@ def details(table: Table, key: RowKey) -> list[tuple[str, str]]:
     """Label and value of every column of the row with this key; what is urgent comes first."""
     row = table.row_of(key)
     if row is None:
-        return [("", "This row is gone.")]
+        return [("", "This row no longer exists.")]
     placed = [Placed(column, WIDE) for column in table.columns]
     cells = table.cells(row, placed)
     said = [

@@ -43,7 +43,7 @@ class SortScreen(Dialog[Order]):
         """Its own order, and the columns; those that sort say as which one."""
         names = ["its own order", *map(self._named, self._columns)]
         yield DialogOptionList(*(Option(Text(printable(name))) for name in names), compact=True)
-        yield Lines("Enter this alone, + behind the others, - out, Esc closes", classes="hint")
+        yield Lines("Enter this alone, + add as next, - remove, Esc closes", classes="hint")
 
     def _named(self, column: Column) -> str:
         for number, level in enumerate(self._order.levels, 1):

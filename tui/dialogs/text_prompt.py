@@ -40,7 +40,7 @@ class TextPromptScreen(Dialog[str | None]):
     def compose_body(self) -> Iterable[Widget]:
         """One field."""
         yield FormPart(self._lines, (self._field,))
-        yield Lines("Enter sends it, Esc does nothing", classes="hint")
+        yield Lines("Enter sends it, Esc cancels", classes="hint")
 
     def on_mount(self) -> None:
         """Type at once."""

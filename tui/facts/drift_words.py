@@ -17,14 +17,14 @@ from kshunt.backend.domain.throttles.owners import (
 from kshunt.tui.text.glyphs import Glyphs
 
 ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
-    OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was told to leave it",
+    OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was asked to keep it",
     OrphanOrigin.ENDED_MOVE: (
         "left by a move that has ended, as Kafka's own tool does until --verify"
     ),
     OrphanOrigin.CANCELLED_MOVE: "left by a move that was cancelled",
-    OrphanOrigin.UNLISTED_RATE: "a rate on a broker that no list names: it has no effect",
+    OrphanOrigin.UNLISTED_RATE: "a rate on a broker that no list uses: it has no effect",
     OrphanOrigin.NO_SUCH_PARTITION: "names a partition that does not exist",
-    OrphanOrigin.UNKNOWN: "unknown; perhaps an operator's own",
+    OrphanOrigin.UNKNOWN: "unknown; perhaps set by an operator",
 }
 """Where an orphan is likely to be from."""
 

@@ -31,11 +31,11 @@ ABOUT_WORDS: Final[Mapping[str, str]] = {
     "leader": "leads its partition",
     "follower": "does not lead",
     "adding": "being copied",
-    "removing": "goes when the copy is done",
+    "removing": "is removed when the copy is done",
     "throttled": "in a throttle list",
     "stale": "its broker has not answered in time",
-    "stuck": "cannot arrive before somebody does something",
-    "misled": "preferred, but another one leads",
+    "stuck": "cannot arrive without help",
+    "misled": "preferred, but another replica leads",
 }
 WORDS: Final = tuple(ABOUT_WORDS)
 """Terms that name a state of a replica; see `kshunt.tui.views.partitions.filter_masks`."""
@@ -54,10 +54,10 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "mode": "mode:readonly",
 }
 ABOUT_FIELDS: Final[Mapping[str, str]] = {
-    "topic": "the whole name, * for anything",
+    "topic": "the whole name, * for any text",
     "partition": "one number or several",
     "broker": "brokers that hold the replica, one id or several",
-    "leader": "brokers that lead the partition, and so feed its copies",
+    "leader": "brokers that lead the partition, and so send its copies",
     "behind": "messages behind, more or less than",
     "lag": "bytes behind, more or less than",
     "size": "bytes on disk, more or less than",
@@ -105,7 +105,7 @@ def _term(word: str) -> Term:
         return Term(field, body.lower(), negated)
     if name.lower() not in FIELDS:
         raise BadInput(
-            f"'{name}:' is no filter.",
+            f"'{name}:' is not a filter.",
             advice=f"Fields are {', '.join(FIELDS)}; words match topics.",
         )
     term = Term(name.lower(), value, negated)
@@ -131,7 +131,7 @@ def numbers_of(term: Term) -> list[int]:
     parts = term.value.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) < 11 for part in parts):
         raise BadInput(
-            f"'{term.value}' is no list of ids.", advice=f"For example {EXAMPLES[term.field]}."
+            f"'{term.value}' is not a list of ids.", advice=f"For example {EXAMPLES[term.field]}."
         )
     return [int(part) for part in parts]
 
@@ -141,7 +141,7 @@ def modes_of(term: Term) -> list[PartitionMode]:
     parts = term.value.lower().split(",")
     if not all(part in MODES_BY_KEY for part in parts):
         raise BadInput(
-            f"'{term.value}' is no mode.", advice=f"Modes are {', '.join(MODES_BY_KEY)}."
+            f"'{term.value}' is not a mode.", advice=f"Modes are {', '.join(MODES_BY_KEY)}."
         )
     return [MODES_BY_KEY[part] for part in parts]
 
@@ -154,7 +154,7 @@ def comparison_of(term: Term) -> tuple[str, float]:
     found = _time(term.value) if term.field == "eta" else _amount(term.value)
     if found is None:
         raise BadInput(
-            f"'{term.value}' is no comparison.", advice=f"For example {EXAMPLES[term.field]}."
+            f"'{term.value}' is not a comparison.", advice=f"For example {EXAMPLES[term.field]}."
         )
     return found
 

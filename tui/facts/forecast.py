@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import ETA_FRESH_MS, EtaRow
 from kshunt.backend.domain.text.formatting import NOT_AT_THIS_RATE, duration_text
 from kshunt.tui.text.fitting import printable
-
-PIPELINE: Final = "pipeline"
-LIVE: Final = "live"
-"""Where an ETA is from: the pipeline's results, or the rates of this moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +42,6 @@ def of_operation(rows: Iterable[EtaRow], operation_id: str, now_ms: int) -> Pipe
     return None if row is None else _forecast(row, now_ms)
 
 
-def of_all(
-    rows: Iterable[EtaRow], operation_ids: Collection[str], now_ms: int
-) -> PipelineForecast | None:
-    """When the last of these operations will be done; None unless all are forecast."""
-    rows = tuple(rows)
-    found = [of_operation(rows, id, now_ms) for id in operation_ids]
-    known = [one for one in found if one is not None]
-    if not known or len(known) < len(found):
-        return None
-    last = max(known, key=lambda one: one.p50_s)
-    return PipelineForecast(
-        max(one.p10_s for one in known),
-        last.p50_s,
-        max(one.p90_s for one in known),
-        max(one.age_ms for one in known),
-        last.bound,
-        last.why,
-    )
-
-
 def _forecast(row: EtaRow, now_ms: int) -> PipelineForecast | None:
     """None where the pipeline says that it does not know."""
     age_ms = max(now_ms - row.at_ms, 0)
@@ -94,12 +69,6 @@ def end_text(forecast: PipelineForecast) -> str:
     if forecast.never:
         return printable(forecast.why or NOT_AT_THIS_RATE)
     return f"{range_text(forecast)} (8 in 10), half by {duration_text(forecast.p50_s)}"
-
-
-def full_text(forecast: PipelineForecast) -> str:
-    """The same with what it waits for, and where it is from."""
-    bound = f"; {printable(forecast.bound)}" if forecast.bound and not forecast.never else ""
-    return f"{end_text(forecast)}{bound} ({PIPELINE}, {age_text(forecast.age_ms)} old)"
 
 
 def age_text(age_ms: float) -> str:

@@ -75,15 +75,15 @@ def _set_cells(throttles: Throttles) -> Iterator[tuple[str, int | str]]:
 
 
 def left_words(left: Left) -> str:
-    """`op-3 takes the throttles off when they end`, or that nobody does; without a full stop."""
+    """`op-3 removes the throttles when they end`, or that nobody does; without a full stop."""
     if not left.operations:
-        return "throttles stay on when they end"
+        return "their throttles stay set when they end"
     who = listed(left.operations, 2)
-    takes = "takes" if len(left.operations) == 1 else "take"
+    removes = "removes" if len(left.operations) == 1 else "remove"
     if left.nothing:
-        return f"{who} {takes} the throttles off when they end"
+        return f"{who} {removes} the throttles when they end"
     own = "its own" if len(left.operations) == 1 else "their own"
     if left.stays is None:
-        return f"{who} {takes} {own} throttles off, others may stay on"
+        return f"{who} {removes} {own} throttles, others may stay"
     stay = "stays" if left.stays == 1 else "stay"
-    return f"{who} {takes} {own} throttles off, {many(left.stays, 'other')} {stay} on"
+    return f"{who} {removes} {own} throttles, {many(left.stays, 'other')} {stay}"

@@ -82,11 +82,14 @@ class LagHistory:
             )
             return tuple(sample for sample in found if sample.lag_bytes != _ABSENT)
 
-    def take(self, facts: Facts) -> None:
-        """Add what a snapshot says. Going back in time, what is later is forgotten."""
+    def take(self, facts: Facts, *, alone: bool = False) -> None:
+        """Add what a snapshot says. Going back in time, what is later is forgotten.
+
+        `alone` forgets what is earlier, too: a moment of the past looks the same by every way.
+        """
         snapshot = facts.snapshot
         with self._lock:
-            if snapshot.cluster_id != self._cluster:
+            if alone or snapshot.cluster_id != self._cluster:
                 self._cluster = snapshot.cluster_id
                 self._times, self._columns, self._decided = [], {}, ()
             while self._times and self._times[-1] > snapshot.taken_ms:

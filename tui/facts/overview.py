@@ -19,9 +19,8 @@ from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.finished_moves import FinishedMoves
-from kshunt.tui.facts.forecast import PipelineForecast, of_all, of_operation
 from kshunt.tui.facts.health import Health, health_of
-from kshunt.tui.facts.progress import Progress, all_held, copied_rows, held, progress_of, throttled
+from kshunt.tui.facts.progress import Progress, all_held, copied_rows, progress_of, throttled
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
 from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers
@@ -81,8 +80,6 @@ class OperationLine:
     operation: Operation
     progress: Progress | None
     """None where it has ended, or moves nothing."""
-    forecast: PipelineForecast | None = None
-    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +130,6 @@ class Home:
     health: Health
     overview: Overview | None = None
     """The newest; None until the home screen was looked at."""
-    forecast: PipelineForecast | None = None
-    """When all that moves will be done, as the data pipeline says; None where it does not."""
-    has_pipeline: bool = False
-    """There are results of a data pipeline."""
     held: bool = False
     """All that moves stands still on purpose."""
     history: tuple[SeenTransfer, ...] = ()
@@ -156,7 +149,8 @@ class HomeBuilder:
     def home(self, facts: Facts, job: Job, *, plots: bool) -> Home:
         """What there is to say of a job's snapshot; `plots` where its view shows the course."""
         snapshot = facts.snapshot
-        self._history.take(facts)
+        history = SeenTransfers() if job.past else self._history
+        history.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
             self._finished = FinishedMoves()
@@ -166,15 +160,12 @@ class HomeBuilder:
             health, total = health_of(facts), total_of(facts, job.operations, self._finished)
             held = all_held(facts, job.operations)
             self._home = replace(self._home, total=total, health=health, held=held)
-        self._home = replace(
-            self._home, forecast=forecast_of(facts, job), has_pipeline=job.has_pipeline
-        )
         if job.view == OVERVIEW:
             self._home = replace(
                 self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
             )
         if plots:
-            self._home = replace(self._home, history=self._history.until(snapshot.taken_ms))
+            self._home = replace(self._home, history=history.until(snapshot.taken_ms))
         return self._home
 
 
@@ -191,10 +182,7 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         health=health,
         total=total,
         running=tuple(
-            OperationLine(
-                one, progress_of(facts, one), of_operation(job.forecasts, one.id, job.now_ms)
-            )
-            for one in running[:OPERATIONS_MOST]
+            OperationLine(one, progress_of(facts, one)) for one in running[:OPERATIONS_MOST]
         ),
         running_more=max(len(running) - OPERATIONS_MOST, 0),
         ended=tuple([one for one in newest if one.state.ended][:OPERATIONS_MOST]),
@@ -204,19 +192,6 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         throttled=throttled(facts),
         now_ms=job.now_ms,
     )
-
-
-def forecast_of(facts: Facts, job: Job) -> PipelineForecast | None:
-    """When all that moves will be done; None unless operations that are forecast move all of it."""
-    if not job.forecasts:
-        return None
-    running = [one for one in job.operations if not one.state.ended and one.partitions]
-    if any(held(one) for one in running):
-        return None
-    ours = {partition for one in running for partition in one.partitions}
-    if not ours.issuperset(facts.moving_partitions):
-        return None
-    return of_all(job.forecasts, [one.id for one in running], job.now_ms)
 
 
 def total_of(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.forecast.end_words import end_text
 from kshunt.backend.domain.text.formatting import (
-    duration_text,
+    UNKNOWN,
     exact_rate_text,
     limit_text,
     listed,
@@ -26,9 +26,10 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.errors import BadInput
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.forecast.what_if import WhatIf
+    from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.replicas.stuck_causes import RateNeed
-    from kshunt.backend.domain.replicas.what_if import WhatIfForecast
 
 STEP: Final = 1.1
 FIGURES: Final = 3
@@ -45,8 +46,10 @@ class Foresight:
 
     pending: Pending
     before: Throttles
-    now: WhatIfForecast
-    then: WhatIfForecast
+    now: WhatIf
+    then: WhatIf
+    now_ms: int
+    """By the backend's clock."""
     needs: tuple[RateNeed, ...] = ()
     """Of what is stuck under a throttle that is too low."""
 
@@ -68,7 +71,7 @@ class Foresight:
 
     @property
     def is_copying(self) -> bool:
-        """Whether anything is copied at present from which an ETA can be reckoned."""
+        """Whether anything is copied at present from which an end can be computed."""
         return any(use.received_bytes_per_s > 0 for use in self.now.brokers.values())
 
 
@@ -98,7 +101,7 @@ def typed_rates(text: str) -> ThrottledRate:
     """
     parts = text.split()
     if not 1 <= len(parts) <= 2:
-        raise BadInput("Type one rate for both sides, or two: leader, follower; none lifts it.")
+        raise BadInput("Type one rate for both sides, or two: leader, follower; none removes it.")
     first, *second = [parse_rate(part) for part in parts]
     return ThrottledRate(first, second[0] if second else first)
 
@@ -153,36 +156,37 @@ def some_brokers(ids: Sequence[int]) -> str:
 
 
 def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
-    """`At 55.0 MB/s: ETA 12m to 19m (was 14m to 22m); 2 replicas never arrive`."""
+    """`At 55.0 MB/s: done 12:16 (12:14-12:20), was 12:40; 2 replicas never arrive`."""
     rates = {pair_text(rate) for _, rate in seen.pending}
     at = f"At {rates.pop()}" if len(rates) == 1 else "Then"
     if not seen.then.copies:
-        return f"{at}: nothing is being copied, so no ETA changes"
+        return f"{at}: nothing is being copied, so no end changes"
     if seen.needs and (seen.lowest is None or not seen.is_copying):
         return f"{at}: {_needed_text(seen)}"
-    now, then = forecast_text(seen.now), forecast_text(seen.then)
-    parts = [f"{at}: ETA {then} ({'as it is' if now == then else f'was {now}'})"]
+    now, then = (_when(one.end, seen.now_ms) for one in (seen.now, seen.then))
+    parts = [f"{at}: done {then}, {'as it is' if now == then else f'was {now}'}"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
     parts += [_needed_text(seen)] if seen.needs else []
     return "; ".join([*parts, *_apart(seen.then)])
 
 
-def _apart(then: WhatIfForecast) -> list[str]:
-    """What the ETA leaves out, or takes for granted: copies in words."""
-    parts = []
-    if then.estimated:
-        verb = "receives" if then.estimated == 1 else "receive"
-        parts.append(f"{many(then.estimated, 'replica')} {verb} nothing yet, reckoned by a share")
-    if then.never:
-        verb = "arrives" if then.never == 1 else "arrive"
-        parts.append(f"{many(then.never, 'replica')} never {verb}")
-    if then.unknown:
+def _when(end: ExpectedEnd, now_ms: int) -> str:
+    """`?` where the model cannot say; measuring would not help."""
+    return UNKNOWN if end.p50_s is None and not end.never else end_text(end, now_ms)
+
+
+def _apart(then: WhatIf) -> list[str]:
+    """Copies that have no end, and why, in words."""
+    parts, end = [], then.end
+    if end.never:
+        verb = "arrives" if end.never == 1 else "arrive"
+        parts.append(f"{many(end.never, 'replica')} never {verb}")
+    if end.unknown:
         why = ", ".join(
-            str(why) if count == then.unknown else f"{count:,} {why}"
-            for why, count in then.why.items()
+            why if count == end.unknown else f"{count:,} {why}" for why, count in then.why.items()
         )
-        parts.append(f"unknown of {many(then.unknown, 'replica')}{f' ({why})' if why else ''}")
+        parts.append(f"unknown of {many(end.unknown, 'replica')}{f' ({why})' if why else ''}")
     return parts
 
 
@@ -190,7 +194,7 @@ def _needed_text(seen: Foresight) -> str:
     """Whether what is stuck would arrive: what passes now, if anything, does not tell."""
     short = seen.lowest
     if short is None:
-        return "enough for all that is stuck; ETA not known yet"
+        return "enough for all stuck replicas; their end is unknown yet"
     side = "leader" if short.key == LEADER_RATE else "follower"
     needs = rate_up_text(short.needs_bytes_per_s)
     return f"too low, broker {short.broker} needs a {side} rate of {needs}"
@@ -202,18 +206,9 @@ def rate_up_text(bytes_per_s: int) -> str:
     return rate_text(-(-bytes_per_s // step) * step)
 
 
-def forecast_text(forecast: WhatIfForecast) -> str:
-    """From and to, of the copies that arrive; `about` where shares of a rate were reckoned with."""
-    if forecast.copies and forecast.never == forecast.copies:
-        return "never"
-    first, last = duration_text(forecast.rest_s), duration_text(forecast.rest_latest_s)
-    about = "about " if forecast.estimated and not math.isnan(forecast.rest_s) else ""
-    return about + (first if first == last else f"{first} to {last}")
-
-
-def tight_text(forecast: WhatIfForecast, most: int, verb: str = "") -> str:
+def tight_text(seen: WhatIf, most: int, verb: str = "") -> str:
     """`broker 3 48.0 of 55.0 MB/s`, the fullest first; empty where no rate is used."""
-    sides = [(use.broker, use.tightest) for use in forecast.brokers.values()]
+    sides = [(use.broker, use.tightest) for use in seen.brokers.values()]
     known = [(broker, *side) for broker, side in sides if side is not None]
     fullest = sorted(known, key=lambda found: (-found[1] / found[2], found[0]))[:most]
     return ", ".join(

@@ -6,7 +6,6 @@ rows, whatever the size of the plan.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
-from kshunt.tui.facts.snapshot_facts import Facts, eta_range, known_sum
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 
 PLANS_KEPT: Final = 64
 
@@ -37,16 +37,14 @@ class Progress:
     """Replicas that do not say how much they lack."""
     copy_bytes: int = UNKNOWN
     """What is copied and what is left together, as far as is known."""
-    eta_s: float = math.nan
-    eta_latest_s: float = math.nan
-    eta_never: int = 0
-    eta_unknown: int = 0
+    end: ExpectedEnd | None = None
+    """When all of it will be done, what waits included; None where the backend does not say."""
     waiting: int = 0
     """Partitions that wait for their turn."""
 
     @property
     def at_least(self) -> bool:
-        """True where there is more to copy than `left_bytes` and the ETA say."""
+        """True where there is more to copy than `left_bytes` says."""
         return bool(self.left_unknown or self.waiting)
 
 
@@ -191,7 +189,7 @@ def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
 
 
 def held(operation: Operation) -> bool:
-    """True where its copies stand still on purpose, so that an ETA would mean nothing."""
+    """True where its copies stand still on purpose, so that nobody knows its end."""
     return operation.state in (OperationState.PAUSED, OperationState.PAUSING)
 
 
@@ -228,7 +226,6 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     arrived = _arrived(facts, plan, places, mine & ~facts.moving)
     left, left_unknown = known_sum(rows.lag_bytes[copied])
     present = rows.size_bytes[copied | arrived]
-    earliest, latest, never, unknown = eta_range(rows, copied & ~rows.in_isr)
     here = int(present[present >= 0].sum())
     return Progress(
         arrived=int(arrived.sum()) + int((copied & rows.in_isr).sum()),
@@ -236,10 +233,7 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
         left_bytes=left,
         left_unknown=left_unknown,
         copy_bytes=UNKNOWN if left < 0 else left + here,
-        eta_s=earliest,
-        eta_latest_s=latest,
-        eta_never=never,
-        eta_unknown=unknown,
+        end=facts.snapshot.expected_ends.get(operation.id),
         waiting=operation.waiting,
     )
 

@@ -69,7 +69,7 @@ def needs_words(progress: ShrinkProgress) -> str:
             names = [one.name for one in progress.groups if one.members]
             return f"for groups to stop: {listed(names, 3) or UNKNOWN}."
         case "producers":
-            return f"for what writes {progress.topic} to stop."
+            return f"for the producers of {progress.topic} to stop."
         case "":
             return ""
         case _:
@@ -147,7 +147,9 @@ def _tone(one: PhaseShown, progress: ShrinkProgress) -> str:
 def _point(progress: ShrinkProgress, glyphs: Glyphs) -> str:
     rule = glyphs.rule * 2
     what = (
-        f"{progress.topic} is gone" if progress.past_no_return else f"{progress.topic} is deleted"
+        f"{progress.topic} does not exist any more"
+        if progress.past_no_return
+        else f"{progress.topic} is deleted"
     )
     return f"{rule} point of no return: {what} {rule}"
 
@@ -229,7 +231,7 @@ def group_words(group: GroupShown, progress: ShrinkProgress) -> tuple[str, str]:
     """What there is to know of a group, and its tone."""
     members = "no members" if not group.members else many(group.members, "member")
     if group.committed:
-        return f"{group.name}: has its place in the smaller topic", "good"
+        return f"{group.name}: has its offsets in the smaller topic", "good"
     twice = ", reads nothing twice"
     if group.read_twice != 0:
         # Before the copy was verified nobody can know it.
@@ -256,7 +258,7 @@ def cut_over_lines(progress: ShrinkProgress, cluster_id: str, room: int) -> list
         "good" if progress.verified_ms is not None else "bad",
         2,
     )
-    rest = "What is written until then is copied and verified first, by itself."
+    rest = "kshunt copies and verifies new records until then."
     head = [_deletes(progress), copy, PaneLine("", rest, "", 2)]
     if progress.past_no_return:
         # It is asked once more where what was copied back is not what the copy holds.
@@ -274,5 +276,5 @@ def _deletes(progress: ShrinkProgress) -> PaneLine:
         words = f"{progress.topic} becomes read-only, and {progress.copy} takes its place."
         return PaneLine("Seals", words, "warn", 2)
     anew = many(progress.wanted, "partition")
-    words = f"This deletes topic {progress.topic}; it is made anew with {anew} and copied back."
+    words = f"This deletes topic {progress.topic}; it is recreated with {anew} and copied back."
     return PaneLine("Deletes", words, "bad", 2)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,
@@ -193,17 +194,8 @@ class Summary:
     """Moving replicas that have not said how much they lack."""
     rate_bytes_per_s: float = math.nan
     """What the moving replicas fetch together."""
-    eta_s: float = math.nan
-    """When the last broker will have what moves to it, of replicas that will be done at all;
-    NaN where none will, or nothing is known of any."""
-    eta_latest_s: float = math.nan
-    """When the slowest of these will have arrived, should its rate stay as it is."""
-    eta_never: int = 0
-    """Moving replicas that will not be done at this rate: they are in no ETA."""
-    eta_unknown: int = 0
-    """Moving replicas of which too little is known for an ETA."""
-    paused: int = 0
-    """Moving replicas that a paused operation holds: they are in no ETA."""
+    end: ExpectedEnd | None = None
+    """When all of it will be done; None where the backend does not say."""
     offline_replicas: int = 0
     behind_replicas: int = 0
     """Replicas out of the in-sync set that nothing moves."""
@@ -216,6 +208,11 @@ class Summary:
     """What could not be read."""
     leaving: tuple[Leaving, ...] = ()
     """Partitions that are read-only or being deleted."""
+
+    @property
+    def never(self) -> int:
+        """Replicas that do not arrive before something changes."""
+        return 0 if self.end is None else self.end.never
 
     @property
     def stuck_replicas(self) -> int:
@@ -239,18 +236,13 @@ def rate_sum(values: NDArray[np.float32]) -> float:
 def _summary(facts: Facts) -> Summary:
     rows, arriving = facts.rows, facts.arriving
     remaining, remaining_unknown = known_sum(rows.lag_bytes[arriving])
-    earliest, latest, eta_never, eta_unknown = eta_range(rows, arriving & ~rows.in_isr)
     return Summary(
         moving_partitions=int(facts.moving[facts.starts].sum()),
         moving_replicas=int(arriving.sum()),
         remaining_bytes=remaining,
         remaining_unknown=remaining_unknown,
         rate_bytes_per_s=rate_sum(rows.fetched_bytes_per_s[arriving]),
-        eta_s=earliest,
-        eta_latest_s=latest,
-        eta_never=eta_never,
-        eta_unknown=eta_unknown,
-        paused=int((arriving & (rows.cause == Cause.PAUSED)).sum()),
+        end=facts.snapshot.expected_ends.get(EVERYTHING),
         offline_replicas=facts.counts.offline,
         behind_replicas=facts.counts.behind,
         leaderless_partitions=facts.counts.leaderless,
@@ -264,45 +256,3 @@ def _summary(facts: Facts) -> Summary:
 def _stuck(facts: Facts) -> dict[Cause, int]:
     counts = np.bincount(facts.rows.cause[facts.stuck])
     return {Cause(value): int(counts[value]) for value in np.flatnonzero(counts).tolist()}
-
-
-def eta_range(rows: Replicas, copying: NDArray[np.bool_]) -> tuple[float, float, int, int]:
-    """When the move will be done, from and to, and how many replicas have no ETA.
-
-    From: the copies on their way to one broker share its throttle and its network, and when one of
-    them is done the others go faster. To: each keeps the rate that it has. Counted are replicas
-    that will not be done at their rate, and then those of which too little is known; neither are in
-    the range, which is that of the rest. Nor are those that a pause holds; no ETA is known where
-    it holds all of them.
-    """
-    if not copying.any():
-        return 0.0, 0.0, 0, 0
-    copying = copying & (rows.cause != Cause.PAUSED)
-    if not copying.any():
-        return math.nan, math.nan, 0, 0
-    # Few of all rows are: their places are found once, not for each column.
-    places = np.flatnonzero(copying)
-    broker, eta = rows.broker[places], rows.eta_s[places]
-    lag, rate = rows.lag_bytes[places], rows.catch_up_bytes_per_s[places]
-    never, known = np.isinf(eta), (lag >= 0) & ~np.isnan(rate)
-    unknown = int((~known).sum())
-    counted = known & ~never
-    # A broker that has received nothing for a moment has no ETA yet; "never" takes longer to say.
-    earliest = _slowest_broker(broker[counted], lag[counted], rate[counted])
-    finite = eta[np.isfinite(eta)]
-    latest = float(finite.max()) if len(finite) else math.nan
-    return earliest, latest, int(never.sum()), unknown
-
-
-def _slowest_broker(
-    broker: NDArray[np.int32], lag: NDArray[np.int64], rate: NDArray[np.float32]
-) -> float:
-    """When the last broker has received what it lacks; NaN where one receives nothing."""
-    longest = 0.0 if len(broker) else math.nan
-    for id in np.unique(broker):
-        there = broker == id
-        left, speed = float(lag[there].sum()), float(rate[there].sum(dtype=np.float64))
-        if left > 0 and speed <= 0:
-            return math.nan
-        longest = max(longest, left / speed if left > 0 else 0.0)
-    return longest

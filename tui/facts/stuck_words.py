@@ -97,7 +97,7 @@ def _resume(stuck: Stuck, snapshot: Snapshot) -> str:
 
 
 def _orphan(stuck: Stuck, snapshot: Snapshot) -> str:
-    return f"{_key(_THROTTLES)}, then {_key('remove_orphans')}: it takes off what no move needs."
+    return f"{_key(_THROTTLES)}, then {_key('remove_orphans')}: it removes what no move needs."
 
 
 _PRESS: Final[Mapping[Cause, Callable[[Stuck, Snapshot], str]]] = {

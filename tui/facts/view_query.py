@@ -9,7 +9,6 @@ from kshunt.tui.tables.model import NATURAL, Order
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
-    from kshunt.backend.domain.pipeline.delivered import EtaRow
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
     from kshunt.tui.facts.filter_terms import Term
@@ -49,11 +48,9 @@ class Job:
     operations: tuple[Operation, ...]
     now_ms: int
     """By the backend's clock."""
+    past: bool = False
+    """A moment of a recording, to which somebody may come from anywhere."""
     drift: tuple[ShownDrift, ...] = ()
     orphans: tuple[ShownOrphan, ...] = ()
     owned: tuple[OwnedThrottle, ...] | None = None
     """Whose the throttles are; None while nobody has said."""
-    forecasts: tuple[EtaRow, ...] = ()
-    """What the data pipeline forecasts of operations, fresh or not."""
-    has_pipeline: bool = False
-    """There are results of a data pipeline: it is said whose word an ETA is."""

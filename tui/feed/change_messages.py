@@ -27,7 +27,7 @@ def with_messages(
         try:
             answer = send(client)
         except AwaitsApproval as waits:
-            words = f"proposed as {waits.proposal_id}, for somebody else to approve"
+            words = f"proposed as {waits.proposal_id}, for another person to approve"
             tell(_became(asked, "answered", words))
             raise
         except KshuntError as error:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.operations.team import Presence
     from kshunt.backend.domain.pipeline.delivered import (
         EffectRow,
-        EtaRow,
         PipelinePast,
         PipelineStatus,
         Rows,
@@ -34,9 +33,8 @@ T_co = TypeVar("T_co", covariant=True)
 NOT_FOUND: Final = 404
 FULL: Final = 409
 """The backend remembers as many people as it can."""
-ETA: Final = "eta"
 EFFECT: Final = "throttle_effect"
-"""Tables of results, by their names."""
+"""A table of results, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +154,6 @@ OWNED: Final[PolledFact[tuple[OwnedThrottle, ...] | None]] = PolledFact(
 PIPELINE: Final[PolledFact[PipelineStatus | None]] = PolledFact(
     "the data pipeline", lambda client, _: client.pipeline.status(), interval_s=10.0, unknown=None
 )
-FORECASTS: Final[PolledFact[Rows[EtaRow] | None]] = PolledFact(
-    "forecasts of the pipeline",
-    lambda client, _: client.pipeline.etas(),
-    interval_s=5.0,
-    unknown=None,
-    wanted=lambda state: state.running and ETA in state.tables,
-)
-"""When operations will be done."""
 EFFECTS: Final[PolledFact[Rows[EffectRow] | None]] = PolledFact(
     "what throttles did",
     lambda client, _: client.pipeline.effects(),
@@ -197,7 +187,6 @@ POLLED: Final[tuple[PolledFact[Any], ...]] = (
     ORPHANS,
     OWNED,
     PIPELINE,
-    FORECASTS,
     EFFECTS,
     DELIVERED,
     PRESENCE,

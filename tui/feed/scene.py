@@ -18,7 +18,7 @@ from kshunt.tui.feed.messages import (
     OperationsArrived,
     SnapshotArrived,
 )
-from kshunt.tui.feed.polled_facts import PIPELINE, PolledFact
+from kshunt.tui.feed.polled_facts import PolledFact
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -81,12 +81,6 @@ class Scene:
     def bootstrap_servers(self) -> str:
         """Where the backend reaches the cluster."""
         return self.info.bootstrap_servers if self.info is not None else ""
-
-    @property
-    def has_pipeline(self) -> bool:
-        """True where a data pipeline has delivered anything."""
-        pipeline = self.answer(PIPELINE)
-        return pipeline is not None and pipeline.newest_ms is not None
 
     def operation(self, key: object) -> Operation | None:
         """The operation with this id."""

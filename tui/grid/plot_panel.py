@@ -47,8 +47,8 @@ class PlotPanel(Widget):
         """Build it again for its new size."""
         self._build_soon()
 
-    def show_history(self, history: Sequence[HistoryPoint]) -> None:
-        """Plot the bytes that remained at these points."""
+    def show_history(self, history: Sequence[HistoryPoint], every_ms: int = REBUILD_MS) -> None:
+        """Plot the bytes that remained at these points; see `show`."""
         points, glyphs = tuple(history), self._glyphs
 
         def build(width: int, height: int) -> Text:
@@ -56,20 +56,27 @@ class PlotPanel(Widget):
 
             return plot_remaining(points, width, height, glyphs)
 
-        self.show(build, points[-1].at_ms if points else 0)
+        self.show(build, points[-1].at_ms if points else 0, every_ms=every_ms)
 
-    def show(self, build: Build, newest_ms: int, about: Hashable = "") -> None:
-        """Plot something up to a time; anew as time goes on, and at once if `about` differs."""
+    def show(
+        self, build: Build, newest_ms: int, about: Hashable = "", every_ms: int = REBUILD_MS
+    ) -> None:
+        """Plot something up to a time; anew each `every_ms`, and immediately if `about` differs."""
         self._build = build
-        self._of = (newest_ms // REBUILD_MS, about)
+        self._of = (newest_ms // every_ms, about)
         self._build_soon()
 
-    def _build_soon(self) -> None:
+    @property
+    def is_drawn(self) -> bool:
+        """Whether it shows what it was told last, or has no room for it."""
         wanted = (self.size, self._of)
-        if self._build is None or self.size.height < 4 or self._building or wanted == self._drawn:
+        return self._build is None or self.size.height < 4 or wanted == self._drawn
+
+    def _build_soon(self) -> None:
+        if self._build is None or self._building or self.is_drawn:
             return
         self._building = True
-        self._drawn = wanted
+        self._drawn = (self.size, self._of)
         self.run_worker(self._draw(self._build), exclusive=False, exit_on_error=True)
 
     async def _draw(self, build: Build) -> None:

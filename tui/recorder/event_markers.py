@@ -117,7 +117,7 @@ def _of_snapshot(
     yield from _risen("replica", "offline", was.offline, now.offline)
     yield from _risen("partition", "without a leader", was.leaderless, now.leaderless)
     if bool(was.moving) != bool(now.moving):
-        words = f"{many(now.moving, 'replica')} on the move." if now.moving else "Nothing moves."
+        words = f"{many(now.moving, 'replica')} moving." if now.moving else "Nothing moves."
         yield Mark(CHANGE, words)
 
 

@@ -50,7 +50,7 @@ EARLIER_NAMES: Final[Mapping[str, str]] = {
     "domain.proposal:Note": "PlanNote",
     "domain.shrink_phases:ShrinkCourse": "ShrinkProgress",
     "domain.shrink_room:Room": "CopySpace",
-    "domain.steering:Standing": "BackendStatus",
+    "domain.operation_control:Standing": "BackendStatus",
     "domain.stuck:About": "CauseText",
     "domain.team:Present": "ConnectedSession",
 }
@@ -131,7 +131,7 @@ def _decode_tagged(document: Mapping[str, Any]) -> Any:
         case "s":
             return frozenset(decode(one) for one in document["s"])
         case unknown:
-            raise UnreadableRecordedValue(f"'{unknown}' is no kind of value")
+            raise UnreadableRecordedValue(f"'{unknown}' is not a kind of value")
 
 
 def _object(kind: Any, members: Mapping[str, Any]) -> Any:
@@ -171,7 +171,7 @@ def check_fields(value: Any) -> None:
         UnreadableRecordedValue: one is not.
     """
     if wrong := wrong_field(value):
-        raise UnreadableRecordedValue(f"{wrong} is not what it has to be")
+        raise UnreadableRecordedValue(f"{wrong} does not have the expected value")
 
 
 def _tag(kind: type[Any]) -> str:
@@ -184,7 +184,7 @@ def _named(tag: str) -> type[Any]:
     """The class of a tag: a plain value of the domain."""
     kind = values_by_name().get(EARLIER_NAMES.get(tag) or tag.rpartition(":")[2])
     if kind is None:
-        raise UnreadableRecordedValue(f"'{tag}' is nothing that is recorded")
+        raise UnreadableRecordedValue(f"'{tag}' is not recorded by kshunt")
     return kind
 
 

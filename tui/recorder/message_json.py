@@ -117,7 +117,7 @@ def _message(scene: Scene, document: Json) -> Message:
                 document["stage"], document["text"], document["who"], document["reason"]
             )
         case unknown:
-            raise UnreadableRecordedValue(f"'{unknown}' is no fact that this version knows")
+            raise UnreadableRecordedValue(f"'{unknown}' is a fact that this version does not know")
 
 
 def _merged(before: tuple[Operation, ...], document: Json) -> tuple[Operation, ...]:
@@ -178,5 +178,5 @@ def parsed(payload: bytes) -> Json:
     except ValueError as error:
         raise UnreadableRecordedValue(f"a record cannot be read: {error}") from None
     if not isinstance(document, dict):
-        raise UnreadableRecordedValue("a record is no JSON object")
+        raise UnreadableRecordedValue("a record is not a JSON object")
     return document

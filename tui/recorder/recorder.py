@@ -183,7 +183,7 @@ class Recorder:
         with self._wake:
             self.stopped = reason
             self._waiting.clear()
-        self.failed(f"Recording has stopped: {reason}. The dashboard goes on.")
+        self.failed(f"Recording has stopped: {reason}. The dashboard continues.")
 
     def _record(self, timed: _TimedMessage) -> None:
         if self._descriptor < 0:

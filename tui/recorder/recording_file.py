@@ -137,10 +137,10 @@ def read_heading(file: BinaryIO, path: Path) -> dict[str, Any]:
     """
     file.seek(0)
     if file.read(len(MAGIC)) != MAGIC:
-        raise RecordingError(f"{path} is no recording of kshunt.")
+        raise RecordingError(f"{path} is not a recording of kshunt.")
     head = file.read(_HEADING.size)
     if len(head) < _HEADING.size:
-        raise RecordingError(f"{path} ends within its heading; it holds nothing.")
+        raise RecordingError(f"{path} ends in its heading; it holds no record.")
     version, length, crc = _HEADING.unpack(head)
     if version > FORMAT:
         raise RecordingError(
@@ -153,7 +153,9 @@ def read_heading(file: BinaryIO, path: Path) -> dict[str, Any]:
     try:
         return dict(read_json(text, bytes_max=HEADING_BYTES_MOST))
     except (ValueError, TypeError):
-        raise RecordingError(f"{path} is damaged in its heading: it is no JSON object.") from None
+        raise RecordingError(
+            f"{path} is damaged in its heading: it is not a JSON object."
+        ) from None
 
 
 class RecordingFile:
@@ -289,7 +291,7 @@ class RecordingFile:
             found.append(f"{self.path.name} is damaged at {more:,} more places.")
         if self.cut_bytes:
             found.append(
-                f"{self.path.name} ends within a record (the last {self.cut_bytes} bytes): "
-                "it was cut off there, and nothing before is lost."
+                f"{self.path.name} ends in the middle of a record (the last {self.cut_bytes} "
+                "bytes). That record is incomplete; all earlier ones are complete."
             )
         return tuple(found)

@@ -217,7 +217,7 @@ def points(payload: bytes) -> Iterator[HistoryPoint]:
     header = read_header(payload)
     found = decode(header.get("fresh", header.get("history", [])))
     if not isinstance(found, tuple) or not all(isinstance(one, HistoryPoint) for one in found):
-        raise UnreadableRecordedValue("a recorded history has what is no point")
+        raise UnreadableRecordedValue("a recorded history has a value that is not a point")
     yield from found
 
 
@@ -227,7 +227,7 @@ def _arrays(payload: bytes, header: Mapping[str, Any]) -> Arrays:
     for name, dtype_text, count in header["arrays"]:
         dtype = np.dtype(dtype_text)
         if dtype.kind not in "iufb":
-            raise UnreadableRecordedValue(f"a column of {dtype} is none of a snapshot")
+            raise UnreadableRecordedValue(f"a column of {dtype} is not a column of a snapshot")
         raw = np.frombuffer(payload, np.uint8, count * dtype.itemsize, place)
         place += len(raw)
         shuffled = raw.reshape(dtype.itemsize, count).T if count else raw
@@ -318,7 +318,7 @@ class Canvas:
 def _check_rows(count: int) -> None:
     if not 0 <= count <= ROWS_MAX:
         raise UnreadableRecordedValue(
-            f"a recorded snapshot has {count:,} rows; {ROWS_MAX:,} is the most"
+            f"a recorded snapshot has {count:,} rows; the maximum is {ROWS_MAX:,}"
         )
 
 
@@ -326,7 +326,7 @@ def _check_places(found: Snapshot) -> None:
     """Each row is of a topic that there is."""
     topic = found.replicas.topic_index
     if len(topic) and not 0 <= int(topic.min()) <= int(topic.max()) < len(found.topics):
-        raise UnreadableRecordedValue("a recorded row is of a topic without a name")
+        raise UnreadableRecordedValue("a recorded row has a topic without a name")
 
 
 def _complete(arrays: Arrays, count: int) -> Arrays:
@@ -338,7 +338,7 @@ def _complete(arrays: Arrays, count: int) -> Arrays:
     """
     _check_rows(count)
     if any(array.shape != (count,) for name, array in arrays.items() if name in COLUMNS):
-        raise UnreadableRecordedValue("recorded columns are not of one length")
+        raise UnreadableRecordedValue("recorded columns differ in length")
     return {
         name: arrays[name].astype(DTYPES[name], copy=False)
         if name in arrays

@@ -84,6 +84,10 @@ class Dashboard(Host):
         """The view in sight, perhaps below a dialogue."""
 
     @abstractmethod
+    def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
+        """Write down what the operator chose, for the next dashboard; `table` may be empty."""
+
+    @abstractmethod
     def clear_marks(self) -> None:
         """Nothing is marked in the view in sight."""
 

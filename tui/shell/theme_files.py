@@ -105,7 +105,7 @@ def parse_theme(text: str, name: str) -> Theme:
 def _checked(document: Mapping[str, Any]) -> dict[str, Any]:
     named = document.get("variables", {})
     if not isinstance(named, dict):
-        raise TypeError("variables has to be a table: [variables]")
+        raise TypeError("variables must be a table: [variables]")
     wrong = [key for key, value in document.items() if not isinstance(value, _KINDS.get(key, str))]
     if wrong:
         raise TypeError(f"{wrong[0]} has a value of the wrong kind")

@@ -23,9 +23,9 @@ class ThemeManager:
 
     def __init__(self, app: Host, folder: ThemeFolder | None, *, plain: bool) -> None:
         """`plain` leaves the terminal its own colours, whatever theme is wanted."""
+        self.plain = plain
         self._app = app
         self._folder = folder
-        self._plain = plain
         self._news = ThemeNews()
         self._ours: dict[str, bool] = {}
         """By name: whether it leaves the terminal its own colours."""
@@ -48,12 +48,12 @@ class ThemeManager:
             raise ConfigError(
                 f"There is no theme '{wanted}'.{why}", advice=f"There are {', '.join(self.names)}."
             )
-        app.theme = ANSI if self._plain else wanted or DEFAULT
+        app.theme = ANSI if self.plain else wanted or DEFAULT
 
     @property
     def names(self) -> list[str]:
         """What is offered here: ours and the operator's own; Textual's have other roles."""
-        return sorted(name for name, ansi in self._ours.items() if ansi or not self._plain)
+        return sorted(name for name, ansi in self._ours.items() if ansi or not self.plain)
 
     def _register(self, theme: Theme) -> None:
         self._app.register_theme(theme)
@@ -89,4 +89,4 @@ class ThemeManager:
 
     def _say(self, news: ThemeNews) -> None:
         for problem in news.problems:
-            self._app.say(f"{problem} What was shown stays.", "warn")
+            self._app.say(f"{problem} The previous theme stays.", "warn")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from textual.app import App
 
 NO_FILES: Final = (
-    "A dashboard in a browser reads no files of the host. "
-    "Make a plan with {plan}, or run kshunt in a terminal to start one from a file."
+    "A dashboard in a browser cannot read files of the host. Make a plan with {plan}, or run "
+    "kshunt in a terminal to start one from a file."
 )
 NAME_MAX: Final = 100
 
@@ -49,5 +49,5 @@ def download_name(text: str, endings: tuple[str, ...]) -> Path:
     if not (plain.isascii() and plain.isalnum()) or name.startswith(".") or len(name) > NAME_MAX:
         raise BadInput("Type a name for the download: letters, digits, dots, _ and -.")
     if not name.endswith(endings):
-        raise BadInput(f"The name has to end in {' or '.join(endings)}.")
+        raise BadInput(f"The name must end in {' or '.join(endings)}.")
     return Path(name)

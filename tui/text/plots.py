@@ -39,6 +39,8 @@ def plot_history(
     width: int,
     height: int,
     glyphs: Glyphs,
+    *,
+    now_ms: int | None = None,
 ) -> Text:
     """Values against seconds ago, within `width` by `height` cells.
 
@@ -50,8 +52,10 @@ def plot_history(
         width: in cells.
         height: in lines, the title included.
         glyphs: without braille, plain ASCII is drawn.
+        now_ms: of the times the last that has passed; None: the last of all.
     """
-    at_s = [(at_ms - times_ms[-1]) / 1000 for at_ms in times_ms]
+    now_ms = now_ms if now_ms is not None or not times_ms else times_ms[-1]
+    at_s = [(at_ms - (now_ms or 0)) / 1000 for at_ms in times_ms]
     lines = _lines(at_s, series, unit, width, height - 1, glyphs) if height >= 4 else []
     if not lines:
         return Text(f"{title}: no history yet", no_wrap=True)
@@ -82,7 +86,7 @@ def plot_ahead(
         return Text(f"{title}: nothing to draw", no_wrap=True)
     lines = _lines(at_s, series, unit, width, height - 1, glyphs) if height >= 6 else []
     if not lines:
-        return Text(f"{title}: no room to draw it", no_wrap=True)
+        return Text(f"{title}: no space to draw it", no_wrap=True)
     return Text("\n".join([title, *lines]), no_wrap=True)
 
 

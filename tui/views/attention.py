@@ -73,8 +73,8 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     found = list(attention(store))
     scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
-    if summary is not None and summary.eta_never > summary.stuck_replicas and not waits:
-        never = many(summary.eta_never - summary.stuck_replicas, "replica")
+    if summary is not None and summary.never > summary.stuck_replicas and not waits:
+        never = many(summary.never - summary.stuck_replicas, "replica")
         target = ScreenTarget(PARTITIONS, filter_text="eta:never")
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
@@ -94,7 +94,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
         # Last: it is so all the time, and nothing is to be done about it.
         found += [
-            Item(f"ZooKeeper does not offer {what}: {why}.", "dim", id=f"not offered {what}")
+            Item(f"ZooKeeper does not support {what}: {why}.", "dim", id=f"not supported {what}")
             for what, why in backend_status.not_offered
         ]
     return tuple(found)
@@ -136,7 +136,7 @@ def _shrinking(operations: Sequence[Operation]) -> list[Item]:
         text = f"Shrink of {progress.topic} waits {needs_words(progress)}"
         if mends:
             keys = f"{view_key(OPERATIONS)}, then {key_of(mends)}"
-            text = f"Shrink of {progress.topic} waits for its name to be typed: {keys}."
+            text = f"Shrink of {progress.topic} waits until you type its name: {keys}."
         target = ScreenTarget(OPERATIONS, one.id, mends=mends)
         found.append(Item(text, "warn", target, f"shrink {one.id}"))
     return found
@@ -168,7 +168,7 @@ def _offline(store: Store) -> list[Item]:
     if store.home is not None and store.home.health.under_min_isr:
         count = many(store.home.health.under_min_isr, "partition")
         target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
-        text = f"{count} under min-ISR: producers with acks=all are refused."
+        text = f"{count} under min-ISR: producers with acks=all are rejected."
         found.append(Item(text, "bad", target, "min-ISR"))
     return found
 
@@ -212,7 +212,7 @@ def _status(backend_status: BackendStatus) -> list[Item]:
     return [
         *(Item(text[:1].upper() + text[1:], "warn", target) for text in backend_status.remarks),
         *(
-            Item(f"Journal entry not acted upon: {entry}", "warn", target)
+            Item(f"Journal entry ignored: {entry}", "warn", target)
             for entry in backend_status.unreadable
         ),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual import on
 
-from kshunt.tui.grid.board import Board
+from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.lines import Line
 from kshunt.tui.views.view_screen import ViewScreen
 
@@ -13,9 +13,9 @@ class BoardScreen(ViewScreen):
     """A view with a board. Subclasses say its lines."""
 
     @property
-    def board(self) -> Board:
+    def board(self) -> SelectableLines:
         """The lines."""
-        return self.query_one(Board)
+        return self.query_one(SelectableLines)
 
     def lines(self, width: int, height: int) -> list[Line]:
         """What the board shows."""
@@ -30,10 +30,10 @@ class BoardScreen(ViewScreen):
         super().update_view()
         self._show_lines()
 
-    @on(Board.Resized)
+    @on(SelectableLines.Resized)
     def _show_lines(self) -> None:
         # A timer may come while the screen is being taken down.
-        if self.is_current_view and self.query(Board):
+        if self.is_current_view and self.query(SelectableLines):
             size = self.board.size
             if size.width and size.height:
                 self.board.show(self.lines(size.width, size.height))
@@ -46,7 +46,7 @@ class BoardScreen(ViewScreen):
         """Choose nothing any more."""
         self.board.leave()
 
-    @on(Board.Clicked)
+    @on(SelectableLines.Clicked)
     def action_go(self) -> None:
         """Go where the line leads."""
         from kshunt.tui.shell.navigation import go
@@ -55,6 +55,6 @@ class BoardScreen(ViewScreen):
         if target is not None:
             go(self.kshunt, target)
         elif self.board.cursor_key is None:
-            self.say("j and k choose a line, Enter goes where it is to be seen and mended.")
+            self.say("j and k choose a line, Enter goes to the place where you can fix it.")
         else:
             self.say("No view shows more of it; ! shows the whole sentence.")

@@ -56,7 +56,7 @@ def _in_field(
     sign: str, field: str, value: str, operations: Sequence[str], topics: Sequence[str]
 ) -> Hint:
     if field not in FIELDS:
-        return Hint(f"no such field; there are {', '.join(FIELDS)}")
+        return Hint(f"no such field; the fields are {', '.join(FIELDS)}")
     offered = {"op": operations, "topic": topics, "mode": tuple(MODES_BY_KEY)}.get(field, ())
     found = [f"{field}:{one}" for one in offered if one.lower().startswith(value.lower())]
     found = found[:OFFERED_MOST]

@@ -31,7 +31,9 @@ def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
         case PipelineState.RESTARTING:
             count = pipeline_status.process.restarts if pipeline_status.process is not None else 0
             times = f" ({many(count, 'time')} so far)" if count else ""
-            found.append(_item(f"The pipeline ended and is started again{times}: {reason}", "late"))
+            found.append(
+                _item(f"The pipeline ended and is starting again{times}: {reason}", "late")
+            )
         case PipelineState.FAILED:
             found.append(_item(f"Results of the pipeline cannot be read: {reason}", "late"))
         case _:

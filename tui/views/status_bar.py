@@ -10,6 +10,7 @@ from rich.text import Span, Text
 from textual.widget import Widget
 
 from kshunt.backend.domain.text.formatting import (
+    NEVER,
     NOT_AT_THIS_RATE,
     bytes_text,
     duration_text,
@@ -27,8 +28,10 @@ from kshunt.tui.views.attention import attention
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Summary
 
+LIVE_S = 3.0
+"""A backend sends at least every 2 s; data older than this is not called live."""
 STALE_S = 10.0
-"""A live backend sends at least every 5 s; data older than this is called stale."""
+"""Data older than this is an alarm."""
 
 FRESH_S = 2.0
 """Data younger than this is as fresh as it gets."""
@@ -173,7 +176,8 @@ class StatusBar(Widget):
             return "connecting", "dim"
         if store.data_age_s > STALE_S:
             return f"stale, {age} old", "alarm"
-        # What changes every second would be sent every second.
+        if store.data_age_s > LIVE_S:
+            return f"late, {age} old", "warn"
         return f"live, {age if store.data_age_s >= FRESH_S else '<2s'} old", "good"
 
     def _moves_line(self) -> Text:
@@ -187,12 +191,12 @@ class StatusBar(Widget):
             f" Moving {many(summary.moving_partitions, 'partition')}",
             *_stuck(summary),
             f"{self._share()}{self._remaining(summary)} left",
-            *self._eta(summary),
+            *self._end(summary),
             rate_text(summary.rate_bytes_per_s),
             many(summary.moving_replicas, "replica"),
         ]
         line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
-        line.highlight_words([NOT_AT_THIS_RATE, *_stuck(summary)], self._style("bad"))
+        line.highlight_words([NOT_AT_THIS_RATE, f"{NEVER}:", *_stuck(summary)], self._style("bad"))
         self._add_spark(line, width)
         return line
 
@@ -225,7 +229,7 @@ class StatusBar(Widget):
             parts.append("all in sync")
         if summary.leaving:
             leaving = many(sum(one.count for one in summary.leaving), "partition")
-            parts.append(f"{leaving} about to go")
+            parts.append(f"{leaving} about to be deleted")
         if summary.misled_partitions:
             led = many(summary.misled_partitions, "partition")
             parts.append(f"{led} not led by the preferred replica")
@@ -244,20 +248,17 @@ class StatusBar(Widget):
         home = self._store.home
         return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
 
-    def _eta(self, summary: Summary) -> list[str]:
+    def _end(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
-        from kshunt.tui.facts.eta_words import HELD_TEXT, eta_cells, shown_etas
+        from kshunt.tui.facts.done_words import HELD_TEXT, done_cells
 
-        home = self._store.home
+        home, end = self._store.home, summary.end
         if home is not None and home.held:
             return [HELD_TEXT]
-        if home is not None and home.forecast is not None:
-            eta, source = shown_etas(summary, home.forecast, has_pipeline=True)
-            return [f"{eta.text} {source.text}"]
-        cells = eta_cells(summary)
-        if summary.eta_never == summary.stuck_replicas:
+        cells = done_cells(end, self._store.now_ms, self._glyphs)
+        if end is not None and end.never == summary.stuck_replicas:
             # Their number is said already.
-            cells = cells[:1]
+            cells = [cell for cell in cells if NOT_AT_THIS_RATE not in cell.text]
         return [cell.text for cell in cells]
 
     def _problem_line(self) -> Text | None:

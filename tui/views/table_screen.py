@@ -18,8 +18,9 @@ from kshunt.tui.grid.filter_line import FilterLine
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.grid.tabs import ViewTabs
+from kshunt.tui.settings import sort_value
 from kshunt.tui.tables.list_table import ListTable
-from kshunt.tui.tables.model import Order, RowKey
+from kshunt.tui.tables.model import Order, RowKey, Table
 from kshunt.tui.text.fitting import join_fitting
 from kshunt.tui.views.view_screen import ViewScreen
 
@@ -88,11 +89,26 @@ class TableScreen(ViewScreen):
         store = self.kshunt.store
         table = store.tables.get(self.VIEW)
         if table is not None and table is not self.grid.table:
+            if self.grid.table is None:
+                self._drop_unknown_columns(table)
             self.grid.show_table(table)
         self.grid.show_message(self._empty_words())
         super().update_view()
         if self.HAS_PLOT and store.scene.snapshot is not None:
-            self.query_one(PlotPanel).show_history(store.scene.snapshot.history)
+            history = store.scene.snapshot.history
+            self.query_one(PlotPanel).show_history(history, self.plot_every_ms)
+
+    def _drop_unknown_columns(self, table: Table) -> None:
+        """Say which columns of the settings' order the first table does not have."""
+        order = self.kshunt.store.queries[self.VIEW].order
+        known = {column.key for column in table.columns if column.sortable}
+        unknown = [level.key for level in order.levels if level.key not in known]
+        if unknown:
+            self._ask(order=Order.of([level for level in order.levels if level.key in known]))
+            self.say(
+                f"The settings sort {self.VIEW} by {', '.join(unknown)}: there is no such column.",
+                "warn",
+            )
 
     def _empty_words(self) -> str:
         store, scene = self.kshunt.store, self.kshunt.store.scene
@@ -101,7 +117,7 @@ class TableScreen(ViewScreen):
                 return scene.connection.reason
             return f"Waiting for the first snapshot from {self.kshunt.address}"
         if self.VIEW not in store.tables:
-            return "One moment."
+            return "Wait a moment."
         query = store.queries[self.VIEW]
         if query.follow:
             return f"Nothing moves. {key_of('follow')} shows every replica again."
@@ -124,7 +140,7 @@ class TableScreen(ViewScreen):
         table = self.grid.table
         row = table.row_of(key) if table is not None else None
         if row is None:
-            self.say("It is not there any more.", "warn")
+            self.say("It no longer exists.", "warn")
         else:
             self.grid.go_to(row)
 
@@ -167,7 +183,7 @@ class TableScreen(ViewScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is done to the row under the cursor waits until the cursor is where it is sent."""
         if self.kshunt.underway and action in _ON_ROWS:
-            self.say("One moment: the cursor is on its way to the row.")
+            self.say("Wait a moment: the cursor moves to the row.")
             return False
         return super().check_action(action, parameters)
 
@@ -217,7 +233,7 @@ class TableScreen(ViewScreen):
 
     def sort_in(self, order: Order) -> None:
         """Sort by one column or several."""
-        self._ask(order=order)
+        self._ask_order(order)
         table = self.grid.table
         names = {c.key: c.name for c in table.columns} if table is not None else {}
         said = ", then ".join(names.get(level.key, level.key) for level in order.levels)
@@ -227,7 +243,13 @@ class TableScreen(ViewScreen):
     def action_sort_reverse(self) -> None:
         """Sort the other way round."""
         order = self.kshunt.store.queries[self.VIEW].order
-        self._ask(order=Order(order.key, not order.reverse, order.then))
+        self._ask_order(Order(order.key, not order.reverse, order.then))
+
+    def _ask_order(self, order: Order) -> None:
+        """Another order; the next dashboard begins with it, unless it is one of groups."""
+        self._ask(order=order)
+        if not self.kshunt.store.queries[self.VIEW].group:
+            self.kshunt.keep_setting("sort", self.VIEW, sort_value(order))
 
     def action_plot(self) -> None:
         """Show or hide the plot."""

@@ -28,6 +28,7 @@ from kshunt.tui.actions import (
 from kshunt.tui.data.team import awaits_me
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PROPOSALS
 from kshunt.tui.grid.key_bar import KeyBar
+from kshunt.tui.grid.plot_panel import REBUILD_MS
 from kshunt.tui.grid.tabs import ViewTabs
 from kshunt.tui.grid.time_bar import TimeBar
 from kshunt.tui.views.status_bar import StatusBar
@@ -182,6 +183,12 @@ class ViewScreen(Screen[None]):
             # It was gone to this moment, and has no lines yet.
             self.call_later(self.say, text, tone)
 
+    @property
+    def plot_every_ms(self) -> int:
+        """How often plots are drawn anew; a moment of the past has exactly its own."""
+        playback = self.kshunt.playback
+        return 1 if playback.past and not playback.playing else REBUILD_MS
+
     # Actions of every view
 
     def action_view(self, view: str) -> None:
@@ -190,6 +197,10 @@ class ViewScreen(Screen[None]):
 
     def action_back(self) -> None:
         """Undo the last narrowing of what is shown; a view without one has nothing to undo."""
+
+    def action_suspend(self) -> None:
+        """Back to the shell, where `fg` shows the dashboard again."""
+        self.app.action_suspend_process()
 
     def action_quit(self) -> None:
         """Leave."""
@@ -203,8 +214,14 @@ class ViewScreen(Screen[None]):
         choices = [(name, name) for name in themes.names]
         self.app.push_screen(
             ChooseScreen("Theme", choices, self.app.theme),
-            lambda name: themes.wear(name) if name else None,
+            lambda name: self._choose_theme(name) if name else None,
         )
+
+    def _choose_theme(self, name: str) -> None:
+        themes = self.kshunt.themes
+        themes.wear(name)
+        if not themes.plain:
+            self.kshunt.keep_setting("", "theme", name)
 
     def action_palette(self) -> None:
         """Find an action by its name."""
@@ -261,7 +278,7 @@ class ViewScreen(Screen[None]):
         if drift:
             self.kshunt.workflows.decide_drift(drift, ours=ours)
         else:
-            self.say("No throttle of ours was changed by somebody else.")
+            self.say("Nobody else has changed a throttle of ours.")
 
     def action_adopt(self) -> None:
         """Take over the throttles of moves that somebody else started."""
@@ -270,7 +287,7 @@ class ViewScreen(Screen[None]):
         if self.kshunt.store.foreign:
             self.kshunt.workflows.adopt()
         else:
-            self.say("Nothing throttled moves that no operation here owns.", "warn")
+            self.say("kshunt owns all throttled moves.", "warn")
 
     def action_attention(self) -> None:
         """Everything that is wrong, in full."""

@@ -38,7 +38,7 @@ HEADERS: Final = {
 """Sent with every answer."""
 _SCHEMES: Final = ("http", "https")
 _USED: Final = (
-    "This address does not let anybody in. Each address that `kshunt web` prints is good for one "
+    "This address does not give access. Each address that `kshunt web` prints works for one "
     "browser: open the newest one."
 )
 
@@ -107,7 +107,7 @@ class Guard:
         if not asked.path.startswith(self.folder) or not self._known(asked.cookie):
             return Admission(401, _USED)
         if asked.terminal and asked.origin not in self.origins:
-            return Admission(403, "The terminal is for this server's own page.")
+            return Admission(403, "The terminal is only for this server's own page.")
         return Admission()
 
     @property

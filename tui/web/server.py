@@ -81,7 +81,7 @@ class WebServer(Server):
             await web.TCPSite(runner, self.host, self.port).start()
         except OSError as error:
             raise ConfigError(
-                f"{self.host}:{self.port} cannot be listened on: {error.strerror or error}."
+                f"kshunt cannot listen on {self.host}:{self.port}: {error.strerror or error}."
             ) from None
         else:
             self._print_address()

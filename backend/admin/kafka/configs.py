@@ -16,7 +16,7 @@ from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.backend.errors import BrokerUnreachable
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 """The source of what is set on a topic itself."""

@@ -39,7 +39,7 @@ from kshunt.backend.domain.topics.groups import (
 from kshunt.backend.errors import ClusterError, NotSupported
 from kshunt.backend.wire.api_keys import OFFSET_FETCH_KEY
 from kshunt.backend.wire.group_describe import assigned_in, describe_request, described, subscribes
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError
 
 OFFSETS_PER_REQUEST: Final = 20_000
@@ -109,7 +109,7 @@ async def _listed(
     others = sorted(g.group_id for g in response.groups if g.protocol_type == "share")
     if others:
         found.unread[f"share groups {', '.join(others[:5])}"] = (
-            "which topics they read cannot be told, and they have no committed offsets to move"
+            "the topics that they read are unknown, and they have no committed offsets to move"
         )
     return [
         _Listed(one.group_id, one.group_state or "", (one.group_type or CLASSIC).lower())

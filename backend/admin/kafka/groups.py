@@ -24,7 +24,7 @@ from kshunt.backend.admin.rpc.requests import UNANSWERED
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.topics.groups import ConsumerGroup, GroupsRead
 from kshunt.backend.errors import ClusterError, NotSupported
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 _GROUP: Final = 0
 """`CoordinatorType.GROUP`."""
@@ -142,4 +142,4 @@ def _committed(answer: RawAnswer, topic: str, positions: Mapping[int, int]) -> I
     if not positions.keys() <= found.keys():
         return UNANSWERED
     number, code = next(((n, code) for n, code in sorted(found.items()) if code), (0, 0))
-    return item_result(code, f"{topic}-{number} was refused") if code else OK
+    return item_result(code, f"{topic}-{number} was rejected") if code else OK

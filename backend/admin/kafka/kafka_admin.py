@@ -87,7 +87,8 @@ class KafkaAdmin:
             protocol = self.cluster.config.security_protocol
             raise ClusterUnreachable(
                 unreachable.message,
-                advice=f"Is {protocol} what they expect? See security.protocol, --command-config.",
+                advice=f"Does the listener use {protocol}? Check security.protocol in the file of "
+                "--command-config.",
             ) from unreachable
 
     async def close(self) -> None:

@@ -9,9 +9,9 @@ from kshunt.backend.admin.rpc import requests
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, decoded
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.wire import columnar
+from kshunt.backend.wire import log_columns
 from kshunt.backend.wire.api_keys import DESCRIBE_LOG_DIRS_KEY, LIST_OFFSETS_KEY
-from kshunt.backend.wire.raw import RawRequest
+from kshunt.backend.wire.raw_request import RawRequest
 
 
 class KafkaLogs:
@@ -27,13 +27,13 @@ class KafkaLogs:
         request = RawRequest(
             "ListOffsets",
             LIST_OFFSETS_KEY,
-            columnar.LIST_OFFSETS_VERSIONS,
-            columnar.LIST_OFFSETS_FLEXIBLE_FROM,
-            lambda version: columnar.encode_list_offsets(partitions, version),
+            log_columns.LIST_OFFSETS_VERSIONS,
+            log_columns.LIST_OFFSETS_FLEXIBLE_FROM,
+            lambda version: log_columns.encode_list_offsets(partitions, version),
         )
         answer = await self._calls.call(broker, request, timeout_s=timeout_s)
         return await decoded(
-            answer, lambda: columnar.decode_list_offsets(answer.body, answer.version, partitions)
+            answer, lambda: log_columns.decode_list_offsets(answer.body, answer.version, partitions)
         )
 
     async def dirs(
@@ -43,13 +43,14 @@ class KafkaLogs:
         request = RawRequest(
             "DescribeLogDirs",
             DESCRIBE_LOG_DIRS_KEY,
-            columnar.DESCRIBE_LOG_DIRS_VERSIONS,
-            columnar.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
-            lambda version: columnar.encode_describe_log_dirs(partitions, version),
+            log_columns.DESCRIBE_LOG_DIRS_VERSIONS,
+            log_columns.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
+            lambda version: log_columns.encode_describe_log_dirs(partitions, version),
         )
         answer = await self._calls.call(broker, request, timeout_s=timeout_s)
         return await decoded(
-            answer, lambda: columnar.decode_describe_log_dirs(answer.body, answer.version, broker)
+            answer,
+            lambda: log_columns.decode_describe_log_dirs(answer.body, answer.version, broker),
         )
 
     async def alter_dirs(

@@ -39,7 +39,7 @@ from kshunt.backend.wire.api_keys import (
     LIST_OFFSETS_KEY,
     LIST_TRANSACTIONS_KEY,
 )
-from kshunt.backend.wire.raw import RawRequest
+from kshunt.backend.wire.raw_request import RawRequest
 
 CONSUMER: Final = -1
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1

@@ -87,7 +87,7 @@ class SampleProducer:
         """
         producer = self._connected()
         admin = self._made(AdminClient, {})
-        with _meant("Looking for the samples' topics"):
+        with _meant("Looking for the topics of the samples"):
             found = producer.list_topics(timeout=self._call_s)
         config = {CLEANUP_POLICY: "delete", RETENTION_MS: str(keep_days * DAY_MS)}
         factor = min(REPLICATION_FACTOR_MAX, len(found.brokers))
@@ -171,7 +171,7 @@ class SampleProducer:
 
 
 def _create(admin: Any, wanted: Sequence[Any], call_s: float) -> None:
-    with _meant("Making the samples' topics"):
+    with _meant("Creating the topics of the samples"):
         for future in admin.create_topics(list(wanted), request_timeout=call_s).values():
             # A client with OAUTHBEARER is given its token while it is polled.
             until = time.monotonic() + call_s
@@ -181,7 +181,7 @@ def _create(admin: Any, wanted: Sequence[Any], call_s: float) -> None:
                 future.result(timeout=POLL_S)
             except TimeoutError:
                 raise ClusterUnreachable(
-                    "Making the samples' topics: the cluster has not answered in time.",
+                    "Creating the topics of the samples: the cluster has not answered in time.",
                     advice="kshunt tries again.",
                 ) from None
             except KafkaException as refused:
@@ -202,6 +202,6 @@ def _meaning(error: Any, what: str) -> KshuntError:
     words = f"{what}: {error.str().rstrip('.')}."
     if error.code() in AUTHORIZATION_FAILED:
         return NotAuthorized(
-            words, advice="The samples' topics need the ACLs Create, Describe and Write."
+            words, advice="The topics of the samples need the ACLs Create, Describe and Write."
         )
     return ClusterUnreachable(words, advice="kshunt tries again.")

@@ -12,7 +12,7 @@ from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_result
 from kshunt.backend.admin.rpc.requests import UNANSWERED
 from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, REQUEST_TIMED_OUT
 from kshunt.backend.errors import BrokerUnreachable
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError
 
 
@@ -52,7 +52,7 @@ async def result_or_lost(asked: Callable[[], Awaitable[ItemResult]]) -> ItemResu
     except BrokerDown:
         raise
     except (BrokerUnreachable, WireError) as lost:
-        why = f"whether it was done is not known; look, or repeat it: {lost.message}"
+        why = f"whether it was done is unknown; check the cluster, or repeat it: {lost.message}"
         return item_result(REQUEST_TIMED_OUT, why)
 
 

@@ -27,9 +27,9 @@ from kshunt.backend.domain.topics.descriptions import (
     DescribedPartition,
     TopicDescription,
 )
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.metadata import decode_metadata, decode_topic_ids
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 PARTITIONS_PER_ANSWER: Final = 2_000
 """Kafka's own limit of such an answer."""
@@ -67,7 +67,7 @@ def read_topics(answer: RawAnswer) -> TopicsRead:
     return TopicsRead(
         decode_metadata(body, version),
         decode_topic_ids(body, version),
-        seeds.read_modes(body, version),
+        kip_requests.read_modes(body, version),
     )
 
 

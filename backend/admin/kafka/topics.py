@@ -34,7 +34,7 @@ from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPar
 from kshunt.backend.domain.topics.descriptions import TopicsDescribed
 from kshunt.backend.errors import BrokerUnreachable, NotAuthorized, NotSupported
 from kshunt.backend.wire.api_keys import DESCRIBE_TOPIC_PARTITIONS_KEY
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 CONFIGS_PER_REQUEST: Final = 200
 """Topics whose whole configurations are asked for at once: each has some 35 keys."""

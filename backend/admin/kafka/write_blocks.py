@@ -30,7 +30,7 @@ from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, 
 from kshunt.backend.admin.rpc.requests import UNANSWERED, topic_entry, topic_request
 from kshunt.backend.domain.cluster.error_codes import SECURITY_DISABLED
 from kshunt.backend.errors import Conflict, NotSupported
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 EVERYBODY: Final = "User:*"
 EVERYWHERE: Final = "*"
@@ -69,12 +69,11 @@ class KafkaWriteBlocks:
         """See `WriteBlockAdmin.create`."""
         if (await self.describe(topic, timeout_s=timeout_s)).alone:
             raise Conflict(
-                f"No ACL is about {topic}. Where brokers let everybody do what no ACL is about "
-                "(allow.everyone.if.no.acl.found), one that denies to write would shut out "
-                "readers, too; elsewhere nobody but super users writes to it anyway. Nothing was "
-                "changed.",
-                advice=f"Add ACLs that allow the readers of {topic} to READ it, or go on without "
-                "the write block.",
+                f"There is no ACL for {topic}. If the brokers set allow.everyone.if.no.acl.found, "
+                "an ACL that denies writing would also stop readers. Otherwise only super users "
+                "can write to the topic. Nothing was changed.",
+                advice=f"Add ACLs that allow the readers of {topic} to READ it, or continue "
+                "without the write block.",
             )
         entry = CreateAclsRequest.AclCreation(
             resource_type=int(ACLResourceType.TOPIC),
@@ -165,6 +164,7 @@ def _check(code: int) -> None:
         raise NotSupported(
             "This cluster has no authorizer, so no ACL can keep producers from writing. Nothing "
             "was changed.",
-            advice="Stop the producers, or go on without the write block: right before the topic "
-            "is deleted all of them are refused by max.message.bytes=78.",
+            advice="Stop the producers, or continue without the write block. Right before kshunt "
+            "deletes the topic, it sets max.message.bytes=78, so that the brokers reject "
+            "all producers.",
         )

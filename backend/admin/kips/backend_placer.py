@@ -55,7 +55,7 @@ from kshunt.backend.placement.placer import (
 from kshunt.backend.placement.placer_calls import DEADLINE_S, PlacementRequest, place_with
 from kshunt.backend.settings import PlacerSettings
 from kshunt.backend.wire.api_keys import DESCRIBE_CLUSTER_KEY
-from kshunt.backend.wire.raw import RawRequest
+from kshunt.backend.wire.raw_request import RawRequest
 
 _TELLS_FENCED: Final = 2
 """From this version on DescribeCluster tells of fenced brokers (KIP-1073, Kafka 4.0)."""

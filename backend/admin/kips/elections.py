@@ -28,7 +28,7 @@ from kshunt.backend.domain.cluster.assignment import Assignment
 from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 
 class KafkaElections:
@@ -41,7 +41,7 @@ class KafkaElections:
         self, partitions: Sequence[TopicPartition] | None, *, timeout_s: float
     ) -> PartitionResults:
         """See `ElectionAdmin.elect_preferred`, and the module's text."""
-        if not await self._calls.has(seeds.ELECT_PREFERRED_LEADERS_KEY, timeout_s=timeout_s):
+        if not await self._calls.has(kip_requests.ELECT_PREFERRED_LEADERS_KEY, timeout_s=timeout_s):
             return await elect_leaders(self._calls, partitions, timeout_s=timeout_s)
         asked = None if partitions is None else list(dict.fromkeys(partitions))
         topics = None if asked is None else sorted({partition.topic for partition in asked})
@@ -59,7 +59,7 @@ class KafkaElections:
             if isinstance(why, BrokerUnreachable) and timed_out(why):
                 raise ClusterUnreachable(
                     f"The election was not answered. {why.message}",
-                    advice="It may still take place; look at the leaders before asking again.",
+                    advice="It may still take place; check the leaders before you ask again.",
                 ) from why
             log_fallback("ElectPreferredLeaders", why)
             return await elect_leaders(self._calls, partitions, timeout_s=timeout_s)

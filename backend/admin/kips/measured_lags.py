@@ -84,7 +84,7 @@ def lags(
         end[rows] = answer.log_end_offset
         for row in rows[answer.error_code != 0].tolist():
             code = int(answer.error_code[np.searchsorted(rows, row)])
-            why[row] = item_result(REPLICA_NOT_AVAILABLE, f"its broker answers {error_name(code)}")
+            why[row] = item_result(REPLICA_NOT_AVAILABLE, f"its broker reports {error_name(code)}")
     leader_end = {
         _partition_at(assignment, row): int(end[row])
         for row in np.flatnonzero(assignment.broker == assignment.leader).tolist()
@@ -126,7 +126,7 @@ def _lag(
 def _no_leader(leader: int) -> str:
     if leader == NO_BROKER:
         return "the partition has no leader to compare with"
-    return f"broker {leader}, its leader, did not say its log end offset"
+    return f"broker {leader}, its leader, did not report its log end offset"
 
 
 def _partition_at(assignment: Assignment, row: int) -> TopicPartition:

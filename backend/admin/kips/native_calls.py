@@ -15,7 +15,7 @@ from kshunt.backend.admin.rpc.connections import Lane
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown
 from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNSUPPORTED_VERSION
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError
 
 log = logging.getLogger(__name__)
@@ -90,4 +90,4 @@ def timed_out(lost: KshuntError) -> bool:
 def log_fallback(what: str, why: object) -> None:
     """Note that a verb is composed although the cluster advertises an RPC for it."""
     reason = str(why).rstrip(".")
-    log.warning("%s is advertised and not served: %s. Kafka's own calls are used.", what, reason)
+    log.warning("%s is advertised but not served: %s. Kafka's own calls are used.", what, reason)

@@ -59,8 +59,8 @@ from kshunt.backend.domain.shrink.delete_partitions import (
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.errors import Conflict, KshuntError, NotSupported
 from kshunt.backend.offload import offload
-from kshunt.backend.wire import seeds
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire import kip_requests
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 Results = dict[TopicPartition, DeletedPartition]
 
@@ -110,7 +110,7 @@ class KafkaPartitionDeletions:
         # Asked first, because a controller that cannot be reached has no versions.
         state = await self._calls.describe(NO_TOPICS, timeout_s=timeout_s)
         await self._reassignments.ongoing(timeout_s=timeout_s)
-        if not await self._calls.has(seeds.DELETE_PARTITIONS_KEY, timeout_s=timeout_s):
+        if not await self._calls.has(kip_requests.DELETE_PARTITIONS_KEY, timeout_s=timeout_s):
             return ShrinkSupport.UNSUPPORTED
         found = await read_broker(
             self._calls, state.controller, [SHRINK_ENABLE], timeout_s=timeout_s
@@ -174,7 +174,7 @@ class KafkaPartitionDeletions:
         self, shrinks: Mapping[str, Shrink], delay_ms: int, timeout_s: float
     ) -> Results:
         """What the controller says of these topics; never raises, for others may have begun."""
-        message = seeds.DeletePartitionsRequest(
+        message = kip_requests.DeletePartitionsRequest(
             timeout_ms=int(timeout_s * 1000),
             delete_partitions_delay=delay_ms,
             topics=[(name, list(shrink.goes)) for name, shrink in shrinks.items()],
@@ -198,7 +198,7 @@ class KafkaPartitionDeletions:
         try:
             modes = await self._modes(list(shrinks), timeout_s)
         except KshuntError:
-            why = f"whether it began is not known; look before asking again: {refused.message}"
+            why = f"whether it began is unknown; check before you ask again: {refused.message}"
             return dict.fromkeys(foreseen, deleted(item_result(refused.error_code, why)))
         return {p: _seen(one, modes.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
 
@@ -213,8 +213,8 @@ def _check_support(support: ShrinkSupport) -> None:
     if support is ShrinkSupport.UNSUPPORTED:
         raise NotSupported(
             "This cluster cannot delete partitions (KIP-694). Nothing was changed.",
-            advice="A topic of such a cluster is shrunk by an operation that copies its records: "
-            "kshunt kafka-topics --alter --topic T --partitions N starts it.",
+            advice="On such a cluster, an operation copies the records into a smaller topic. To "
+            "start it: kshunt kafka-topics --alter --topic T --partitions N",
         )
     if support is ShrinkSupport.DISABLED:
         raise Conflict(
@@ -229,7 +229,7 @@ def _foreseen(shrinks: Mapping[str, Shrink]) -> Results:
 
 
 def _answered(answer: RawAnswer) -> Results:
-    response = decode_message(seeds.DeletePartitionsResponse, answer)
+    response = decode_message(kip_requests.DeletePartitionsResponse, answer)
     raise_for_code(response.error_code, response.error_message, "Deleting partitions")
     return {
         TopicPartition(topic.name, entry.partition_index): deleted(
@@ -279,17 +279,17 @@ def _refused(topic: str, wanted: DeletePartitions, present: Partitions) -> ItemR
     """What refuses the topic as a whole."""
     count, there = wanted.total_count, len(present.open)
     if not 0 <= wanted.delay_ms <= DELAY_MS_MAX:
-        return item_result(INVALID_REQUEST, f"{wanted.delay_ms} ms is no delay.")
+        return item_result(INVALID_REQUEST, f"{wanted.delay_ms} ms is not a valid delay.")
     if not present.modes:
         return item_result(UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")
     if topic in INTERNAL_TOPICS:
-        why = f"{topic} is internal: Kafka finds what is in it by the number of its partitions."
+        why = f"{topic} is an internal topic: Kafka finds its records by the number of partitions."
         return item_result(INVALID_TOPIC_EXCEPTION, why)
     if count < 1:
         return item_result(INVALID_PARTITIONS, "A topic keeps at least one partition.")
     leaving = PartitionMode.READ_ONLY in present.modes.values()
     if count > there or (count == there and not leaving):
-        why = f"The topic {topic} currently has {there} partition(s); {count} would not be fewer."
+        why = f"The topic {topic} has {there} partition(s); {count} would not be fewer."
         return item_result(INVALID_PARTITIONS, why)
     return None
 

@@ -39,7 +39,7 @@ from kshunt.backend.errors import (
     NotSupported,
 )
 from kshunt.backend.offload import offload
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 
 class KafkaReplicas:
@@ -105,7 +105,9 @@ class KafkaReplicas:
         followers = [
             (s.partition, broker) for s in led for broker in s.replicas if broker != leader
         ]
-        if not await self._calls.has(seeds.REPLICA_STATUS_KEY, broker=leader, timeout_s=timeout_s):
+        if not await self._calls.has(
+            kip_requests.REPLICA_STATUS_KEY, broker=leader, timeout_s=timeout_s
+        ):
             return {}
         request = seed_requests.status_request(followers)
         try:
@@ -116,7 +118,7 @@ class KafkaReplicas:
             log_fallback(f"ReplicaStatus of broker {leader}", why)
             return {}
         if any(status.error_code in REFUSALS for status in found.values()):
-            log_fallback(f"ReplicaStatus of broker {leader}", "it refuses the call")
+            log_fallback(f"ReplicaStatus of broker {leader}", "it rejects the call")
         return found
 
 
@@ -158,5 +160,7 @@ def _missing(partition: TopicPartition, errors: Mapping[str, str]) -> ItemResult
     if topic not in errors:
         return item_result(INVALID_PARTITIONS, f"there is no partition {partition}")
     if errors[topic] == "TOPIC_AUTHORIZATION_FAILED":
-        return item_result(CLUSTER_AUTHORIZATION_FAILED, f"topic {topic} is not ours to see")
+        return item_result(
+            CLUSTER_AUTHORIZATION_FAILED, f"kshunt is not authorized to see topic {topic}"
+        )
     return item_result(INVALID_TOPIC_EXCEPTION, f"there is no topic {topic}")

@@ -1,4 +1,4 @@
-"""The seeds' own messages (`kshunt.backend.wire.seeds`) as requests, and what their answers say."""
+"""The seeds' messages (`kshunt.backend.wire.kip_requests`) as requests, and what answers say."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kshunt.backend.admin.rpc.requests import UNANSWERED, aligned
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.domain.topics.alteration import AlteredTopic
-from kshunt.backend.wire import seeds
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire import kip_requests
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 Entry = TypeVar("Entry")
 
@@ -27,14 +27,14 @@ def reassign_request(
 ) -> RawRequest:
     """ReassignPartitions (KIP-179)."""
     throttle = options.throttle_bytes_per_s
-    message = seeds.ReassignPartitionsRequest(
+    message = kip_requests.ReassignPartitionsRequest(
         topic_reassignments=_by_topic(
             (partition, (partition.partition, list(target)))
             for partition, target in targets.items()
         ),
         timeout=_ms(options.timeout_s),
         validate_only=options.validate_only,
-        throttle=seeds.UNTHROTTLED if throttle is None else throttle,
+        throttle=kip_requests.UNTHROTTLED if throttle is None else throttle,
         remove_throttle=options.auto_remove_throttle,
     )
     return RawRequest.of(message)
@@ -46,7 +46,7 @@ def reassigned(answer: RawAnswer, asked: Iterable[TopicPartition]) -> PartitionR
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.ReassignPartitionsResponse, answer)
+    response = decode_message(kip_requests.ReassignPartitionsResponse, answer)
     return aligned(
         asked,
         (
@@ -61,7 +61,7 @@ def rates_request(
     rates: Mapping[int, ThrottledRate], *, validate_only: bool, timeout_s: float
 ) -> RawRequest:
     """AlterInterbrokerThrottledRates (KIP-179), for rates that are all given."""
-    message = seeds.AlterInterbrokerThrottledRatesRequest(
+    message = kip_requests.AlterInterbrokerThrottledRatesRequest(
         broker_throttles=[
             (broker, rate.leader_bytes_per_s, rate.follower_bytes_per_s)
             for broker, rate in rates.items()
@@ -79,7 +79,7 @@ def rates_altered(answer: RawAnswer, asked: Iterable[int]) -> Mapping[int, ItemR
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.AlterInterbrokerThrottledRatesResponse, answer)
+    response = decode_message(kip_requests.AlterInterbrokerThrottledRatesResponse, answer)
     found = {
         entry.broker_id: item_result(entry.error_code, entry.error_message)
         for entry in response.broker_error
@@ -91,7 +91,7 @@ def replicas_request(
     replicas: Mapping[str, ThrottledReplicas], *, validate_only: bool, timeout_s: float
 ) -> RawRequest:
     """AlterInterbrokerThrottledReplicas (KIP-179), for lists of which none is `*`."""
-    request = seeds.AlterInterbrokerThrottledReplicasRequest
+    request = kip_requests.AlterInterbrokerThrottledReplicasRequest
     made = request.TopicThrottles.PartitionThrottles
 
     def partitions(lists: ThrottledReplicas) -> list[Any]:
@@ -121,7 +121,7 @@ def replicas_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, It
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.AlterInterbrokerThrottledReplicasResponse, answer)
+    response = decode_message(kip_requests.AlterInterbrokerThrottledReplicasResponse, answer)
     found: dict[str, ItemResult] = {}
     for topic in response.topic_errors:
         for entry in topic.partition_errors:
@@ -132,7 +132,7 @@ def replicas_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, It
 
 def alter_topics_request(topics: Mapping[str, AlteredTopic]) -> RawRequest:
     """AlterTopics (KIP-179's early draft)."""
-    message = seeds.AlterTopicsRequest(
+    message = kip_requests.AlterTopicsRequest(
         altered_topic=[
             (
                 topic,
@@ -152,7 +152,7 @@ def topics_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, Item
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.AlterTopicsResponse, answer)
+    response = decode_message(kip_requests.AlterTopicsResponse, answer)
     found = {
         entry.topic: item_result(entry.error, entry.detail) for entry in response.altered_topic
     }
@@ -162,7 +162,9 @@ def topics_altered(answer: RawAnswer, asked: Iterable[str]) -> Mapping[str, Item
 def election_request(partitions: Iterable[TopicPartition] | None, timeout_s: float) -> RawRequest:
     """ElectPreferredLeaders (KIP-183); None is for every partition."""
     named = None if partitions is None else _by_topic((p, p.partition) for p in partitions)
-    message = seeds.ElectPreferredLeadersRequest(topic_partitions=named, timeout_ms=_ms(timeout_s))
+    message = kip_requests.ElectPreferredLeadersRequest(
+        topic_partitions=named, timeout_ms=_ms(timeout_s)
+    )
     return RawRequest.of(message)
 
 
@@ -172,7 +174,7 @@ def elected(answer: RawAnswer, asked: Iterable[TopicPartition] | None) -> Partit
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.ElectPreferredLeadersResponse, answer)
+    response = decode_message(kip_requests.ElectPreferredLeadersResponse, answer)
     return aligned(
         asked,
         (
@@ -186,7 +188,7 @@ def elected(answer: RawAnswer, asked: Iterable[TopicPartition] | None) -> Partit
 def status_request(replicas: Iterable[tuple[TopicPartition, int]]) -> RawRequest:
     """ReplicaStatus (KIP-179's early draft), of followers, for their leader."""
     asked = [(*partition, broker) for partition, broker in replicas]
-    return RawRequest.of(seeds.ReplicaStatusRequest(replica=asked), throttles=False)
+    return RawRequest.of(kip_requests.ReplicaStatusRequest(replica=asked), throttles=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ def statuses(answer: RawAnswer) -> Mapping[tuple[TopicPartition, int], Status]:
     Raises:
         WireError: the answer is malformed.
     """
-    response = decode_message(seeds.ReplicaStatusResponse, answer)
+    response = decode_message(kip_requests.ReplicaStatusResponse, answer)
     return {
         (TopicPartition(entry.topic, entry.partition), entry.broker): Status(
             entry.error, entry.status_time, entry.lag

@@ -35,9 +35,9 @@ class Way(Protocol):
 def refusal(verb: Verb, why: str) -> NotSupported:
     """The error that says that a way does not offer this, and why."""
     return NotSupported(
-        f"This cluster is reached through ZooKeeper, which does not offer {verb}: {why}. "
+        f"This cluster is reached through ZooKeeper, which does not support {verb}: {why}. "
         "Nothing was changed.",
-        advice="Brokers do it: start kshunt with --bootstrap-server.",
+        advice="Brokers support it: start kshunt with --bootstrap-server.",
     )
 
 

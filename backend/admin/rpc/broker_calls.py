@@ -24,7 +24,7 @@ from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
 from kshunt.backend.settings import LIMITS, Settings
 from kshunt.backend.wire import metadata
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,11 @@ class BrokerCalls:
         """How brokers are connected to."""
         if self.config.ignored:
             named = ", ".join(self.config.ignored)
-            log.info("%s: passed over, they mean nothing here: %s", settings.command_config, named)
+            log.info(
+                "%s: ignored properties, which have no effect here: %s",
+                settings.command_config,
+                named,
+            )
         self.bootstrap_servers = settings.bootstrap_servers
         """`host:port,host:port`, as it was given."""
         self._clock = clock

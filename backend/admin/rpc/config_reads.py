@@ -9,7 +9,7 @@ from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, decoded
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.configs import BROKER, TOPIC, Values, describe_request, described
 from kshunt.backend.errors import BrokerUnreachable
-from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.raw_request import RawAnswer
 
 T = TypeVar("T")
 

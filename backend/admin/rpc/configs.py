@@ -31,7 +31,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.backend.errors import BadInput
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError
 
 Name = TypeVar("Name", str, int)
@@ -191,7 +191,7 @@ def _number(key: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise WireError(f"{key} holds '{value}', which is no number.") from None
+        raise WireError(f"{key} holds '{value}', which is not a number.") from None
 
 
 def throttled_replicas(values: Values) -> ThrottledReplicas:

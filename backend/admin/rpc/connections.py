@@ -51,7 +51,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
 )
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.errors import BrokerUnreachable, KshuntError
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 if TYPE_CHECKING:
     from kshunt.backend.admin.security.oauth import TokenSource

@@ -38,7 +38,7 @@ from kshunt.backend.errors import (
     NotAuthorized,
     NotSupported,
 )
-from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.raw_request import RawAnswer
 from kshunt.backend.wire.reader import WireError
 
 BrokerName: TypeAlias = int | tuple[str, int]
@@ -176,12 +176,12 @@ def whole_call_error(
         return error
     if isinstance(error, ssl.SSLCertVerificationError):
         return ConfigError(
-            f"{name} shows a certificate that is not trusted: {error.verify_message}.",
+            f"{name} presents a certificate that is not trusted: {error.verify_message}.",
             advice="See ssl.truststore.location and ssl.endpoint.identification.algorithm.",
         )
     if isinstance(error, TlsListener):
         return ConfigError(
-            f"The listener at {host}:{port} expects TLS, and security.protocol is {protocol}.",
+            f"The listener at {host}:{port} expects TLS, but security.protocol is {protocol}.",
             advice="See --command-config.",
         )
     if isinstance(error, ConnectionRefused):
@@ -190,11 +190,13 @@ def whole_call_error(
         return BrokerDown(f"{name} cannot be found: {_words(error)}.")
     code = kafka_code(error)
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError | NotAuthorized):
-        return NotAuthorized(f"{name} refuses our credentials: {_words(error)}.")
+        return NotAuthorized(f"{name} rejects our credentials: {_words(error)}.")
     if isinstance(error, kafka_errors.AuthorizationError):
-        return NotAuthorized(f"{name} refuses us: {error_name(code)}.")
+        return NotAuthorized(f"{name} rejects us: {error_name(code)}.")
     if code == UNSUPPORTED_SASL_MECHANISM:
-        return ConfigError(f"{name} does not offer our sasl.mechanism.", advice=_words(error))
+        return ConfigError(
+            f"{name} does not support the configured sasl.mechanism.", advice=_words(error)
+        )
     if code == ILLEGAL_SASL_STATE:
         return ConfigError(
             f"The listener at {host}:{port} does not use SASL.",
@@ -203,10 +205,10 @@ def whole_call_error(
     if code == UNSUPPORTED_VERSION:
         return NotSupported(f"{name}: {_words(error)}")
     if code == CORRUPT_MESSAGE:
-        return WireError(f"{name} sent what cannot be read: {_words(error)}.")
+        return WireError(f"{name} sent a response that cannot be read: {_words(error)}.")
     if getattr(error, "retriable", True):
         return BrokerUnreachable(f"{name} cannot be reached: {_words(error)}.")
-    return ClusterError(f"{name} refused the call: {error_name(code)}: {_words(error)}.")
+    return ClusterError(f"{name} rejected the call: {error_name(code)}: {_words(error)}.")
 
 
 def whole_cluster_error(failures: Sequence[BaseException], asked: str) -> KshuntError:

@@ -18,7 +18,7 @@ from kshunt.backend.admin.rpc.error_mapping import BrokerDown, decode_message, r
 from kshunt.backend.admin.rpc.requests import PREFERRED, aligned
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 UNCLEAN: Final = 1
 """`ElectionType.UNCLEAN`."""
@@ -52,7 +52,7 @@ async def elect_leaders(
             raise
         raise ClusterUnreachable(
             f"The election was not answered. {lost.message}",
-            advice="It may still take place; look at the leaders before asking again.",
+            advice="It may still take place; check the leaders before you ask again.",
         ) from lost
     # Off the event loop: there may be very many.
     return await asyncio.to_thread(_elected, answer, asked)

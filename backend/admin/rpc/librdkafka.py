@@ -39,6 +39,6 @@ def made(client: Callable[..., Client], settings: Mapping[str, Any], untouched: 
     except KafkaException as refused:
         # Its words name the property, and never a value that is a secret.
         raise ConfigError(
-            f"librdkafka does not take the configuration: {refused.args[0].str()}.",
+            f"librdkafka rejects the configuration: {refused.args[0].str()}.",
             advice=f"See --command-config. {untouched}",
         ) from None

@@ -28,7 +28,7 @@ class Fate(enum.StrEnum):
 
     REFUSED = "refused"
     """Nothing was done, and the same request would be refused again."""
-    RETRY = "not taken yet"
+    RETRY = "not accepted yet"
     """Nothing was done; the same request may be taken in a moment."""
     IN_DOUBT = "in doubt"
     """It may have been done."""

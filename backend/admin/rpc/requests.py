@@ -23,11 +23,11 @@ from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNKNOWN_TO
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.wire import metadata
 from kshunt.backend.wire.api_keys import METADATA_KEY
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 PREFERRED: Final = 0
 """`ElectionType.PREFERRED`."""
-UNANSWERED: Final = item_result(-1, "the cluster did not answer for it")
+UNANSWERED: Final = item_result(-1, "the cluster's answer does not mention it")
 _THROTTLE_TIME_BYTES: Final = 4
 _OPERATIONS_FROM, _METADATA_UNTIL = 8, 12
 """Metadata tells what we are authorized to do from version 8 on (Kafka 2.3)."""

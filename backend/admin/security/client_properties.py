@@ -114,16 +114,17 @@ OF_ZOOKEEPER: Final = ("zookeeper.", "jute.")
 """Keys that begin so are for ZooKeeper; see `kshunt.backend.admin.zookeeper.ensemble_config`."""
 
 WHY_NOT: Final[Mapping[str, str]] = {
-    "config.providers": "values are not looked up elsewhere; write them into the file",
+    "config.providers": "references to values elsewhere are not supported; write the values into "
+    "the file",
     "security.providers": "it names Java classes",
     "sasl.client.callback.handler.class": "it names a Java class",
     "sasl.login.class": "it names a Java class",
     "sasl.kerberos.service.name": "Kerberos (GSSAPI) is not supported",
     "sasl.oauthbearer.jwt.retriever.class": "it names a Java class",
     "sasl.oauthbearer.jwt.validator.class": "it names a Java class",
-    "ssl.cipher.suites": "it has Java's names of cipher suites; leave the choice to TLS",
+    "ssl.cipher.suites": "it holds Java names of cipher suites; let TLS choose them",
     "ssl.engine.factory.class": "it names a Java class",
-    "ssl.keystore.password": "a PEM store has no password, only its key has (ssl.key.password)",
+    "ssl.keystore.password": "a PEM store has no password; its key can have one (ssl.key.password)",
     "ssl.truststore.password": "a PEM store has no password",
 }
 """Why some well-known keys cannot be used."""
@@ -177,7 +178,9 @@ def load_client_config(path: Path | None) -> ClientConfig:
     try:
         properties = parse_properties(text)
         if others_can_read(path) and SECRETS & properties.keys():
-            log.warning("%s holds a secret, and others can read it: run chmod 600 %s", path, path)
+            log.warning(
+                "%s holds a secret, and other users can read it: run chmod 600 %s", path, path
+            )
         return client_config(properties)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", advice=error.advice) from None
@@ -251,7 +254,7 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
     """
     protocol = (properties.get("security.protocol") or "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise ConfigError(f"security.protocol is none of {', '.join(PROTOCOLS)}.")
+        raise ConfigError(f"security.protocol must be one of {', '.join(PROTOCOLS)}.")
     tls.require_pem(properties, protocol)
     _refuse_unusable(properties, protocol)
     client_id = properties.get("client.id") or DEFAULT_CLIENT_ID
@@ -286,10 +289,10 @@ def _refuse_unusable(properties: Mapping[str, str], protocol: str) -> None:
         and properties[key]
     )
     if unusable:
-        reasons = (f"{key} ({WHY_NOT.get(key, 'not known here')})" for key in unusable)
+        reasons = (f"{key} ({WHY_NOT.get(key, 'unknown here')})" for key in unusable)
         raise ConfigError(
             f"Cannot use {'; '.join(reasons)}.",
-            advice="Remove what the connection does not need.",
+            advice="Remove the properties that the connection does not need.",
         )
 
 
@@ -315,7 +318,7 @@ def _sasl(
         login.require(_OAUTH_MODULE)
         handler = properties.get("sasl.login.callback.handler.class")
         if handler and handler not in _LOGIN_HANDLERS:
-            raise ConfigError("sasl.login.callback.handler.class names a Java class of your own.")
+            raise ConfigError("sasl.login.callback.handler.class names a custom Java class.")
         from kshunt.backend.admin.security.oauth import token_source
 
         tokens = token_source(properties, login.options)

@@ -83,18 +83,18 @@ def parse(text: str) -> LoginModule:
     if not tokens:
         return LoginModule("", Redacted())
     if len(tokens) < 3 or tokens[1][0].lower() not in FLAGS:
-        raise _malformed("a login module is followed by 'required'")
+        raise _malformed("a login module must be followed by 'required'")
     if tokens[-1] != (";", True):
         raise _malformed("it ends with ';'")
     if tokens.count((";", True)) > 1:
-        raise _malformed("it names one login module")
+        raise _malformed("it must name one login module")
     options = Redacted()
     rest = tokens[2:-1]
     if len(rest) % 3:
-        raise _malformed("options are name=value")
+        raise _malformed("options must be name=value")
     for name, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         if equals != ("=", True) or name[1] or value[1]:
-            raise _malformed("options are name=value")
+            raise _malformed("options must be name=value")
         options[name[0]] = value[0]
     return LoginModule(tokens[0][0], options)
 
@@ -106,7 +106,7 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
     while True:
         match = _TOKEN.match(text, at)
         if match is None:
-            raise _malformed("a quotation does not end")
+            raise _malformed("a quotation mark is not closed")
         if match.lastgroup == "end":
             return tokens
         at, value = match.end(), match.group(match.lastgroup or 0)

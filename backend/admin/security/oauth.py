@@ -215,7 +215,7 @@ class _Endpoint:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or type(error).__name__
             raise ClusterUnreachable(
-                f"The token endpoint at {self.host} does not answer: {reason}."
+                f"The token endpoint at {self.host} cannot be reached: {reason}."
             ) from None
 
     def _refused(self, refusal: urllib.error.HTTPError) -> KshuntError:
@@ -223,14 +223,16 @@ class _Endpoint:
         shown = f" ({code})" if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
         text = f"The token endpoint at {self.host} answered HTTP {refusal.code}{shown}."
         if 400 <= refusal.code < 500:
-            return NotAuthorized(text, advice="See clientId and clientSecret in sasl.jaas.config.")
+            return NotAuthorized(
+                text, advice="Check clientId and clientSecret in sasl.jaas.config."
+            )
         return ClusterUnreachable(text)
 
     def _token(self, body: bytes) -> Token:
         answer = _json(body)
         value = answer.get("access_token") or answer.get("id_token")
         if not isinstance(value, str):
-            raise ClusterUnreachable(f"The token endpoint at {self.host} sent no token.")
+            raise ClusterUnreachable(f"The token endpoint at {self.host} did not send a token.")
         lifetime = answer.get("expires_in")
         return _checked(value, float(lifetime) if isinstance(lifetime, int | float) else None)
 
@@ -239,7 +241,7 @@ def _timeout_s(properties: Mapping[str, str]) -> float:
     for key in ("sasl.login.read.timeout.ms", "sasl.login.connect.timeout.ms"):
         if value := properties.get(key):
             if not value.isdecimal() or int(value) == 0:
-                raise ConfigError(f"{key} is no number of milliseconds.")
+                raise ConfigError(f"{key} is not a number of milliseconds.")
             return int(value) / 1000
     return EXPIRY_MARGIN_S
 
@@ -263,7 +265,9 @@ def _from_file(path: Path) -> Token:
 def _checked(value: str, lifetime_s: float | None) -> Token:
     """A token as both clients can send it; its end and its principal by its own claims."""
     if not _TOKEN.fullmatch(value):
-        raise ConfigError("The OAUTHBEARER token is not one: it has characters that none has.")
+        raise ConfigError(
+            "The OAUTHBEARER token is not valid: it has characters that a token cannot have."
+        )
     now_s = time.time()
     claims = _claims(value)
     expires, subject = claims.get("exp"), claims.get("sub")
@@ -294,7 +298,9 @@ def _unsecured_source(options: Mapping[str, str]) -> TokenSource:
         numbers = {n: float(v) for n, v in _stripped(options, _NUMBER_CLAIM).items()}
         lifetime_s = float(lifetime)
     except ValueError:
-        raise ConfigError("sasl.jaas.config: a number of the unsecured token is none.") from None
+        raise ConfigError(
+            "sasl.jaas.config: a number in the unsecured token is not valid."
+        ) from None
     claims: dict[str, Any] = {**_stripped(options, _STRING_CLAIM), **numbers}
     for name, text in _stripped(options, _LIST_CLAIM).items():
         # The first character separates the others: "|one|two".

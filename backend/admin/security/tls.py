@@ -32,8 +32,8 @@ _STORE_KEYS: Final = {
     ),
 }
 _CONVERT: Final = (
-    "Export it as PEM (keytool -importkeystore to PKCS12, then openssl pkcs12 -nodes) "
-    "and set the type to PEM."
+    "Export it as PEM (keytool -importkeystore to PKCS12, then openssl pkcs12 -nodes), and set "
+    "the type to PEM."
 )
 
 
@@ -61,7 +61,7 @@ class TlsStores:
         """
         algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
         if algorithm not in ("https", ""):
-            raise ConfigError("ssl.endpoint.identification.algorithm is neither https nor empty.")
+            raise ConfigError("ssl.endpoint.identification.algorithm must be https or empty.")
         key, chain = _pair(properties)
         return cls(
             trusted=_trusted(properties),
@@ -104,8 +104,8 @@ class TlsStores:
             context.load_cert_chain(path, password=lambda: password)
         except ssl.SSLError as error:
             raise ConfigError(
-                f"The key store cannot be used: {error.reason or 'its key does not open'}.",
-                advice="It holds a private key and its certificates; see ssl.key.password.",
+                f"The key store cannot be used: {error.reason or 'its key cannot be decrypted'}.",
+                advice="It must hold a private key and its certificates; see ssl.key.password.",
             ) from None
 
     @contextmanager
@@ -186,7 +186,9 @@ def _pair(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
     if not key and not chain:
         return None, None
     if not key or not chain:
-        raise ConfigError("ssl.keystore.key and ssl.keystore.certificate.chain go together.")
+        raise ConfigError(
+            "ssl.keystore.key and ssl.keystore.certificate.chain must be given together."
+        )
     return (
         _blocks(key, "ssl.keystore.key"),
         _blocks(chain, "ssl.keystore.certificate.chain"),
@@ -223,7 +225,7 @@ def _blocks(text: str, key: str) -> str:
             body = "\n" + "\n".join(lines) + "\n"
         blocks.append(f"-----BEGIN {label}-----{body}-----END {label}-----\n")
     if not blocks:
-        raise ConfigError(f"{key} holds no PEM.")
+        raise ConfigError(f"{key} does not hold PEM.")
     return "".join(blocks)
 
 

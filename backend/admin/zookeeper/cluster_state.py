@@ -51,8 +51,8 @@ async def cluster_id(session: Session, *, timeout_s: float) -> str:
     znode = await session.read(znode_layout.CLUSTER_ID, timeout_s=timeout_s)
     if znode is None:
         raise ClusterUnreachable(
-            f"No Kafka cluster is in ZooKeeper at {session.connect}.",
-            advice="Give the brokers' zookeeper.connect as it is, with its chroot.",
+            f"ZooKeeper at {session.connect} does not hold a Kafka cluster.",
+            advice="Give the value of the brokers' zookeeper.connect, with its chroot.",
         )
     return znode_layout.read_cluster_id(znode.data)
 

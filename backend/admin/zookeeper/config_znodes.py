@@ -114,7 +114,7 @@ async def change(
         raise
     except KshuntError as error:
         return item_error(error)
-    why = f"{znode_layout.config_path(entity)} is written by somebody else all the time"
+    why = f"another process writes {znode_layout.config_path(entity)} all the time"
     return item_error(ClusterError(why))
 
 

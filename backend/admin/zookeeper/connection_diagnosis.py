@@ -40,13 +40,13 @@ def _tls_fault(
         context.wrap_socket(plain, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:
         return ConfigError(
-            f"{name} shows a certificate that is not trusted: {error.verify_message}.",
+            f"{name} presents a certificate that is not trusted: {error.verify_message}.",
             advice="See zookeeper.ssl.truststore.location and "
             "zookeeper.ssl.endpoint.identification.algorithm.",
         )
     except OSError as error:
         return ConfigError(
-            f"{name} does not speak TLS with us: {error}.",
+            f"The TLS handshake with {name} failed: {error}.",
             advice="See zookeeper.ssl.client.enable, --zk-tls-config-file.",
         )
     return None

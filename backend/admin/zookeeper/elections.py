@@ -72,16 +72,17 @@ class ZooKeeperElections:
             await self._session.commit([Create(znode_layout.ELECTION, text)], timeout_s=timeout_s)
         except Outdated:
             raise Conflict(
-                f"An election is held already: {znode_layout.ELECTION} is there. Nothing was "
+                f"An election is already running: {znode_layout.ELECTION} exists. Nothing was "
                 "changed.",
-                advice="Ask again when it is over. Where it stays, look whether there is a "
+                advice="Try again when it is over. If the znode remains, check that there is a "
                 "controller.",
             ) from None
         until = asyncio.get_running_loop().time() + timeout_s
         while await self._session.read(znode_layout.ELECTION, timeout_s=timeout_s) is not None:
             if asyncio.get_running_loop().time() > until:
                 why = (
-                    f"the controller has not taken {znode_layout.ELECTION} yet; it may do so later"
+                    f"the controller has not processed {znode_layout.ELECTION} yet; it may do so "
+                    "later"
                 )
                 return dict.fromkeys(needed, item_result(REQUEST_TIMED_OUT, why))
             await asyncio.sleep(POLL_S)

@@ -90,26 +90,26 @@ def _config(connect: str, properties: Mapping[str, str]) -> EnsembleConfig:
     ours = {key: value for key, value in properties.items() if key.startswith(PREFIX)}
     if odd := sorted(ours.keys() - known):
         raise ConfigError(
-            f"Cannot use {', '.join(odd)} (not known here).",
-            advice="Remove what the connection to ZooKeeper does not need.",
+            f"Cannot use {', '.join(odd)} (unknown).",
+            advice="Remove the properties that the connection to ZooKeeper does not need.",
         )
     digest = ours.get(DIGEST, "")
     if digest and not all(digest.partition(":")):
-        raise ConfigError(f"{DIGEST} is no user:password.")
+        raise ConfigError(f"{DIGEST} is not in the form user:password.")
     return EnsembleConfig(connect, _stores(ours), digest, _packet_bytes(properties))
 
 
 def _packet_bytes(properties: Mapping[str, str]) -> int:
     text = properties.get(PACKET_BYTES) or str(PACKET_BYTES_DEFAULT)
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 2**31):
-        raise ConfigError(f"{PACKET_BYTES} is no number of bytes.")
+        raise ConfigError(f"{PACKET_BYTES} is not a number of bytes.")
     return int(text)
 
 
 def _stores(ours: Mapping[str, str]) -> tls.TlsStores | None:
     enabled = ours.get(ENABLED, "false").lower()
     if enabled not in ("true", "false"):
-        raise ConfigError(f"{ENABLED} is neither true nor false.")
+        raise ConfigError(f"{ENABLED} must be true or false.")
     if enabled == "false":
         return None
     named = {theirs: ours[key] for key, theirs in _TLS_KEYS.items() if key in ours}

@@ -10,12 +10,12 @@ from kshunt.backend.errors import NotSupported
 
 NOT_OFFERED: Final[NotOffered] = MappingProxyType(
     {
-        Verb.CANCEL: "a controller looks at /admin/reassign_partitions only when it is made, and "
-        "deleting it stops nothing",
-        Verb.UNCLEAN_ELECTION: "no znode asks for one",
-        Verb.LOG_DIRS: "only the broker itself takes such a move",
-        Verb.ALTER_TOPICS: "that way is for reassignments and preferred elections",
-        Verb.SHRINK: "it needs the brokers for every step",
+        Verb.CANCEL: "a controller reads /admin/reassign_partitions only when the znode is "
+        "created, and deleting it stops nothing",
+        Verb.UNCLEAN_ELECTION: "there is no znode for it",
+        Verb.LOG_DIRS: "only the broker itself accepts such a move",
+        Verb.ALTER_TOPICS: "ZooKeeper accepts only reassignments and preferred elections",
+        Verb.SHRINK: "every step of it needs the brokers",
     }
 )
 

@@ -118,8 +118,8 @@ class ZooKeeperReassignments:
 
 
 _BUSY: Final = (
-    f"a reassignment runs: {znode_layout.REASSIGN} is there, and another can be asked for through "
-    "ZooKeeper when it is gone"
+    f"a reassignment is running: {znode_layout.REASSIGN} exists. ZooKeeper accepts another one "
+    "when that znode is gone"
 )
 
 

@@ -185,7 +185,7 @@ class Session:
             return
         await self.close()
         raise found or ClusterUnreachable(
-            f"ZooKeeper ({self.connect}) did not take a session.",
+            f"ZooKeeper ({self.connect}) did not accept a session.",
             advice="Does the port expect TLS? See zookeeper.ssl.client.enable, "
             "--zk-tls-config-file.",
         )
@@ -308,8 +308,9 @@ class Session:
         except (*_LOST, RuntimeError) as lost:
             self._doubts += 1
             raise InDoubt(
-                f"ZooKeeper ({self.connect}) did not answer a change: {_words(lost)}.",
-                advice="It may have been made, or may yet be; look before asking again.",
+                f"ZooKeeper ({self.connect}) did not confirm a change: {_words(lost)}.",
+                advice="The change may have been made, or may still be made; check before you "
+                "ask again.",
             ) from None
         except zk.KazooException as refused:
             raise self._refusal(operations[0].path, refused) from None
@@ -349,10 +350,10 @@ class Session:
         if size > most:
             what = max(sizes, key=sizes.__getitem__)
             raise BadInput(
-                f"{what} and what is written with it have {size} bytes; a ZooKeeper server takes "
-                f"{most} at once (jute.maxbuffer). Nothing was changed.",
-                advice="Split the plan, or use --bootstrap-server; where the servers take more, "
-                "say so by jute.maxbuffer in --zk-tls-config-file.",
+                f"{what} and what is written with it have {size} bytes; a ZooKeeper server "
+                f"accepts at most {most} in one request (jute.maxbuffer). Nothing was changed.",
+                advice="Split the plan, or use --bootstrap-server. If the servers accept more, "
+                "set jute.maxbuffer in the file of --zk-tls-config-file.",
             )
 
     async def _acl(self, one: Op, timeout_s: float) -> Any:
@@ -372,14 +373,15 @@ class Session:
     def _refusal(self, path: str, refused: Exception) -> ClusterError:
         if not isinstance(refused, _DENIED):
             return ClusterError(
-                f"ZooKeeper ({self.connect}) refused {path}: {_words(refused)}. "
-                "Nothing was changed."
+                f"ZooKeeper ({self.connect}) rejected {path}: {_words(refused)}. Nothing was "
+                "changed."
             )
         who = "with the credentials of zookeeper.digest" if self.config.digest else "anonymously"
         return NotAuthorized(
-            f"ZooKeeper's ACL of {path} does not let us in {who} ({_words(refused)}). "
+            f"The ZooKeeper ACL of {path} does not allow access {who} ({_words(refused)}). "
             "Nothing was changed.",
-            advice="Name a user that may by zookeeper.digest in --zk-tls-config-file.",
+            advice="Set zookeeper.digest in the file of --zk-tls-config-file to a user that has "
+            "access.",
         )
 
     def _unreachable(self, lost: BaseException) -> ClusterUnreachable:
@@ -424,8 +426,8 @@ def _add(transaction: Any, one: Op, acl: Any) -> None:
 
 def _taken_over() -> NotActive:
     return NotActive(
-        "Another backend has taken over: it writes the journal in ZooKeeper. "
-        "Nothing was changed here."
+        "Another backend has taken over and now writes the journal in ZooKeeper. Nothing was "
+        "changed here."
     )
 
 
@@ -462,9 +464,9 @@ def _future(result: Any) -> asyncio.Future[Any]:
 
 def _words(error: BaseException) -> str:
     words = {
-        "NoNodeError": "it is not there",
-        "NodeExistsError": "it is there already",
-        "BadVersionError": "somebody else wrote it meanwhile",
+        "NoNodeError": "it does not exist",
+        "NodeExistsError": "it already exists",
+        "BadVersionError": "another client changed it in the meantime",
         "NoAuthError": "not authorized",
         "TimeoutError": "no answer in time",
         "KazooTimeoutError": "no answer in time",

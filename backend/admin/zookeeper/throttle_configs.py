@@ -61,7 +61,7 @@ class ZooKeeperThrottleConfigs:
         """Each broker's configuration, by itself and all at once; never raises for one."""
         known = await self.read_brokers(list(changes), timeout_s=timeout_s)
         results = {
-            broker: item_result(BROKER_NOT_AVAILABLE, f"ZooKeeper knows no broker {broker}")
+            broker: item_result(BROKER_NOT_AVAILABLE, f"ZooKeeper does not list broker {broker}")
             for broker in changes
             if broker not in known
         }

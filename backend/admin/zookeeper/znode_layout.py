@@ -46,13 +46,13 @@ class UnreadableZnode(ClusterError):
     title: ClassVar[str] = "Unreadable znode"
 
     def __init__(self, path: str, why: str) -> None:
-        advice = "Half of it may be missing: look at it, and mend or delete it by hand."
+        advice = "Half of it may be missing: check it, and repair or delete it by hand."
         if path in (REASSIGN, ELECTION):
             advice += (
-                f" The controller does not look at another one then, until there is a new "
-                f"controller: delete {CONTROLLER} too."
+                " Until there is a new controller, the controller does not read another one: "
+                f"also delete {CONTROLLER}."
             )
-        super().__init__(f"The znode {path} {why}. It was left as it is.", advice=advice)
+        super().__init__(f"The znode {path} {why}. It was not changed.", advice=advice)
         self.path = path
 
 
@@ -86,9 +86,11 @@ def document(path: str, data: bytes) -> dict[str, Any]:
         found = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError):
         size = len(data)
-        raise UnreadableZnode(path, f"holds no JSON, or is cut short ({size} bytes)") from None
+        raise UnreadableZnode(
+            path, f"does not hold JSON, or is incomplete ({size} bytes)"
+        ) from None
     if not isinstance(found, dict):
-        raise UnreadableZnode(path, "holds no JSON object")
+        raise UnreadableZnode(path, "does not hold a JSON object")
     return found
 
 
@@ -97,7 +99,7 @@ def _versioned(path: str, data: bytes) -> dict[str, Any]:
     version = found.get("version", _VERSIONED)
     # Brokers write it as a number, and Kafka's tools took text, too.
     if str(version) != str(_VERSIONED):
-        raise UnreadableZnode(path, f"is of version {version!r}, and only 1 is known here")
+        raise UnreadableZnode(path, f"has version {version!r}, but kshunt knows only version 1")
     return found
 
 
@@ -145,7 +147,7 @@ def _lists(path: str, found: Mapping[str, Any], name: str) -> dict[int, tuple[in
 
 def _ids(brokers: Any) -> tuple[int, ...]:
     if not isinstance(brokers, list) or not all(type(one) is int for one in brokers):
-        raise ValueError("no list of broker ids")
+        raise ValueError("not a list of broker ids")
     return tuple(brokers)
 
 
@@ -247,24 +249,24 @@ def read_reassignment(data: bytes) -> dict[TopicPartition, tuple[int, ...]]:
             for one in _entries(entries)
         }
     except (KeyError, TypeError, ValueError):
-        raise UnreadableZnode(REASSIGN, "is no reassignment") from None
+        raise UnreadableZnode(REASSIGN, "is not a reassignment") from None
 
 
 def _entries(found: Any) -> Sequence[Any]:
     if not isinstance(found, list):
-        raise ValueError("no list")
+        raise ValueError("not a list")
     return found
 
 
 def _text(found: Any) -> str:
     if not isinstance(found, str):
-        raise ValueError("no text")
+        raise ValueError("not a text")
     return found
 
 
 def _number(found: Any) -> int:
     if type(found) is not int:
-        raise ValueError("no number")
+        raise ValueError("not a number")
     return found
 
 

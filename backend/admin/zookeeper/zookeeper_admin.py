@@ -96,9 +96,10 @@ class ZooKeeperAdmin:
             addresses = [_address(b) for b in found.values() if b.host]
             if not addresses:
                 raise ClusterUnreachable(
-                    f"ZooKeeper at {session.connect} names no broker with a listener of "
+                    f"ZooKeeper at {session.connect} lists no broker with a listener of "
                     f"security.protocol {protocol}.",
-                    advice="Start a broker, or name its protocol in --zk-tls-config-file.",
+                    advice="Start a broker, or set the protocol of its listener in the file of "
+                    "--zk-tls-config-file.",
                 )
             return cls(replace(settings, bootstrap_servers=",".join(addresses)), session, clock)
         except BaseException:

@@ -22,8 +22,8 @@ ANSWER_BYTES_MAX: Final = 256 << 20
 VALUES_MAX: Final = 30_000_000
 """And one of more values."""
 _ADVICE: Final = (
-    "Is it a kshunt backend of this version? If a change was asked for, it may have been made: "
-    "look before asking again."
+    "Is it a kshunt backend of this version? If you asked for a change, it may have been made: "
+    "check before you ask again."
 )
 
 
@@ -58,7 +58,7 @@ def _refusing(method: Callable[..., Any]) -> Callable[..., Any]:
         except (ArithmeticError, AssertionError, RecursionError) as error:
             raise strange(type(error).__name__) from None
         if wrong := wrong_within(answer):
-            raise strange(f"{wrong} is not what it has to be")
+            raise strange(f"{wrong} does not have the expected value")
         return answer
 
     return asked

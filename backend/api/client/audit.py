@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kshunt.backend.api.client.answer_checks import ANSWER_BYTES_MAX
-from kshunt.backend.api.client.sender import Subject
+from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.api.schema.audit import AuditEntries, AuditVerification, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditRow
 from kshunt.backend.domain.audit.shown_line import AuditLine

@@ -16,7 +16,6 @@ from kshunt.backend.api.client.answer_checks import checks_answers
 from kshunt.backend.api.client.audit import AuditClient
 from kshunt.backend.api.client.elections import ElectionsClient
 from kshunt.backend.api.client.events import Event, read_events
-from kshunt.backend.api.client.httpx_sender import HttpxSender
 from kshunt.backend.api.client.operations import OperationsClient
 from kshunt.backend.api.client.pipeline import PipelineClient
 from kshunt.backend.api.client.plans import PlansClient
@@ -24,6 +23,7 @@ from kshunt.backend.api.client.presence import PresenceClient
 from kshunt.backend.api.client.previews import PreviewsClient
 from kshunt.backend.api.client.proposals import ProposalsClient
 from kshunt.backend.api.client.reassignments import ReassignmentsClient
+from kshunt.backend.api.client.sending.httpx_sender import HttpxSender
 from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.throttles import ThrottlesClient
 from kshunt.backend.api.client.topics import TopicsClient
@@ -80,7 +80,7 @@ class BackendClient:
         Raises:
             BackendUnreachable: the backend does not answer, or has fallen silent.
         """
-        from kshunt.backend.api.schema.frames.reader import MEDIA_TYPE, read_snapshots
+        from kshunt.backend.api.schema.frames.snapshot_reader import MEDIA_TYPE, read_snapshots
 
         # A backend that does not know the parameter sends each header whole.
         path = "/v1/replicas/stream?header_changes=true"
@@ -89,7 +89,9 @@ class BackendClient:
             try:
                 yield from read_snapshots(cast(BinaryIO, stream))
             except ValueError as error:
-                raise BackendUnreachable(f"The stream of {self.address} broke: {error}.") from None
+                raise BackendUnreachable(
+                    f"The stream from {self.address} was interrupted: {error}."
+                ) from None
 
     def events(self, last_event_id: int | None = None) -> Iterator[Event]:
         """What happens, as it happens; after `last_event_id` if it is given.
@@ -104,7 +106,9 @@ class BackendClient:
             try:
                 yield from read_events(response.iter_bytes())
             except ValueError as error:
-                raise BackendUnreachable(f"The events of {self.address} broke: {error}.") from None
+                raise BackendUnreachable(
+                    f"The events from {self.address} were interrupted: {error}."
+                ) from None
 
 
 class _ResponseFile(io.RawIOBase):

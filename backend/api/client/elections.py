@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kshunt.backend.api.client.sender import UNPREVIEWED, Subject
+from kshunt.backend.api.client.sending.sender import UNPREVIEWED, Subject
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer

@@ -65,7 +65,7 @@ def _event(fields: Mapping[str, str]) -> Event:
     except RecursionError:
         raise ValueError("an event is nested too deeply") from None
     if not isinstance(document, dict):
-        raise ValueError("an event is no JSON object")
+        raise ValueError("an event is not a JSON object")
     return Event(int(number), fields.get("event", "message"), document)
 
 

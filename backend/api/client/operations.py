@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-from kshunt.backend.api.client.sender import UNCHECKED, UNPREVIEWED, Subject
+from kshunt.backend.api.client.sending.sender import UNCHECKED, UNPREVIEWED, Subject
 from kshunt.backend.api.schema.operations import Operations
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.operations.operation import Operation
@@ -62,7 +62,7 @@ class OperationsClient(Subject):
         return self._sender.change(Operation, path, change, body, omit=UNCHECKED)
 
     def release(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> Operation:
-        """Say that one steers it no more."""
+        """Release a claim."""
         path = _path(operation_id, "release")
         return self._sender.change(Operation, path, change, {}, omit=UNCHECKED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from kshunt.backend.api.client.sender import Subject
+from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
@@ -31,7 +31,7 @@ class PipelineClient(Subject):
     """Forecasts, stalls, loads, and what throttles did."""
 
     def status(self) -> PipelineStatus:
-        """Whether the data pipeline has delivered anything, how old it is, and what to do."""
+        """Whether the data pipeline has results, how old they are, and what to do."""
         return self._sender.ask(PipelineStatus, "/v1/pipeline")
 
     def etas(self, operation_id: str = "", *, copies: bool = False) -> Rows[EtaRow]:
@@ -58,7 +58,7 @@ class PipelineClient(Subject):
         return self._rows("stalls", StallRow, **asked)
 
     def causes(self, hours: int = DAY_HOURS) -> Rows[CauseRow]:
-        """Stalls by what caused them."""
+        """Stalls by their cause."""
         return self._rows("causes", CauseRow, hours=str(hours))
 
     def loads(self) -> Rows[LoadRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kshunt.backend.api.client.sender import Subject
+from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.domain.operations.team import Presence
 
 

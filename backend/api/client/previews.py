@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from kshunt.backend.api.client.sender import Subject
+from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.throttles import rates_json, replicas_json
 from kshunt.backend.domain.cluster.metadata import TopicPartition

@@ -14,18 +14,19 @@ from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachab
 PROPOSED: Final = 202
 
 _WHO: Final = (
-    "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context; "
-    "`kshunt tokens` makes them, where the backend runs."
+    "Give a valid token by --token-file, --token-command, KSHUNT_TOKEN or the context. To create "
+    "one, run `kshunt tokens` on the backend's host."
 )
 _ADVICE: Final[Mapping[int, str]] = {
     401: _WHO,
-    403: "Ask somebody who may, or for a token with another role.",
-    407: "A proxy is in the way; kshunt uses none. Reach the backend directly or by a tunnel.",
-    421: "This is another server. Look at the address, and at --tls-server-name.",
+    403: "Ask a person who has the role, or ask for a token with another role.",
+    407: "A proxy answered, and kshunt does not use proxies. Reach the backend directly or by a "
+    "tunnel.",
+    421: "This is another server. Check the address and --tls-server-name.",
 }
 _STRANGE: Final[Mapping[int, str]] = {
-    401: "It does not let in who asks, and does not say why: is it a kshunt backend?",
-    403: "It refuses that, and does not say why: is it a kshunt backend?",
+    401: "It rejects the credential without a reason: is it a kshunt backend?",
+    403: "It rejects the request without a reason: is it a kshunt backend?",
 }
 
 
@@ -62,10 +63,10 @@ def raise_if_proposed(status: int, document: Any) -> None:
         return
     proposal = from_document(ShownProposal, document)
     raise AwaitsApproval(
-        f"Nothing was changed yet: this takes two people. It was proposed as {proposal.id} "
-        f"({proposal.summary}).",
-        advice=f"Somebody else, an admin, approves it until {moment_text(proposal.expires_ms)}: "
-        f"`kshunt proposals show {proposal.id}`, or in the dashboard's list of proposals.",
+        "Nothing is changed yet: this change needs a second person. It was proposed as "
+        f"{proposal.id} ({proposal.summary}).",
+        advice=f"Another admin can approve it until {moment_text(proposal.expires_ms)}: run "
+        f"`kshunt proposals show {proposal.id}`, or use the dashboard's list of proposals.",
         proposal_id=proposal.id,
     )
 
@@ -74,11 +75,11 @@ def unreachable(address: str, why: str) -> BackendUnreachable:
     """Nobody could be asked at an address, for the reason that the connection gave."""
     if "CERTIFICATE_VERIFY_FAILED" in why:
         return BackendUnreachable(
-            f"The certificate that {address} shows is not believed ({why}).",
-            advice="Nothing was sent. Give its authority by --ca-file, and the name that it is for "
-            "by --tls-server-name where a tunnel is between.",
+            f"The certificate of {address} is not trusted ({why}).",
+            advice="Nothing was sent. Give the certificate authority by --ca-file. Behind a "
+            "tunnel, also give the name in the certificate by --tls-server-name.",
         )
     return BackendUnreachable(
         f"No backend answers at {address} ({why}).",
-        advice="Moves that were started go on in the cluster.",
+        advice="Moves that were started continue in the cluster.",
     )

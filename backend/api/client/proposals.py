@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from kshunt.backend.api.client.sender import UNCHECKED, Subject
+from kshunt.backend.api.client.sending.sender import UNCHECKED, Subject
 from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
 from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from kshunt.backend.api.client.sender import Subject
+from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.reassignments import (
     GeneratedPlans,
@@ -17,7 +17,6 @@ from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
     GeneratedPlan,
-    ProgressRow,
     VerifyAnswer,
 )
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
@@ -80,10 +79,10 @@ class ReassignmentsClient(Subject):
         }
         return self._sender.change(ChangeAnswer, "/v1/reassignments/cancel", change, body)
 
-    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
+    def progress(self, plan: ReassignmentPlan) -> ProgressRows:
         """How far each replica of the plan is (KIP-179, --progress)."""
         body = {"plan": to_document(PlanDocument.of(plan))}
-        return self._sender.send(ProgressRows, "/v1/reassignments/progress", body).rows
+        return self._sender.send(ProgressRows, "/v1/reassignments/progress", body)
 
     def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """Whether the plan is done; clears its throttles if it is and they are not preserved."""

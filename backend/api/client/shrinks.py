@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from kshunt.backend.api.client.sender import UNCHECKED, UNPREVIEWED, Subject
+from kshunt.backend.api.client.sending.sender import UNCHECKED, UNPREVIEWED, Subject
 from kshunt.backend.api.schema.shrinks import DeletionSupport
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -70,7 +70,7 @@ class ShrinksClient(Subject):
         return self._sender.change(ChangeAnswer, path, change, {"typed": typed}, omit=UNCHECKED)
 
     def support(self) -> ShrinkSupport:
-        """Whether the cluster deletes partitions by itself (KIP-694)."""
+        """Whether the cluster can delete partitions (KIP-694)."""
         return self._sender.ask(DeletionSupport, "/v1/topics/deletion").support
 
     def delete_partitions(

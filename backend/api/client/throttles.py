@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshunt.backend.api.client.sender import UNPREVIEWED, Subject
+from kshunt.backend.api.client.sending.sender import UNPREVIEWED, Subject
 from kshunt.backend.api.schema.throttles import (
     DriftedThrottles,
     OrphanThrottles,
@@ -75,7 +75,7 @@ class ThrottlesClient(Subject):
         return self._mend("/v1/throttles/adopt", change, {"partitions": named})
 
     def drift(self) -> tuple[ShownDrift, ...]:
-        """What somebody else did to the throttles of running operations."""
+        """Changes that somebody else made to the throttles of running operations."""
         return self._sender.ask(DriftedThrottles, "/v1/drift").drift
 
     def reapply_or_accept_drift(
@@ -90,7 +90,7 @@ class ThrottlesClient(Subject):
         return self._sender.ask(OrphanThrottles, "/v1/orphans").orphans
 
     def remove_orphans(self, ids: Sequence[str], change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
-        """Take off orphan throttles, as far as they still are."""
+        """Remove throttles that are still orphans."""
         return self._mend("/v1/orphans/remove", change, {"ids": list(ids)})
 
     def _mend(self, path: str, change: Change, body: Mapping[str, Any]) -> ChangeAnswer:

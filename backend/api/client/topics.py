@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from kshunt.backend.api.client.sender import UNPREVIEWED, Subject
+from kshunt.backend.api.client.sending.sender import UNPREVIEWED, Subject
 from kshunt.backend.api.schema.topics import (
     TopicConfigs,
     Topics,
@@ -35,7 +35,7 @@ class TopicsClient(Subject):
         return self._sender.send(TopicsAnswer, "/v1/topics/describe", body).described()
 
     def configs(self, topic: str) -> tuple[TopicConfig, ...]:
-        """Everything a topic is configured with, sorted by name.
+        """The whole configuration of a topic, sorted by name.
 
         Raises:
             BackendError: there is no such topic (`status` 404), or it cannot be read.

@@ -140,7 +140,7 @@ class Acceptor:
         connection.task.add_done_callback(self._tasks.discard)
 
     def _refuse(self, plain: socket.socket, peer: str) -> None:
-        log.warning("No place for another connection of %s.", peer)
+        log.warning("Too many connections: rejected one from %s.", peer)
         with plain, contextlib.suppress(OSError):
             if self._tls is None:
                 plain.send(_FULL)

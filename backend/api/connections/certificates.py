@@ -88,9 +88,9 @@ class Certificates:
         try:
             self._newest = load_certificate(self._tls)
         except ConfigError as error:
-            log.error("The certificate that is served stays as it is: %s", error)
+            log.error("The certificate in use stays the same: %s", error)
             return False
-        log.info("%s is served from now on", self._tls.certificate)
+        log.info("%s is now in use", self._tls.certificate)
         return True
 
     async def watch(self, clock: Clock) -> None:

@@ -21,7 +21,7 @@ _SLOW: Final = json.dumps(
         "type": "about:blank",
         "title": "Too slow",
         "status": 408,
-        "detail": f"The body of the request came slower than {LIMITS.body_bytes_per_s} bytes "
+        "detail": f"The body of the request arrived at less than {LIMITS.body_bytes_per_s} bytes "
         "a second. Nothing was changed.",
         "advice": "Try again over a faster connection.",
         "kafka_code": -1,

@@ -52,7 +52,9 @@ from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 
 SENDER: Final = "kshunt.sender"
 """In a scope: the id of the backend that passed the request on."""
-_DIRECTLY: Final = "Ask this backend directly, with --backend and a credential that it takes."
+_DIRECTLY: Final = (
+    "Send the request to this backend directly, with --backend and a valid credential."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class ForwardedRequests:
         body = await buffer_body(receive)
         if body is None or digest_of(body) != found.body_digest:
             return ForwardedRequest(
-                LOCAL, _forged("its body is not what was signed"), scope, receive, send
+                LOCAL, _forged("its body is not the one that was signed"), scope, receive, send
             )
         if not self._nonces.take(found.nonce, self._clock.monotonic_s()):
             return ForwardedRequest(LOCAL, _again(found), scope, receive, send)
@@ -114,11 +116,15 @@ class ForwardedRequests:
     def _statement(self, scope: Any) -> Statement | Response:
         headers = [value for name, value in scope["headers"] if name == STATEMENT.encode()]
         if len(headers) != 1:
-            return _forged("it bears no statement of who asks")
+            return _forged("it has no signed statement about the caller")
         found = read(headers[0].decode("latin-1"), self._keys)
         if found is SignatureVerdict.UNKNOWN_KEY:
             return _forged("its statement is signed with a key that this backend does not have")
-        return found if isinstance(found, Statement) else _forged("its statement is not valid")
+        return (
+            found
+            if isinstance(found, Statement)
+            else _forged("the signed statement about the caller is not valid")
+        )
 
     def _fault(self, found: Statement, scope: Any) -> Response | None:
         me = self._me()
@@ -129,7 +135,7 @@ class ForwardedRequests:
         if not is_fresh(found.beat_ms, self._clock.now_ms()):
             return _again(found)
         if found.who is None:
-            return _forged("its statement names no caller")
+            return _forged("its statement does not name a caller")
         why = _too_far(found, site_of(me), self._reach) if found.reach else ""
         return _outside(found, why) if why else None
 
@@ -137,7 +143,7 @@ class ForwardedRequests:
 def _too_far(found: Statement, here: Site, reach: Reach | None) -> str:
     """Why a caller without a credential may not come in here; empty where they may."""
     if reach is None:
-        return f"asks for a credential, and {found.sender} asked for none"
+        return f"asks for a credential, but {found.sender} did not ask for one"
     if found.site != here:
         return f"does not run on the same host and as the same user as {found.sender}"
     if found.reach != Reach.OWNER and reach is not Reach.HOST:
@@ -181,10 +187,10 @@ def returned(sender: str, me: str, acts: str) -> Response:
     """
     return problem(
         409,
-        "Not the backend that was meant",
-        f"Backend {sender} passed this change on to {me}, which was not meant or does not act any "
-        f"more.{acts} Nothing was changed.",
-        advice="Try again: the backends of this cluster are changing places.",
+        "Forwarded to the wrong backend",
+        f"Backend {sender} forwarded this change to {me}, which was not its target or is not "
+        f"active any more.{acts} Nothing was changed.",
+        advice="Try again: another backend of this cluster is taking over.",
         kafka_code=REASSIGNMENT_IN_PROGRESS,
         retriable=True,
     )
@@ -194,9 +200,9 @@ def _forged(why: str) -> Response:
     return problem(
         403,
         "Not from a backend of this cluster",
-        f"The request says that another backend passed it on, and {why}. Nothing was done.",
+        f"The request says that another backend forwarded it, but {why}. Nothing was done.",
         advice="Give all backends of the cluster the same --cluster-keys and the same version of "
-        "kshunt. A client sends no such headers.",
+        "kshunt. A client must not send these headers.",
         kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )
 
@@ -204,10 +210,10 @@ def _forged(why: str) -> Response:
 def _again(found: Statement) -> Response:
     return problem(
         409,
-        "Passed on before",
-        f"What backend {found.sender} says of this request is too old, or was used already. "
-        "Nothing was done by it.",
-        advice="Look at the operations, then try again.",
+        "Already forwarded",
+        f"The statement of backend {found.sender} about this request is too old, or was already "
+        "used. Nothing was done.",
+        advice="Check the operations, then try again.",
         kafka_code=REASSIGNMENT_IN_PROGRESS,
         retriable=True,
     )
@@ -217,7 +223,7 @@ def _outside(found: Statement, why: str) -> Response:
     return problem(
         403,
         "Not allowed",
-        f"The backend that acts {why}. Nothing was changed.",
+        f"The active backend {why}. Nothing was changed.",
         advice=_DIRECTLY,
         kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )

@@ -175,7 +175,7 @@ class Forward:
         elif other is None:
             await self._app(scope, receive, send)
         elif sender := scope.get(SENDER, ""):
-            acts = f" {other.backend} acts, at {other.address}."
+            acts = f" {other.backend} is active, at {other.address}."
             await returned(sender, self._leadership.me.backend, acts)(scope, receive, send)
         else:
             await self._pass_on(other, found, scope, receive, send)
@@ -198,7 +198,7 @@ class Forward:
                     return
             except KshuntError as failed:
                 # The application asks again, and says why.
-                log.info("Nobody acts yet: %s", failed)
+                log.info("No backend is active yet: %s", failed)
         await self._app(scope, received, send)
 
     async def _pass_on(
@@ -331,12 +331,12 @@ class Forward:
         patience_s = max(1, round(self._leadership.patience_s))
         return problem(
             409,
-            "Another backend acts",
-            f"Backend {other.backend} acts for this cluster, on host {other.host}, at "
-            f"{other.address}, since {moment_text(other.started_ms)}. The change was not passed on "
-            f"to it: {reason}. Nothing was changed.",
-            advice=f"Run your tool there, with --backend {other.address}, or stop that backend: "
-            f"this one takes over {patience_s} s after it is gone.",
+            "Another backend is active",
+            f"Backend {other.backend} is the active backend of this cluster, on host "
+            f"{other.host}, at {other.address}, since {moment_text(other.started_ms)}. The change "
+            f"was not forwarded to it: {reason}. Nothing was changed.",
+            advice=f"Run your tool with --backend {other.address}, or stop that backend: this one "
+            f"takes over {patience_s} s later.",
             kafka_code=REASSIGNMENT_IN_PROGRESS,
         )
 
@@ -347,16 +347,18 @@ def _laxer(me: BackendIdentity, other: Heartbeat) -> Response | None:
     if me.demands_credentials and not other.demands_credentials:
         lacks.append("asks callers for no credentials")
     if missing := sorted(set(me.two_person) - set(other.two_person)):
-        lacks.append(f"lets one person do what takes two here ({', '.join(missing)})")
+        lacks.append(
+            f"does not need a second person for changes that need one here ({', '.join(missing)})"
+        )
     if not lacks:
         return None
     return problem(
         409,
-        "The backend that acts demands less",
-        f"Backend {other.backend} on host {other.host}, at {other.address}, acts for this cluster. "
-        f"It {' and '.join(lacks)}, and this one demands that. Nothing was changed.",
-        advice="Start that backend with the same --tokens, --oidc-… and --two-person as this one, "
-        "or stop it: then this one takes over.",
+        "The active backend has weaker rules",
+        f"Backend {other.backend} on host {other.host}, at {other.address}, is the active backend "
+        f"of this cluster. It {' and '.join(lacks)}, unlike this backend. Nothing was changed.",
+        advice="Start that backend with the same --tokens, --oidc-… and --two-person as this "
+        "one. Or stop it: then this one takes over.",
         kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
 
@@ -367,10 +369,10 @@ def _nameless(me: BackendIdentity, other: Heartbeat) -> Response | None:
         return None
     return problem(
         409,
-        "The backend that acts asks for credentials",
-        f"Backend {other.backend} on host {other.host}, at {other.address}, acts for this cluster. "
-        f"It takes changes only from callers with a credential, and {me.backend} asked you for "
-        "none. Nothing was changed.",
+        "The active backend asks for credentials",
+        f"Backend {other.backend} on host {other.host}, at {other.address}, is the active backend "
+        "of this cluster. It accepts changes only from callers with a credential, and "
+        f"{me.backend} did not ask you for one. Nothing was changed.",
         advice=f"Run your tool with --backend {other.address} and --token-file.",
         kafka_code=REASSIGNMENT_IN_PROGRESS,
     )
@@ -382,18 +384,18 @@ def _too_long() -> Response:
         "Too long",
         f"The path and the query of a change may have {TARGET_MAX} characters. Nothing was "
         "changed.",
-        advice="Leave out what the route does not take.",
+        advice="Remove parameters that the route does not have.",
     )
 
 
 def _doubtful(other: Heartbeat, reason: str) -> Response:
     return problem(
         502,
-        "The acting backend did not answer",
-        f"The change was passed on to backend {other.backend} on host {other.host}, at "
-        f"{other.address}, and no answer came back ({reason}).",
-        advice="It may have been carried out: look at the operations before asking again. All "
-        "backends of the cluster need the same --cluster-keys.",
+        "The active backend did not answer",
+        f"The change was forwarded to backend {other.backend} on host {other.host}, at "
+        f"{other.address}, but no answer came back ({reason}).",
+        advice="The change may have been carried out: check the operations before you ask again. "
+        "All backends of the cluster need the same --cluster-keys.",
         kafka_code=REQUEST_TIMED_OUT,
     )
 

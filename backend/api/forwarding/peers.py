@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from kshunt.backend.api.client.transport import trusted
+from kshunt.backend.api.client.sending.transport import trusted
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
@@ -59,9 +59,9 @@ def peers_of(texts: Sequence[str]) -> frozenset[Origin]:
         origin = origin_of(text)
         if origin is None or origin[0] != "https":
             raise ConfigError(
-                f"--peers '{text}' is not like https://kshunt2.example.org:8095.",
-                advice="Name other backends of this cluster by https, as their --listen has them. "
-                "Backends on this host are found without.",
+                f"--peers '{text}' must be like https://kshunt2.example.org:8095.",
+                advice="Name the other backends of this cluster by the https address of their "
+                "--listen. Backends on this host are found automatically.",
             )
         found.add(origin)
     return frozenset(found)
@@ -94,21 +94,21 @@ def unreachable(me: BackendIdentity, other: Heartbeat, peers: Collection[Origin]
         )
     origin = origin_of(other.address)
     if origin is None:
-        return "that is no address of a backend"
+        return "that is not the address of a backend"
     if _is_own(origin[1]):
-        return _elsewhere(me, other, "that address is good on its own host only")
+        return _elsewhere(me, other, "that address can only be reached on its own host")
     if origin[0] != "https":
-        return "plain http is never used beyond a host"
+        return "plain http is used only within a host"
     return "" if origin in peers else f"--peers of {me.backend} on {me.host} does not name it"
 
 
 def _elsewhere(me: BackendIdentity, other: Heartbeat, why: str) -> str:
-    return "" if me.shares_host_with(other) else f"{why}, and this backend runs on {me.host}"
+    return "" if me.shares_host_with(other) else f"{why}, but this backend runs on {me.host}"
 
 
 def _socket_fault(path: str) -> str:
     if not path.startswith("/") or "\0" in path:
-        return "that is no address of a backend"
+        return "that is not the address of a backend"
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -117,7 +117,7 @@ def _socket_fault(path: str) -> str:
     except OSError as error:
         return f"it cannot be reached ({error.strerror})"
     if not stat.S_ISSOCK(found.st_mode):
-        return "that file is no socket"
+        return "that file is not a socket"
     if found.st_uid != os.geteuid():
         return "that socket belongs to another user"
     return ""

@@ -43,7 +43,9 @@ def answered(function: Answering, kind: type[Any]) -> Answering:
         if isinstance(value, Response):
             return value
         if not isinstance(value, promised):
-            raise TypeError(f"{promised.__name__} is promised, and {type(value).__name__} returned")
+            raise TypeError(
+                f"{promised.__name__} is promised, but {type(value).__name__} was returned"
+            )
         if entries_of(value) < LARGE:
             return Response(to_json(value), media_type=MEDIA_TYPE)
         content = await asyncio.to_thread(lambda: b"".join(pieces_of(value)))

@@ -53,7 +53,7 @@ def _fault_of_part(part: str) -> str:
     if part == "":
         return "has an empty part"
     if not _PART.fullmatch(part):
-        return "has a character or an escape that no path may have"
+        return "has a character or an escape that is not allowed in a path"
     if _BAD_ESCAPES.search(part):
         return (
             "has an escape for a dot, a slash, a semicolon, a percent sign or a control character"

@@ -97,5 +97,6 @@ def install(app: FastAPI) -> None:
             500,
             "Internal error",
             f"kshunt failed on this request ({type(error).__name__}).",
-            advice="What it may have changed is in the operations list; see the backend's log.",
+            advice="Changes that it may have made are in the list of operations; see also the "
+            "backend's log.",
         )

@@ -114,16 +114,17 @@ def _too_large(most: int) -> Response:
     return problem(
         413,
         "Too large",
-        f"This request may hold {most} bytes and {LIMITS.body_values} values. Nothing was changed.",
-        advice="Split it: send a part, and the next one when that is done.",
+        f"This request may hold at most {most} bytes and {LIMITS.body_values} values. Nothing was "
+        "changed.",
+        advice="Split it: send one part, and send the next part when the first one is done.",
     )
 
 
 def _too_many() -> Response:
     answer = problem(
         429,
-        "Too much at once",
-        f"{LIMITS.large_bodies_per_caller} large requests of this caller are under way.",
+        "Too many requests at the same time",
+        f"{LIMITS.large_bodies_per_caller} large requests of this caller are already running.",
         advice="Try again when they are done.",
         retriable=True,
     )
@@ -190,7 +191,7 @@ def validated(model: type[BaseModel], document: Any, where: tuple[str, ...] = ()
         if isinstance(value, list) and len(value) > PIECE:
             most = next((one.max_length for one in field.metadata if isinstance(one, MaxLen)), None)
             if most is not None and len(value) > most:
-                raise _refused("too_long", (*where, name), f"At most {most} items are taken")
+                raise _refused("too_long", (*where, name), f"At most {most} items are allowed")
             head[name], rest[name] = value[:PIECE], value
         elif isinstance(value, dict) and (inner := _model_of(field.annotation)) is not None:
             head[name] = validated(inner, value, (*where, name))

@@ -26,7 +26,7 @@ STREAM: Final = "x-kshunt-stream"
 BODY_BYTES: Final = "x-kshunt-body-bytes"
 """In OpenAPI, of a request: how large its body may be."""
 SECURITY: Final = {"bearer": {"type": "http", "scheme": "bearer"}}
-_REFUSED: Final = {"401": "Nobody who may come in", "429": "Too much at once"}
+_REFUSED: Final = {"401": "Unauthorized", "429": "Too many requests"}
 """What a credential may be answered, beside what the route itself answers."""
 
 

@@ -30,7 +30,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         operation: Annotated[str, Query(max_length=64)] = "",
         format: Annotated[str, Query(pattern="^(json|markdown)$")] = "json",
     ) -> Any:
-        """Who asked for what, when and why, and what came of it; newest last."""
+        """Changes with their caller, time, reason and result; newest last."""
         rows = selected(
             read_audit(backend.membership.state),
             since_ms=since_ms,

@@ -21,7 +21,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/cluster", ClusterInfo)
     async def cluster() -> Any:
-        """Which cluster this backend serves, and how fresh its picture is."""
+        """The cluster that this backend serves, and the age of its snapshot."""
         return await backend.cluster_info()
 
     @views.get("/v1/brokers", Brokers)
@@ -33,7 +33,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/backend", BackendPart)
     async def backend_status() -> Any:
-        """Whether this backend acts, or who does, and what of the journal cannot be read."""
+        """The active backend, and the journal entries that cannot be read."""
         known = backend.registry.known
         unreadable = {**known.unreadable, **known.aside}
         return answer_values.backend_part(

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.drift import MendRequestModel
+from kshunt.backend.api.request_models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import DriftedThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
@@ -24,7 +24,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/drift", DriftedThrottles)
     async def drift() -> Any:
-        """What somebody else did to the throttles of running operations."""
+        """Changes that somebody else made to the throttles of running operations."""
         return DriftedThrottles(tuple(map(shown_drift, await throttle_repair.drift())))
 
     async def reapply_or_accept(body: MendRequestModel, *, ours: bool) -> Any:
@@ -36,10 +36,10 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/drift/reapply", ChangeAnswer)
     async def reapply(body: MendRequestModel) -> Any:
-        """Put our throttle back where somebody else changed it."""
+        """Restore our throttles that somebody else changed."""
         return await reapply_or_accept(body, ours=True)
 
     @changes.post("/v1/drift/accept", ChangeAnswer)
     async def accept(body: MendRequestModel) -> Any:
-        """Keep what somebody else set; it stays when the operation ends."""
+        """Keep the values that somebody else set; they stay when the operation ends."""
         return await reapply_or_accept(body, ours=False)

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.elections import (
+from kshunt.backend.api.request_models.elections import (
     ElectionRequestModel,
     UncleanRequestModel,
 )
@@ -44,7 +44,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @admins.post("/v1/elections/unclean", UncleanAnswer, also={202: ShownProposal})
     async def elect_unclean(body: UncleanRequestModel) -> Any:
-        """Elect leaders that may lack messages; `validate_only` says how many would be lost."""
+        """Elect leaders that may lack messages; `validate_only` reports how many would be lost."""
         return await two_person_changes.request_change(
             backend, two_person_changes.UNCLEAN, "", body
         )

@@ -32,24 +32,24 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @anybody.get("/healthz")
     async def healthz() -> dict[str, str]:
-        """That the backend runs; `/readyz` says whether it can do its work."""
+        """The backend runs; `/readyz` reports whether it can do its work."""
         return {"status": "ok"}
 
     @anybody.get("/readyz", Readiness, also={503: Readiness})
     async def readyz() -> Any:
-        """Whether it sees the cluster; 503 where not. For load balancers."""
+        """Whether the backend sees the cluster; 503 if not. For load balancers."""
         return _answer(checked(backend))
 
     @anybody.get("/readyz/changes", Readiness, also={503: Readiness})
     async def readyz_changes() -> Any:
-        """Whether it can change the cluster too, itself or by another backend; 503 where not."""
+        """Whether the backend can also change the cluster, itself or by another one; 503 if not."""
         return _answer([*checked(backend), *checked_to_change(backend)])
 
     @views.get(
         "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
     )
     async def metrics() -> Response:
-        """What this backend and its cluster look like, for Prometheus."""
+        """Metrics of this backend and its cluster, for Prometheus."""
         found = (*checked(backend), *checked_to_change(backend))
         checks = {check.name: check.ok for check in found}
         return Response(exposition(backend, checks), media_type=CONTENT_TYPE)

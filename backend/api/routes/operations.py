@@ -10,15 +10,15 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.base import Intent
-from kshunt.backend.api.models.operations import (
+from kshunt.backend.api.request_models.base import Intent
+from kshunt.backend.api.request_models.operations import (
     AbandonRequestModel,
     ClaimRequestModel,
     NoteRequestModel,
     ReleaseRequestModel,
     SteerRequestModel,
 )
-from kshunt.backend.api.models.shrinks import ConfirmRequestModel
+from kshunt.backend.api.request_models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.schema.operations import Operations
 from kshunt.backend.api.service import two_person_changes
 from kshunt.backend.api.service.backend import Backend
@@ -38,7 +38,7 @@ OperationId = Annotated[
 def install(app: FastAPI, backend: Backend) -> None:
     """Add the routes."""
     _reads(app, backend)
-    _steering(app, backend)
+    _control(app, backend)
     _confirming(app, backend)
     _team(app, backend)
 
@@ -48,7 +48,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/operations", Operations)
     async def operations() -> Any:
-        """What this backend was asked to do, newest first."""
+        """The operations of this backend, newest first."""
         known = tuple(backend.registry)
         size = sum(len(operation.partitions) for operation in known)
         return await offload(size, lambda: Operations(tuple(map(backend.shown, known))))
@@ -58,27 +58,29 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         """One operation."""
         found = backend.registry.get(operation_id)
         if found is None:
-            return problems.problem(404, "No such operation", "This backend has none of that id.")
+            return problems.problem(
+                404, "No such operation", "This backend has no operation with that id."
+            )
         return await offload(len(found.partitions), backend.shown, found)
 
 
-def _steering(app: FastAPI, backend: Backend) -> None:
+def _control(app: FastAPI, backend: Backend) -> None:
     changes = Routes(app, Role.OPERATOR)
-    steering, previews = backend.steering, backend.previews
+    control, previews = backend.operation_control, backend.previews
 
     @changes.post("/v1/operations/{operation_id}/pause", ChangeAnswer)
     async def pause(operation_id: OperationId, body: SteerRequestModel) -> Any:
-        """Hold the operation's copies; nothing is cancelled, and no byte is lost."""
+        """Hold the operation's copies; nothing is cancelled, and no copied data is lost."""
         change = await _change(backend, operation_id, body)
         if change.preview:
             await previews.check(change.preview, previews.pause(operation_id))
-        return await steering.pause(operation_id, change)
+        return await control.pause(operation_id, change)
 
     @changes.post("/v1/operations/{operation_id}/resume", ChangeAnswer)
     async def resume(operation_id: OperationId, body: SteerRequestModel) -> Any:
         """Continue an operation that was paused."""
         change = await _change(backend, operation_id, body)
-        return await steering.resume(operation_id, change)
+        return await control.resume(operation_id, change)
 
     @changes.post("/v1/operations/{operation_id}/cancel", ChangeAnswer)
     async def cancel(operation_id: OperationId, body: SteerRequestModel) -> Any:
@@ -87,7 +89,7 @@ def _steering(app: FastAPI, backend: Backend) -> None:
         if change.preview:
             wanted = previews.partitions_of(operation_id)
             await previews.check(change.preview, await previews.cancel(wanted))
-        return await steering.cancel(
+        return await control.cancel(
             operation_id,
             change,
             preserve_throttles=body.preserve_throttles,
@@ -96,18 +98,18 @@ def _steering(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/operations/{operation_id}/undo", ChangeAnswer)
     async def undo(operation_id: OperationId, body: SteerRequestModel) -> Any:
-        """Move back what an operation that has ended moved."""
+        """Move back the partitions that an ended operation moved."""
         change = await _change(backend, operation_id, body)
         if change.preview:
             await previews.check(change.preview, await previews.undo(operation_id))
         timeout_s = timeout_s_of(body.timeout_ms)
-        return await steering.undo(operation_id, change, timeout_s=timeout_s)
+        return await control.undo(operation_id, change, timeout_s=timeout_s)
 
     @changes.post("/v1/operations/{operation_id}/abandon", ChangeAnswer)
     async def abandon(operation_id: OperationId, body: AbandonRequestModel) -> Any:
         """End an operation although brokers that are gone for good still have its throttle."""
         change = await _change(backend, operation_id, body)
-        return await steering.abandon(operation_id, body.brokers, change)
+        return await control.abandon(operation_id, body.brokers, change)
 
 
 async def _change(backend: Backend, operation_id: str, body: Intent) -> Change:
@@ -123,7 +125,7 @@ def _confirming(app: FastAPI, backend: Backend) -> None:
 
     @admins.post("/v1/operations/{operation_id}/confirm", ChangeAnswer, also={202: ShownProposal})
     async def confirm(operation_id: OperationId, body: ConfirmRequestModel) -> Any:
-        """Agree to what a shrink cannot take back; only the topic's own name does."""
+        """Confirm the point of no return of a shrink, by the topic's own name."""
         return await two_person_changes.request_change(
             backend, two_person_changes.CUT_OVER, operation_id, body
         )
@@ -138,19 +140,19 @@ def _team(app: FastAPI, backend: Backend) -> None:
 
     @changes.post("/v1/operations/{operation_id}/claim", Operation)
     async def claim(operation_id: OperationId, body: ClaimRequestModel) -> Any:
-        """Say that one steers an operation; others have to take it over before they do."""
+        """Claim an operation; other people must take it over before they change it."""
         change = await require_active(backend, body)
         claimed = await claims.claim(operation_id, change.requester, take_over=body.take_over)
         return await shown(claimed)
 
     @changes.post("/v1/operations/{operation_id}/release", Operation)
     async def release(operation_id: OperationId, body: ReleaseRequestModel) -> Any:
-        """Say that one steers an operation no more."""
+        """Release the claim on an operation."""
         change = await require_active(backend, body)
         return await shown(await claims.release(operation_id, change.requester))
 
     @changes.post("/v1/operations/{operation_id}/notes", Operation)
     async def note(operation_id: OperationId, body: NoteRequestModel) -> Any:
-        """Remark on an operation, for everybody who looks at it and for the audit."""
+        """Add a note to an operation, for other operators and for the audit."""
         change = await require_active(backend, body)
         return await shown(await claims.note(operation_id, body.text, change.requester))

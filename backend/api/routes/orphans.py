@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.drift import MendRequestModel
+from kshunt.backend.api.request_models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import OrphanThrottles
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
@@ -24,11 +24,11 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/orphans", OrphanThrottles)
     async def orphans() -> Any:
-        """Rates and listed replicas that no move justifies, with their likely origin."""
+        """Rates and listed replicas that no move needs, with their likely origin."""
         return OrphanThrottles(tuple(map(shown_orphan, await throttle_repair.orphans())))
 
     @changes.post("/v1/orphans/remove", ChangeAnswer)
     async def remove(body: MendRequestModel) -> Any:
-        """Take off orphan throttles, as far as they still are."""
+        """Remove throttles that are still orphans."""
         change = await require_active(backend, body)
         return await throttle_repair.remove_orphans(body.ids, change)

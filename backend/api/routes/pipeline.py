@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Hours = Annotated[int, Query(ge=1, le=24 * 31, description="how far back to look")]
-Most = Annotated[int, Query(ge=1, le=10_000, description="so many rows at most")]
+Most = Annotated[int, Query(ge=1, le=10_000, description="maximum number of rows")]
 
 
 def install(app: FastAPI, backend: Backend) -> None:
@@ -60,7 +60,7 @@ def _status_routes(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/pipeline", PipelineStatus)
     async def pipeline() -> Any:
-        """Whether the data pipeline has delivered anything, how old it is, and what to do."""
+        """Whether the data pipeline has results, how old they are, and what to do."""
         return await asyncio.to_thread(pipeline_status, backend)
 
 
@@ -101,7 +101,7 @@ def _present(app: FastAPI, backend: Backend) -> None:
     @views.get("/v1/pipeline/eta", Rows[EtaRow])
     async def eta(
         operation: Annotated[str, Query(max_length=64)] = "",
-        copies: Annotated[bool, Query(description="of each replica, not of operations")] = False,
+        copies: Annotated[bool, Query(description="for each replica, not for operations")] = False,
         limit: Most = 1_000,
     ) -> Any:
         """The newest forecasts: when an operation, or each of its copies, will be done."""
@@ -111,12 +111,12 @@ def _present(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/pipeline/load", Rows[LoadRow])
     async def load() -> Any:
-        """Each broker in its newest hour: what moves bring and take, its disk, when it is full."""
+        """Each broker in its newest hour: rates of moves, its disk, and when it will be full."""
         return await _asked(backend, BROKER_LOAD, lambda one: one.loads())
 
     @views.get("/v1/pipeline/throttles", Rows[EffectRow])
     async def throttles() -> Any:
-        """What each throttle did of late, and which rate is recommended, with its reason."""
+        """The recent effect of each throttle, and the recommended rate with its reason."""
         return await _asked(backend, THROTTLE_EFFECT, lambda one: one.effects())
 
 
@@ -130,7 +130,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
     async def transfer_history(
         hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
     ) -> Any:
-        """What copies lacked and how fast they went, over days, down-sampled."""
+        """Lag and rates of copies, over days, down-sampled."""
         results = backend.results
         if results is None:
             return TransferAnswer(TableStatus(RATES.name), TransferHistory())
@@ -146,7 +146,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
         broker: Annotated[int | None, Query(ge=0, le=2**31 - 1)] = None,
         limit: Most = 1_000,
     ) -> Any:
-        """Times in which a replica did not advance although it wants to; those that last first."""
+        """Times in which a replica should have advanced but did not; the open ones first."""
         return await _asked(
             backend,
             STALLS,
@@ -157,15 +157,15 @@ def _past(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/pipeline/causes", Rows[CauseRow])
     async def causes(hours: Hours = 24) -> Any:
-        """Stalls by what caused them."""
+        """Stalls by their cause."""
         return await _asked(backend, STALLS, lambda one: one.causes(since_ms(hours)))
 
     @views.get("/v1/pipeline/pairs", Rows[PairRow])
     async def pairs(hours: Hours = 24) -> Any:
-        """How fast copies went from each broker to each other, throttled or not."""
+        """Rates of copies between each pair of brokers, throttled or not."""
         return await _asked(backend, MOVE_PAIRS, lambda one: one.pairs(since_ms(hours)))
 
     @views.get("/v1/pipeline/quality", Rows[QualityRow])
     async def quality(hours: Hours = 24) -> Any:
-        """Samples that were not as expected, and what became of them."""
+        """Samples that failed a check, and what happened to them."""
         return await _asked(backend, QUALITY, lambda one: one.quality(since_ms(hours)))

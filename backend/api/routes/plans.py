@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.plans import (
+from kshunt.backend.api.request_models.plans import (
     PlanRequestModel,
     RehearsalRequestModel,
 )
@@ -38,7 +38,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.post("/v1/plans", PlanProposal)
     async def plan(body: PlanRequestModel, request: Request) -> Any:
-        """A plan for a goal, with what it does to each broker."""
+        """A plan for a goal, with its effect on each broker."""
         await refuse_other_cluster(backend, body.cluster_id)
         question = body.request()
         picture = await asyncio.to_thread(picture_of, await backend.snapshot())
@@ -51,7 +51,7 @@ def install(app: FastAPI, backend: Backend) -> None:
         body_bytes=LIMITS.request_body_bytes,
     )
     async def rehearse(body: RehearsalRequestModel, request: Request) -> Any:
-        """How a plan would go in a twin of the cluster, and which throttle a deadline takes.
+        """The course of a plan in a twin of the cluster, and the throttle for a deadline.
 
         For each throttle: when it is done, what each broker carries, which replicas fall behind.
         """
@@ -79,7 +79,7 @@ async def _while_asked(request: Request, work: Coroutine[Any, Any, T]) -> T:
     try:
         while not (await asyncio.wait([task], timeout=LOOK_S))[0]:
             if await request.is_disconnected():
-                raise Conflict("Whoever asked has gone; the planner was ended.")
+                raise Conflict("The caller disconnected, so the planner was stopped.")
         return task.result()
     finally:
         task.cancel()

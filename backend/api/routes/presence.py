@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.presence import PresenceRequestModel
+from kshunt.backend.api.request_models.presence import PresenceRequestModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.operations.team import Presence
 
@@ -22,12 +22,12 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/presence", Presence)
     async def present() -> Presence:
-        """Who is connected to this backend, and what they look at."""
+        """The people who are connected to this backend, and the view of each."""
         return here()
 
     @views.post("/v1/presence", Presence)
     async def seen(body: PresenceRequestModel) -> Presence:
-        """Say that one is here, every few seconds; who is silent for 45 is forgotten."""
+        """Report a session every few seconds; the backend drops it after 45 s of silence."""
         caller = CURRENT_CALLER.get()
         if body.leaves:
             board.left(caller, body.session)

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.previews import PreviewRequestModel
+from kshunt.backend.api.request_models.previews import PreviewRequestModel
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
 from kshunt.backend.domain.operations.preview import Preview
@@ -23,7 +23,7 @@ def install(app: FastAPI, backend: Backend) -> None:
 
     @views.post("/v1/preview", Preview, body_bytes=LIMITS.request_body_bytes)
     async def preview(body: PreviewRequestModel) -> Any:
-        """What an action would touch; nothing is changed."""
+        """The effect of an action; nothing is changed."""
         return (await backend.previews.radius(await _request(backend, body))).preview
 
 
@@ -49,7 +49,7 @@ async def _request(backend: Backend, body: PreviewRequestModel) -> Request:
             )
         case _:
             raise BadInput(
-                f"A preview of '{body.action}' lacks what it is about.",
-                advice="start needs a plan, cancel partitions or an operation, pause and undo an "
-                "operation.",
+                f"A preview of '{body.action}' needs more fields.",
+                advice="start needs a plan, cancel needs partitions or an operation, pause and "
+                "undo need an operation.",
             )

@@ -11,7 +11,7 @@ from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.proposals import ApproveRequestModel, DecisionRequestModel
+from kshunt.backend.api.request_models.proposals import ApproveRequestModel, DecisionRequestModel
 from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
@@ -52,12 +52,12 @@ def _proposals(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/proposals", Proposals)
     async def listed() -> Any:
-        """Changes that take two people: those that wait, and what became of others."""
+        """Changes that need a second person: waiting proposals, and the results of others."""
         return Proposals(tuple(_shown(backend, one) for one in approvals.listed()))
 
     @views.get("/v1/proposals/{proposal_id}/preview", ProposalEffect)
     async def preview(proposal_id: ProposalId) -> Any:
-        """What a proposal would do, by the cluster as it is; nothing is changed."""
+        """The effect of a proposal on the cluster as it is; nothing is changed."""
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
         return await approvals.foresee(proposal_id, deed)
 
@@ -68,7 +68,7 @@ def _decisions(app: FastAPI, backend: Backend) -> None:
 
     @admins.post("/v1/proposals/{proposal_id}/approve", ApprovedProposal)
     async def approve(proposal_id: ProposalId, body: ApproveRequestModel) -> Any:
-        """Let what another one proposed happen, once; the answer is that of its request."""
+        """Carry out another person's proposal, once; the answer is that of its request."""
         await require_active(backend, body)
         deed = TwoPersonChange.of(backend, approvals.get(proposal_id), _me())
         proposal, done = await approvals.approve(
@@ -84,6 +84,6 @@ def _decisions(app: FastAPI, backend: Backend) -> None:
 
     @admins.post("/v1/proposals/{proposal_id}/withdraw", ShownProposal)
     async def withdraw(proposal_id: ProposalId, body: DecisionRequestModel) -> Any:
-        """Take back what one proposed."""
+        """Withdraw your own proposal."""
         await require_active(backend, body)
         return _shown(backend, await approvals.withdraw(proposal_id, _me(), body.reason))

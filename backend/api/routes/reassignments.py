@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.reassignments import (
+from kshunt.backend.api.request_models.reassignments import (
     CancelRequestModel,
     GenerateRequestModel,
     PlanModelRequest,
@@ -23,6 +23,7 @@ from kshunt.backend.api.schema.reassignments import (
 )
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.change_checks import require_active
+from kshunt.backend.api.service.forecasts import end_of_plan
 from kshunt.backend.api.service.replica_rows import stuck_in
 from kshunt.backend.api.service.request_values import (
     caps_of,
@@ -50,7 +51,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/reassignments", MovingPartitions)
     async def reassignments() -> Any:
-        """Every partition that moves, asked of the cluster."""
+        """Every partition that moves, read from the cluster."""
         ongoing = await backend.queries.reassignments()
         return MovingPartitions(tuple(map(MovingPartition.of, ongoing.values())))
 
@@ -60,10 +61,13 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         body_bytes=LIMITS.request_body_bytes,
     )
     async def progress(body: PlanModelRequest) -> Any:
-        """How far each replica of the plan is (KIP-179, --progress), and why it is stuck."""
-        rows = await backend.queries.progress(await plan_of(body.plan))
-        found = await offload(len(rows), with_causes, rows, stuck_in(backend.hub.latest))
-        return ProgressRows(found)
+        """The progress of each replica of the plan (KIP-179, --progress), why it is stuck, and
+        when the plan will be done."""
+        plan, latest = await plan_of(body.plan), backend.hub.latest
+        rows = await backend.queries.progress(plan)
+        found = await offload(len(rows), with_causes, rows, stuck_in(latest))
+        end = await offload(len(rows), end_of_plan, plan, tuple(backend.registry), latest)
+        return ProgressRows(found, end)
 
     @changes.post(
         "/v1/reassignments/verify",
@@ -71,7 +75,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         body_bytes=LIMITS.request_body_bytes,
     )
     async def verify(body: VerifyRequestModel) -> Any:
-        """Whether the plan is done; clears what throttles it left, unless they are preserved."""
+        """Whether the plan is done; removes throttles that it left, unless they are preserved."""
         answer = await backend.queries.verify(
             await plan_of(body.plan), preserve_throttles=body.preserve_throttles
         )

@@ -9,8 +9,8 @@ from fastapi.responses import StreamingResponse
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.replicas import StatusRequestModel
-from kshunt.backend.api.schema.frames.writer import MEDIA_TYPE, FrameWriter, with_rows
+from kshunt.backend.api.request_models.replicas import StatusRequestModel
+from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE, FrameWriter, with_rows
 from kshunt.backend.api.schema.replicas import MeasuredReplicas, ModeKey, ReplicaPage
 from kshunt.backend.api.service.answer_values import measured_replica
 from kshunt.backend.api.service.backend import Backend

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.throttles import (
+from kshunt.backend.api.request_models.throttles import (
     AdoptRequestModel,
     PriorRequestModel,
     RatesRequestModel,
@@ -40,7 +40,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/throttles", ThrottleSettings)
     async def throttles() -> Any:
-        """Every replication throttle, asked of the cluster."""
+        """Every replication throttle, read from the cluster."""
         cluster = await backend.admin.cluster.describe(timeout_s=backend.settings.request_timeout_s)
         found = await backend.admin.throttles.describe(
             sorted(cluster.brokers),
@@ -51,7 +51,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/throttles/owned", OwnedThrottles)
     async def owned() -> Any:
-        """Whose each throttle is, and which value returns when it is removed."""
+        """The owners of each throttle, and the value that is restored when it is removed."""
         return OwnedThrottles(await backend.throttle_repair.owned())
 
 
@@ -96,7 +96,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
         """Take over the throttle of moves that somebody else started, and remove it at the end."""
         change = await require_active(backend, body)
         partitions = None if body.partitions is None else partitions_of(body.partitions)
-        return await backend.steering.adopt(partitions, change)
+        return await backend.operation_control.adopt(partitions, change)
 
 
 def _prior(app: FastAPI, backend: Backend) -> None:
@@ -104,12 +104,12 @@ def _prior(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/throttles/prior", OwnedThrottles)
     async def prior() -> Any:
-        """Settings whose value of before only this host remembers, as the journal was lost."""
+        """Settings whose former value only this host remembers, because the journal was lost."""
         return OwnedThrottles(await backend.throttle_repair.prior(backend.second_copy.lost))
 
     @admins.post("/v1/throttles/prior", ChangeAnswer)
     async def restore_or_discard_prior(body: PriorRequestModel) -> Any:
-        """Bring them back, as far as they are still what kshunt wrote; or discard them."""
+        """Restore the ones that kshunt wrote and nobody changed, or discard them."""
         change = await require_active(backend, body)
         copy = backend.second_copy
         answer = ChangeAnswer(change.validate_only, None, ())

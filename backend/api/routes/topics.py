@@ -11,11 +11,11 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import TOPIC_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.models.shrinks import (
+from kshunt.backend.api.request_models.shrinks import (
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
 )
-from kshunt.backend.api.models.topics import (
+from kshunt.backend.api.request_models.topics import (
     AlterTopicsRequestModel,
     DescribeTopicsRequestModel,
 )
@@ -45,7 +45,7 @@ CopyRate = Annotated[
     Query(
         ge=RATE_MIN_BYTES_PER_S,
         le=RATE_MAX_BYTES_PER_S,
-        description="bytes a second that the copy is assumed to make",
+        description="assumed rate of the copy in bytes a second",
     ),
 ]
 
@@ -64,7 +64,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/topics", Topics)
     async def listed() -> Any:
-        """Every topic, asked of the cluster."""
+        """Every topic, read from the cluster."""
         state = await backend.admin.cluster.describe(timeout_s=timeout_s)
         return await asyncio.to_thread(lambda: Topics(tuple(summaries(state.assignment))))
 
@@ -74,7 +74,7 @@ def _reads(app: FastAPI, backend: Backend) -> None:
         body_bytes=LIMITS.request_body_bytes,
     )
     async def describe(body: DescribeTopicsRequestModel) -> Any:
-        """Topics with their partitions, asked of the cluster."""
+        """Topics with their partitions, read from the cluster."""
         found = await backend.admin.topics.describe(
             body.topics, configs=body.configs, min_isr=body.min_isr, timeout_s=timeout_s
         )
@@ -82,14 +82,14 @@ def _reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/topics/{topic}/configs", TopicConfigs)
     async def configs(topic: TopicName) -> Any:
-        """Everything a topic is configured with, asked of the cluster."""
+        """The whole configuration of a topic, read from the cluster."""
         found = await backend.admin.configs.describe(topic, timeout_s=timeout_s)
         if found is None:
             return problems.problem(
                 404,
                 "No such topic",
                 f"The cluster has no topic '{topic}'.",
-                advice="It may have been deleted since it was shown.",
+                advice="It may have been deleted in the meantime.",
                 kafka_code=UNKNOWN_TOPIC_OR_PARTITION,
             )
         return TopicConfigs(topic, tuple(found))
@@ -120,7 +120,7 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/topics/deletion", DeletionSupport)
     async def support() -> Any:
-        """Whether the cluster deletes partitions by itself (KIP-694)."""
+        """Whether the cluster can delete partitions (KIP-694)."""
         timeout_s = backend.settings.request_timeout_s
         return DeletionSupport(await backend.admin.partition_deletions.support(timeout_s=timeout_s))
 
@@ -130,7 +130,7 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
         partitions: Count,
         copy_rate: CopyRate = int(COPY_RATE_BYTES_PER_S),
     ) -> Any:
-        """The safety view of a shrink, asked of the cluster. A count that makes no sense is a
+        """The safety view of a shrink, read from the cluster. A count that makes no sense is a
         finding like others."""
         checks = backend.shrink_checks
         found = await checks.check(topic, partitions, copy_rate_bytes_per_s=copy_rate)
@@ -155,7 +155,7 @@ def _shrink_changes(app: FastAPI, backend: Backend) -> None:
         also={202: ShownProposal},
     )
     async def delete_partitions(body: DeletePartitionsRequestModel) -> Any:
-        """KIP-694, deletePartitions: topics keep their first partitions, the others go."""
+        """KIP-694, deletePartitions: topics keep their first partitions, the others are deleted."""
         return await two_person_changes.request_change(backend, two_person_changes.DELETE, "", body)
 
     @admins.post("/v1/topics/{topic}/shrink", ChangeAnswer, also={202: ShownProposal})

@@ -37,7 +37,7 @@ class AuditEntries:
 
 @dataclass(frozen=True, slots=True)
 class AuditVerification:
-    """What became of the chain of the audit's lines."""
+    """The result of checking the chain of the audit's lines."""
 
     lines: int
     """That are proven."""

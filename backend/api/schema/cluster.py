@@ -9,7 +9,7 @@ from kshunt.backend.domain.service.backend_status import BackendStatus
 
 @dataclass(frozen=True, slots=True)
 class ActingBackend:
-    """The backend that acts."""
+    """The active backend."""
 
     backend: str
     host: str
@@ -19,7 +19,7 @@ class ActingBackend:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableEntry:
-    """An entry of the journal that is neither acted upon nor written over."""
+    """An entry of the journal that the backend ignores and keeps."""
 
     key: str
     why: str
@@ -28,7 +28,7 @@ class UnreadableEntry:
 
 @dataclass(frozen=True, slots=True)
 class NotOfferedAction:
-    """What cannot be done on this cluster by the way that this backend reaches it."""
+    """An action that is not supported, because of the way this backend reaches the cluster."""
 
     what: str
     why: str

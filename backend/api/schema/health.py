@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that has to be so."""
+    """One condition."""
 
     name: str
     ok: bool
@@ -16,7 +16,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether the backend can be used, to look or to change."""
+    """Whether the backend can be used to read or to change."""
 
     ready: bool
     checks: tuple[Check, ...]

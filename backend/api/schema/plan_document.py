@@ -31,7 +31,7 @@ class PlanDocument(Struct, frozen=True, omit_defaults=True):
     version: int
     partitions: tuple[PlanEntry, ...]
     cluster_id: str | None = None
-    """Of the cluster that the plan was made for; kshunt refuses it elsewhere."""
+    """Of the cluster that the plan was made for; kshunt rejects it elsewhere."""
 
     @classmethod
     def of(cls, plan: ReassignmentPlan) -> PlanDocument:

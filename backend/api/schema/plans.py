@@ -55,11 +55,11 @@ def rehearsal_request_body(request: RehearsalRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PlanProposal:
-    """A plan that nobody has agreed to, and the one that leads back."""
+    """A proposed plan, and its rollback."""
 
     cluster_id: str
     taken_ms: int
-    """When the cluster was looked at; milliseconds since the epoch."""
+    """When the cluster was read; milliseconds since the epoch."""
     goal: str
     plan: PlanDocument
     rollback: PlanDocument
@@ -152,7 +152,7 @@ class FinishedMove:
 
 @dataclass(frozen=True, slots=True)
 class RehearsedMoves:
-    """How the moves went in a twin of the cluster."""
+    """The course of the moves in a twin of the cluster."""
 
     throttle_bytes_per_s: int | None
     brokers: tuple[int, ...]
@@ -197,7 +197,7 @@ class RehearsedMoves:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNeed:
-    """What a broker has to carry on average until the deadline."""
+    """The average rates of a broker until the deadline."""
 
     broker: int
     received_bytes_per_s: float
@@ -206,7 +206,7 @@ class BrokerNeed:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineNeeds:
-    """What it takes to be done in time."""
+    """The throttle that is needed to be done in time."""
 
     deadline_s: float
     throttle_bytes_per_s: int | None
@@ -230,7 +230,7 @@ class DeadlineNeeds:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsals:
-    """Every rehearsal that was asked for."""
+    """Every requested rehearsal."""
 
     cluster_id: str
     taken_ms: int

@@ -10,7 +10,7 @@ from kshunt.backend.domain.operations.approval import ShownProposal
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """All proposals that are remembered, newest first."""
+    """All stored proposals, newest first."""
 
     proposals: tuple[ShownProposal, ...]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,9 @@ class ProgressRows:
     """The lines of `--progress`."""
 
     rows: tuple[ProgressRow, ...]
+    expected_end: ExpectedEnd | None = None
+    """When the plan will be done, with whatever its operation moves; null where nothing of it
+    moves, or where nobody has watched it."""
 
 
 @dataclass(frozen=True, slots=True)

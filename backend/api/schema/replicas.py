@@ -64,7 +64,7 @@ class ReplicaRow:
     mode: ModeKey
     """Of the partition (KIP-694); readwrite is the usual one."""
     deletes_ms: int | None
-    """When the data of a readonly partition goes."""
+    """When the data of a readonly partition is deleted."""
     stuck: bool = False
     """True where somebody must act before it can arrive."""
     cause: CauseKey | None = None
@@ -109,6 +109,6 @@ class MeasuredReplica:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredReplicas:
-    """The lag of every replica that was asked for."""
+    """The lag of every requested replica."""
 
     replicas: tuple[MeasuredReplica, ...]

@@ -9,6 +9,6 @@ from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 
 @dataclass(frozen=True, slots=True)
 class DeletionSupport:
-    """Whether a cluster deletes partitions by itself (KIP-694)."""
+    """Whether a cluster can delete partitions (KIP-694)."""
 
     support: ShrinkSupport

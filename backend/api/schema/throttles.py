@@ -111,21 +111,21 @@ class ThrottleSettings:
 
 @dataclass(frozen=True, slots=True)
 class OwnedThrottles:
-    """Every setting in which an operation has a share; what is not here is not ours."""
+    """Every setting in which an operation has a share; kshunt does not own any other."""
 
     throttles: tuple[OwnedThrottle, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DriftedThrottles:
-    """What somebody else did to throttles of running operations."""
+    """Changes that somebody else made to throttles of running operations."""
 
     drift: tuple[ShownDrift, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanThrottles:
-    """Rates and listed replicas that no move justifies."""
+    """Rates and listed replicas that no move needs."""
 
     orphans: tuple[ShownOrphan, ...]
 

@@ -26,7 +26,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """Everything a topic is configured with, sorted by name."""
+    """The whole configuration of a topic, sorted by name."""
 
     topic: str
     configs: tuple[TopicConfig, ...]
@@ -100,7 +100,7 @@ class TopicAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TopicsAnswer:
-    """Topics by name; those that there are not are absent."""
+    """Topics by name; topics that do not exist are absent."""
 
     topics: tuple[TopicAnswer, ...]
     live_brokers: tuple[int, ...]

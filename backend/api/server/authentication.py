@@ -37,7 +37,7 @@ from kshunt.backend.access.refused_tokens import RefusedTokens, peer_of
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Caller, Role
 from kshunt.backend.addresses import is_loopback
-from kshunt.backend.api.client.credential import TOKEN_BYTES_MAX
+from kshunt.backend.api.client.sending.credential import TOKEN_BYTES_MAX
 from kshunt.backend.api.forwarding.inbound import ForwardedRequests, is_passed_on
 from kshunt.backend.api.forwarding.signatures import Reach
 from kshunt.backend.api.http.paths import fault_of
@@ -182,7 +182,7 @@ class AuthenticationLayer:
                 looked_s = self._clock.monotonic_s()
                 if (await self._admitted(scope, role))[1] is not None:
                     struck.ended = True
-                    raise OSError("the credential counts no more")
+                    raise OSError("the credential is not valid any more")
             await send(message)
 
         return sent
@@ -194,7 +194,7 @@ class AuthenticationLayer:
             return LOCAL, None
         given, peer = _bearer(scope), peer_of(scope)
         if given and (wait_s := self._failed.wait_s(peer, given)):
-            return LOCAL, _slower(f"Too many tokens from {peer} were refused.", wait_s)
+            return LOCAL, _slower(f"Too many tokens from {peer} were rejected.", wait_s)
         try:
             for credentials in self._policy.credentials if given else ():
                 caller = await credentials.caller(given)
@@ -220,7 +220,7 @@ class AuthenticationLayer:
             return _slower(f"{caller.name} has {LIMITS.streams_per_caller} streams open.", 5)
         if bucket.left < 1:
             return _slower(
-                f"{caller.name} asks more than {LIMITS.requests_per_s:g} times a second.", 1
+                f"{caller.name} sends more than {LIMITS.requests_per_s:g} requests a second.", 1
             )
         bucket.left -= 1
         return None
@@ -240,9 +240,9 @@ def _short_of(caller: Caller, role: str) -> Response | None:
 def _misspelt(fault: str) -> Response:
     return problem(
         400,
-        "Not a path",
+        "Invalid path",
         f"The path of the request {fault}. Nothing was done.",
-        advice="Send paths as /openapi.json has them.",
+        advice="Send paths as they are in /openapi.json.",
     )
 
 
@@ -272,9 +272,9 @@ def _foreign(scope: Any, *, by_file: bool) -> Response | None:
         return None
     return problem(
         403,
-        "Not from here",
-        "The request is addressed to another host, or was sent by a web page.",
-        advice="Use 127.0.0.1 or localhost, and no browser.",
+        "Request from elsewhere",
+        "The request is for another host, or a web page sent it.",
+        advice="Use 127.0.0.1 or localhost, and do not use a browser.",
     )
 
 
@@ -289,14 +289,14 @@ def _unknown(given: str) -> Response:
     detail = (
         "The token is not valid: unknown, expired or revoked."
         if given
-        else "This backend asks for a token, and the request has none."
+        else "This backend needs a token, but the request has none."
     )
     answer = problem(
         401,
-        "Who are you?",
+        "Unauthorized",
         detail,
-        advice="Give a valid one by --token-file, --token-command or KSHUNT_TOKEN; `kshunt tokens` "
-        "makes them.",
+        advice="Give a valid token by --token-file, --token-command or KSHUNT_TOKEN; `kshunt "
+        "tokens` creates one.",
         kafka_code=SASL_AUTHENTICATION_FAILED,
     )
     answer.headers["www-authenticate"] = "Bearer"
@@ -306,9 +306,9 @@ def _unknown(given: str) -> Response:
 def _unchecked() -> Response:
     return problem(
         503,
-        "Nobody can be let in",
-        "This backend cannot read its tokens.",
-        advice="Look at its log. What it has begun goes on.",
+        "No credential can be checked",
+        "This backend cannot read its file of tokens.",
+        advice="See its log. Changes that it has started continue.",
         retriable=True,
     )
 
@@ -317,13 +317,14 @@ def _forbidden(caller: Caller, role: str) -> Response:
     return problem(
         403,
         "Not allowed",
-        f"{caller.name} is {caller.role}, and this takes {role}. Nothing was done.",
-        advice="Ask somebody who may, or for another role.",
+        f"{caller.name} has the role {caller.role}, but this request needs {role}. Nothing was "
+        "done.",
+        advice="Ask a person with that role, or ask for another role.",
         kafka_code=TOPIC_AUTHORIZATION_FAILED,
     )
 
 
 def _slower(detail: str, retry_s: int) -> Response:
-    answer = problem(429, "Too much at once", detail, advice="Try again later.", retriable=True)
+    answer = problem(429, "Too many requests", detail, advice="Try again later.", retriable=True)
     answer.headers["retry-after"] = str(retry_s)
     return answer

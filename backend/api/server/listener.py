@@ -38,7 +38,7 @@ from kshunt.backend.api.server.authentication import AccessPolicy, Authenticatio
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import Clock
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.heap import Heap
+from kshunt.backend.garbage_collection import Heap
 from kshunt.backend.secret_files import refuse_open_folder
 
 log = logging.getLogger(__name__)
@@ -121,11 +121,11 @@ def _bind_path(path: Path, file: SocketFile) -> socket.socket:
     refuse_open_folder(path, "The socket")
     if os.path.lexists(path):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ConfigError(f"{path} exists and is not a socket; it was left alone.")
+            raise ConfigError(f"{path} exists and is not a socket; kshunt did not change it.")
         if _answers(path):
             raise ConfigError(
                 f"Another backend serves on {path}.",
-                advice="Ask that one, or give a --socket or --listen of its own to this one.",
+                advice="Use that backend, or give this one another --socket or --listen.",
             )
         # Left by a backend that was killed.
         path.unlink()
@@ -350,5 +350,5 @@ async def _stop_when_alone(
 ) -> None:
     while activity.idle_s < linger_s or backend.busy:
         await backend.clock.wait_s(0.5)
-    log.info("nobody has asked for anything for %g s; stopping", linger_s)
+    log.info("no request came for %g s; stopping", linger_s)
     server.should_exit = True

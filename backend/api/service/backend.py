@@ -48,6 +48,7 @@ from kshunt.backend.operations.journal.second_copy import LOOK_S, SecondCopy
 from kshunt.backend.operations.lease.lease import LeaseState, LeaseTimes
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 from kshunt.backend.operations.lease.membership import Membership
+from kshunt.backend.operations.operation_control import OperationControl, actions_of
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
 from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
@@ -62,10 +63,13 @@ from kshunt.backend.operations.shrink.requests import Shrinks
 from kshunt.backend.operations.shrink.runner import ShrinkRunner
 from kshunt.backend.operations.shrink.step import ShrinkTools
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
-from kshunt.backend.operations.steering import Steering, actions_of
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from kshunt.backend.operations.throttles.repair import ThrottleRepair
-from kshunt.backend.operations.throttles.sampler_needs import needed_lists, paused_partitions
+from kshunt.backend.operations.throttles.sampler_needs import (
+    RunningOperations,
+    needed_lists,
+    paused_partitions,
+)
 from kshunt.backend.operations.topics.alteration import Alterations
 from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions
 from kshunt.backend.settings import Settings
@@ -172,7 +176,7 @@ class Backend:
     queries: Queries = field(init=False)
     engine: Engine = field(init=False)
     reassignments: Reassignments = field(init=False)
-    steering: Steering = field(init=False)
+    operation_control: OperationControl = field(init=False)
     throttles: ThrottleChanges = field(init=False)
     throttle_repair: ThrottleRepair = field(init=False)
     journal_audit: JournalAudit = field(init=False)
@@ -223,7 +227,7 @@ class Backend:
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         self.engine = Engine(context, runner, cancellations, self.shrink_runner)
         self.reassignments = Reassignments(context, runner, cancellations)
-        self.steering = Steering(context, self.reassignments, runner, self.shrinks)
+        self.operation_control = OperationControl(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
         self.throttle_repair = ThrottleRepair(context)
         self.journal_audit = JournalAudit(self.registry, clock, lambda: self.membership.repairs)
@@ -232,13 +236,16 @@ class Backend:
         self.deletions = PartitionDeletions(context)
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
+        running = RunningOperations(self.registry)
         self.sampler = Sampler(
             admin,
             clock,
             self.settings.sampler,
             self.hub,
             lambda: OwnOperations(
-                needed_lists(self.registry.ownership), paused_partitions(self.registry)
+                needed_lists(self.registry.ownership),
+                paused_partitions(self.registry),
+                running(),
             ),
         )
 
@@ -323,7 +330,7 @@ class Backend:
             await self.approvals.tidy()
             await self.journal_audit.tell()
         except KshuntError as error:
-            log.info("A tick of the engine came to nothing: %s", error)
+            log.info("A tick of the engine changed nothing: %s", error)
         except Exception:
             log.exception("A tick of the engine failed")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshunt.backend.api.models.base import Strict
+from kshunt.backend.api.request_models.base import Strict
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.api.service.request_values import change_of
 from kshunt.backend.domain.operations.change import Change

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from kshunt.backend.api.schema.frames.writer import SCHEMA, Frame, encode_frame
+from kshunt.backend.api.schema.frames.snapshot_writer import SCHEMA, Frame, encode_frame
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 FRAMES_KEPT: Final = 8

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from kshunt import __version__
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.cluster.partition_modes import mode_counts
+from kshunt.backend.domain.forecast.end_words import moment_ms
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot, stuck_rows
 from kshunt.backend.operations.lease.lease import LeaseState
@@ -39,7 +40,7 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every metric."""
-        yield _by("kshunt_build_info", "Which kshunt this is.", "version", {__version__: 1})
+        yield _by("kshunt_build_info", "The version of kshunt.", "version", {__version__: 1})
         yield _by(
             "kshunt_ready",
             "Whether a check of /readyz or /readyz/changes passes.",
@@ -47,12 +48,14 @@ class _Gauges(Collector):
             self._checks,
         )
         duties = {duty.value: duty is self._backend.membership.duty for duty in LeaseState}
-        yield _by("kshunt_duty", "What this backend has to do.", "duty", duties)
+        yield _by("kshunt_duty", "The duty of this backend.", "duty", duties)
         states = Counter(operation.state for operation in self._backend.registry)
         counts = {state.value: states[state] for state in OperationState}
         yield _by("kshunt_operations", "Operations that are listed.", "state", counts)
         stall_s = self._backend.loop_delay.longest_s
-        yield _one("kshunt_event_loop_stall_seconds", "The longest one of late.", stall_s)
+        yield _one(
+            "kshunt_event_loop_stall_seconds", "The longest one in the last minutes.", stall_s
+        )
         yield from self._connections()
         yield from self._hooks()
         if self._backend.hub.latest is not None:
@@ -73,7 +76,7 @@ class _Gauges(Collector):
         if not hooks:
             return
         messages = CounterMetricFamily(
-            "kshunt_webhook_messages", "What became of messages and attempts.", None, _HOOK_LABELS
+            "kshunt_webhook_messages", "Messages and attempts by their result.", None, _HOOK_LABELS
         )
         for hook in hooks:
             messages.add_metric([hook.name, "delivered"], hook.delivered)
@@ -83,28 +86,47 @@ class _Gauges(Collector):
         waiting = {hook.name: hook.waiting for hook in hooks}
         yield _by("kshunt_webhook_waiting", "Messages that wait.", "hook", waiting)
         stopped = {hook.name: hook.stopped for hook in hooks}
-        yield _by("kshunt_webhook_stopped", "Whether it wants nothing (410).", "hook", stopped)
+        yield _by(
+            "kshunt_webhook_stopped",
+            "Whether the receiver accepts no more messages (410).",
+            "hook",
+            stopped,
+        )
 
     def _cluster(self, snapshot: Snapshot) -> Iterator[Metric]:
         age_s = (self._backend.clock.now_ms() - snapshot.taken_ms) / 1000
-        yield _one("kshunt_sample_age_seconds", "Age of the newest look at the cluster.", age_s)
+        yield _one("kshunt_sample_age_seconds", "Age of the newest snapshot of the cluster.", age_s)
         answer = {str(id): not status.stale for id, status in snapshot.brokers.items()}
         yield _by("kshunt_broker_answers", "Whether a broker answers.", "broker", answer)
         rows = snapshot.replicas
         counts = np.bincount(rows.status, minlength=len(ReplicaStatus))
         named = {status.name.lower(): int(counts[status]) for status in ReplicaStatus}
-        yield _by("kshunt_replicas", "Replicas by how they stand.", "status", named)
+        yield _by("kshunt_replicas", "Replicas by their state.", "status", named)
         modes = mode_counts(rows.mode[rows.position == 0])
         yield _by("kshunt_partitions", "Partitions by mode (KIP-694).", "mode", modes)
         moving = int((rows.adding | rows.removing).sum())
-        yield _one("kshunt_moving_replicas", "Replicas that come or go.", moving)
+        yield _one("kshunt_moving_replicas", "Replicas that are being added or removed.", moving)
         stuck = int(stuck_rows(rows).sum())
-        yield _one("kshunt_stuck_replicas", "Replicas that do not arrive by themselves.", stuck)
+        yield _one("kshunt_stuck_replicas", "Stuck replicas, which need help to arrive.", stuck)
+        yield _ends(snapshot)
         if snapshot.history:
             last = snapshot.history[-1]
             left = max(last.remaining_bytes, 0)
-            yield _one("kshunt_remaining_bytes", "What moving replicas lack.", left)
+            yield _one("kshunt_remaining_bytes", "What moving replicas still have to copy.", left)
             yield _one("kshunt_copy_bytes_per_second", "What they fetch.", last.rate_bytes_per_s)
+
+
+def _ends(snapshot: Snapshot) -> Metric:
+    family = GaugeMetricFamily(
+        "kshunt_done_timestamp_seconds",
+        "When an operation, or all that moves (no id), will be done.",
+        labels=["operation", "quantile"],
+    )
+    for id, end in snapshot.expected_ends.items():
+        for quantile, seconds in (("0.1", end.p10_s), ("0.5", end.p50_s), ("0.9", end.p90_s)):
+            if seconds is not None:
+                family.add_metric([id, quantile], moment_ms(end, seconds) / 1000)
+    return family
 
 
 def _one(name: str, words: str, value: float) -> Metric:

@@ -1,4 +1,4 @@
-"""Who is connected to this backend, and what they look at.
+"""The people who are connected to this backend, and the view of each.
 
 Goals
     People who share a backend see each other.
@@ -97,6 +97,6 @@ class PresenceBoard:
         own = sum(id == caller.id for id, _ in self._seen) if caller.name else 0
         if own >= LIMITS.present_per_caller or len(self._seen) >= LIMITS.present:
             raise Conflict(
-                f"{len(self._seen)} sessions are here, and no more are remembered.",
-                advice="Nothing else is lost by it.",
+                f"{len(self._seen)} sessions are listed, which is the maximum.",
+                advice="Nothing else is affected.",
             )

@@ -44,8 +44,8 @@ def checked_to_change(backend: Backend) -> Iterator[Check]:
     yield Check("journal", works, f"duty: {duty}")
     if duty is LeaseState.FOLLOW and actor is not None:
         passes_on = not unreachable(backend.membership.me, actor, backend.peers)
-        words = "another backend acts, and changes "
-        words += "are passed on to it" if passes_on else "cannot be passed on to it from here"
+        words = "another backend is active, and changes "
+        words += "are forwarded to it" if passes_on else "cannot be forwarded to it from here"
         yield Check("changes", passes_on, words)
     else:
         ok, words = _CHANGES[duty]
@@ -54,18 +54,24 @@ def checked_to_change(backend: Backend) -> Iterator[Check]:
 
 _CHANGES: Final[Mapping[LeaseState, tuple[bool, str]]] = {
     LeaseState.ACT: (True, "this backend makes them"),
-    LeaseState.IDLE: (True, "no backend acts; this one does when it is asked for a change"),
-    LeaseState.TAKE_OVER: (True, "no backend acts; this one is about to"),
-    LeaseState.WAIT: (False, "this backend waits until no other one can act"),
+    LeaseState.IDLE: (
+        True,
+        "no backend is active; this one becomes active when a change is requested",
+    ),
+    LeaseState.TAKE_OVER: (True, "no backend is active; this one is about to become active"),
+    LeaseState.WAIT: (False, "this backend waits until no other one can be active"),
     LeaseState.PAUSE: (
         False,
-        "refused: the journal has not confirmed that this backend still acts",
+        "rejected: the journal has not confirmed that this backend is still active",
     ),
     LeaseState.BLOCKED: (
         False,
-        "refused: the journal cannot be used, and the backend's log says why",
+        "rejected: the journal cannot be used; see the backend's log",
     ),
-    LeaseState.FOLLOW: (False, "refused: the journal has not been read, so who acts is not known"),
+    LeaseState.FOLLOW: (
+        False,
+        "rejected: the journal has not been read, so the active backend is unknown",
+    ),
 }
 
 

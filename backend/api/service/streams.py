@@ -16,7 +16,7 @@ from kshunt.backend.errors import TooManyStreams
 from kshunt.backend.settings import LIMITS
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
-HEARTBEAT_S: Final = 5.0
+HEARTBEAT_S: Final = 2.0
 """A stream that has nothing to say says so at least this often."""
 END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 """Of Arrow IPC: a reader that has it knows that nothing was cut off."""
@@ -40,7 +40,8 @@ class StreamPlaces:
         """
         if self._open_count >= LIMITS.streams:
             raise TooManyStreams(
-                f"{self._open_count} replica streams are open, and this backend serves no more.",
+                f"{self._open_count} replica streams are open, which is the maximum of this "
+                "backend.",
                 advice="Close a dashboard, or start another backend.",
             )
         self._open_count += 1

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Caller
 from kshunt.backend.api.http.answers import MEDIA_TYPE
-from kshunt.backend.api.models.elections import UncleanRequestModel
-from kshunt.backend.api.models.shrinks import (
+from kshunt.backend.api.request_models.elections import UncleanRequestModel
+from kshunt.backend.api.request_models.shrinks import (
     ConfirmRequestModel,
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
@@ -127,7 +127,7 @@ async def _cut_over(backend: Backend, id: str, body: ConfirmRequestModel, change
 
 
 def _about_cut_over(backend: Backend, id: str, body: ConfirmRequestModel) -> _RequestSubject:
-    words = f"cut over {body.typed}: operation {id} goes on with what cannot be taken back"
+    words = f"cut over {body.typed}: operation {id} begins the part that cannot be undone"
     return _RequestSubject(words, Touched.of(topics=(body.typed,)), id)
 
 
@@ -144,7 +144,7 @@ def _about_delete(_: Backend, __: str, body: DeletePartitionsRequestModel) -> _R
     topics = [one.topic for one in body.topics]
     fewer = [f"{one.topic} to {many(one.total_count, 'partition')}" for one in body.topics]
     return _RequestSubject(
-        f"shrink {listed(fewer, 3)}: the last ones go, with what they hold",
+        f"shrink {listed(fewer, 3)}: deletes the last partitions with their records",
         Touched.of(topics=topics),
     )
 
@@ -226,8 +226,8 @@ class TwoPersonChange:
             body = _KINDS[proposal.action].model.model_validate(dict(proposal.body))
         except (KeyError, ValidationError):
             raise Conflict(
-                f"Proposal {proposal.id} is of another version of kshunt. {NOTHING}",
-                advice="Propose anew.",
+                f"Proposal {proposal.id} was made by another version of kshunt. {NOTHING}",
+                advice="Propose it again.",
             ) from None
         change = agreed_change(proposal, approver)
         return cls(backend, proposal.action, proposal.subject, body, change)
@@ -260,7 +260,7 @@ class TwoPersonChange:
         items = list(_items(answer))
         refused = [f"{name}: {said}" for name, said, code in items if code]
         if refused and (self._kind.whole or len(refused) == len(items)):
-            raise Conflict(f"It would be refused: {listed(refused, 3)}. {NOTHING}")
+            raise Conflict(f"It would be rejected: {listed(refused, 3)}. {NOTHING}")
         lines = [f"{name}: {'REFUSED, ' if code else ''}{said}" for name, said, code in items]
         more = [f"and {len(lines) - LINES_MAX:,} more"] if len(lines) > LINES_MAX else []
         text = json.dumps(items, separators=(",", ":"))

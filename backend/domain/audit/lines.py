@@ -237,7 +237,7 @@ def audit_key(time_ms: int, number: int) -> str:
     """
     key = f"audit/{time_ms:013d}-{number:04d}"
     if place_of(key) is None:
-        raise BadInput(f"'{key}' is no key of a line of the audit.")
+        raise BadInput(f"'{key}' is not a key of an audit line.")
     return key
 
 
@@ -280,7 +280,9 @@ def read_line(key: str, body: Body) -> AuditRow:
     place = place_of(key)
     try:
         if place is None:
-            raise _LineRefused(UnreadableReason.FOREIGN, "Its key is none of an audit entry.")
+            raise _LineRefused(
+                UnreadableReason.FOREIGN, "Its key is not the key of an audit entry."
+            )
         return _decoded(place, body)
     except _LineRefused as refused:
         return UnreadableAudit(key, place, refused.why, refused.detail)
@@ -305,11 +307,11 @@ def _decoded(place: tuple[int, int], body: Body) -> AuditEntry:
     if type(version) is int and version > FORMAT:
         raise _LineRefused(
             UnreadableReason.NEWER,
-            f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it.",
+            f"It has format {version}, and this kshunt reads formats up to {FORMAT}: upgrade it.",
         )
     _check_names(body, ("format", "event", "touched", *_TEXTS), "")
     if type(version) is not int or version != FORMAT:
-        raise _damaged("format", "is none that ever was")
+        raise _damaged("format", "is not a value that ever existed")
     try:
         event = AuditEvent(body["event"])
     except ValueError:
@@ -320,7 +322,7 @@ def _decoded(place: tuple[int, int], body: Body) -> AuditEntry:
 
 def _touched(body: Any) -> Touched:
     if not isinstance(body, dict):
-        raise _damaged("touched", "is no JSON object")
+        raise _damaged("touched", "is not a JSON object")
     _check_names(body, tuple(field.name for field in fields(Touched)), "touched.")
     return Touched(
         *_some(body, "brokers", "broker_count", _whole),
@@ -336,7 +338,7 @@ def _some(
     where = f"touched.{name}"
     items, count = body[name], _whole(body[count_name], f"touched.{count_name}")
     if not isinstance(items, list) or len(items) > LISTED_MAX:
-        raise _damaged(where, f"is no list of at most {LISTED_MAX}")
+        raise _damaged(where, f"is not a list of at most {LISTED_MAX}")
     if count < len(items):
         raise _damaged(f"touched.{count_name}", "is less than what is listed")
     return tuple(decode(item, where) for item in items), count
@@ -344,7 +346,7 @@ def _some(
 
 def _partition(value: Any, where: str) -> TopicPartition:
     if not isinstance(value, list) or len(value) != 2:
-        raise _damaged(where, "holds what is no topic and partition")
+        raise _damaged(where, "holds something else than a topic and partition")
     return TopicPartition(_topic(value[0], where), _whole(value[1], where))
 
 
@@ -358,13 +360,13 @@ def _throttle(value: Any, where: str) -> str:
 
 def _text(value: Any, where: str, most: int) -> str:
     if type(value) is not str or value != clipped(value, most):
-        raise _damaged(where, f"is no text of at most {most} characters")
+        raise _damaged(where, f"is not a text of at most {most} characters")
     return value
 
 
 def _whole(value: Any, where: str) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
-        raise _damaged(where, "is no whole number from 0 to 2^31-1")
+        raise _damaged(where, "is not a whole number from 0 to 2^31-1")
     return value
 
 
@@ -374,7 +376,9 @@ def _check_names(body: Mapping[str, Any], names: Collection[str], where: str) ->
             raise _damaged(f"{where}{name}", "is missing")
     for name in body:
         if name not in names:
-            raise _damaged(f"{where}{clipped(name, 50)}", "is a field that this kshunt lacks")
+            raise _damaged(
+                f"{where}{clipped(name, 50)}", "is a field that this kshunt does not know"
+            )
 
 
 def _damaged(where: str, problem: str) -> _LineRefused:

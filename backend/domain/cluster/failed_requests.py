@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FailedRequest:
-    """A request of the sampler that came to nothing."""
+    """A request of the sampler that failed."""
 
     message: str
-    """Why: a sentence of whoever failed, to be shown as it is."""
+    """The reason: a sentence from the part that failed, to be shown as it is."""
     broker: int | None = None
     """Who was asked; None where it was the whole cluster, or is not known."""
     waited_s: float | None = None

@@ -109,7 +109,7 @@ def is_being_deleted(state: PartitionState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """Which cluster a backend serves, and how fresh its picture is."""
+    """The cluster that a backend serves, and the age of its snapshot."""
 
     cluster_id: str
     bootstrap_servers: str

@@ -85,7 +85,7 @@ def waits_words(mode: PartitionMode) -> str:
     """What a move of such a partition waits for."""
     if mode is PartitionMode.NONE:
         return "nothing: it is being deleted"
-    return "its deletion to be cancelled; it is read-only until it goes"
+    return "its deletion to be cancelled; until then it is read-only"
 
 
 def why_left_out(mode: PartitionMode) -> str:
@@ -103,7 +103,8 @@ def left_out_notes(leaving: Mapping[TopicPartition, PartitionMode]) -> tuple[str
             verb = "is" if len(found) == 1 else "are"
             names = listed((f"{topic}-{number}" for topic, number in found), 20)
             notes.append(
-                f"{many(len(found), 'partition')} {verb} {words}, and no part of the plan: {names}."
+                f"{many(len(found), 'partition')} {verb} {words}, and not part of the plan: "
+                f"{names}."
             )
     return tuple(notes)
 

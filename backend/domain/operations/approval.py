@@ -25,7 +25,7 @@ from kshunt.backend.errors import Conflict
 
 
 class ProposalState(enum.StrEnum):
-    """Where a proposal stands."""
+    """The state of a proposal."""
 
     WAITING = "waiting"
     """For somebody else than who proposed it."""
@@ -137,9 +137,9 @@ class ProposedChange:
 
 NOTHING: Final = "Nothing was changed."
 UNKNOWN_PERSON: Final = (
-    f"This takes two people, and this backend does not know who you are. {NOTHING}"
+    f"This change needs a second person, and this backend cannot tell who you are. {NOTHING}"
 )
-SHOW_CREDENTIAL: Final = "Reach it with a credential of your own."
+SHOW_CREDENTIAL: Final = "Use a credential of your own."
 EXPIRED: Final = "nobody approved it in time"
 
 
@@ -153,14 +153,15 @@ def check_verb(proposal: ProposedChange, verb: str, person: Person, now_ms: int)
     if seen.state is ProposalState.EXPIRED:
         late = duration_text((now_ms - proposal.expires_ms) / 1000)
         raise Conflict(
-            f"Proposal {proposal.id} died {late} ago: {EXPIRED}. {NOTHING}", advice="Propose anew."
+            f"Proposal {proposal.id} expired {late} ago: {EXPIRED}. {NOTHING}",
+            advice="Propose it again.",
         )
     if seen.state is not _W:
         by = f" by {seen.settled_by}" if seen.settled_by else ""
         raise Conflict(
-            f"Proposal {proposal.id} was {_SETTLED[seen.state]}{by}. A proposal is used once. "
+            f"Proposal {proposal.id} was {_SETTLED[seen.state]}{by}. A proposal can be used once. "
             f"{NOTHING}",
-            advice=f"What came of it: {seen.outcome}." if seen.outcome else "",
+            advice=f"Its result: {seen.outcome}." if seen.outcome else "",
         )
     if verb in proposal.can_be(person, now_ms):
         return
@@ -168,14 +169,14 @@ def check_verb(proposal: ProposedChange, verb: str, person: Person, now_ms: int)
         raise Conflict(UNKNOWN_PERSON, advice=SHOW_CREDENTIAL)
     if verb == "withdraw":
         raise Conflict(
-            f"{proposal.proposer.name} proposed {proposal.id}, and nobody else can withdraw it. "
+            f"{proposal.proposer.name} proposed {proposal.id}, and only they can withdraw it. "
             f"{NOTHING}",
             advice="Reject it.",
         )
     raise Conflict(
-        f"{proposal.proposer.name} proposed {proposal.id}: another person has to {verb} it, with "
-        f"a credential and a name of their own. {NOTHING}",
-        advice="Ask somebody else, or withdraw it.",
+        f"{proposal.proposer.name} proposed {proposal.id}: another person must {verb} it, with a "
+        f"credential and a name of their own. {NOTHING}",
+        advice="Ask another person, or withdraw it.",
     )
 
 
@@ -235,14 +236,14 @@ class ShownProposal:
 
 @dataclass(frozen=True, slots=True)
 class ProposalEffect:
-    """What a proposal would do, by the cluster at one moment."""
+    """The effect of a proposal, by the cluster at one moment."""
 
     lines: tuple[str, ...] = ()
     """Item by item in words, the first of them."""
     notes: tuple[str, ...] = ()
     fingerprint: str = ""
-    """Sent with the approval, which is refused where the cluster has changed since."""
+    """Sent with the approval, which is rejected if the cluster has changed since then."""
     changed: bool = False
-    """Whether it would do something else than when it was proposed."""
+    """Whether its effect differs from the time when it was proposed."""
     results: tuple[Result, ...] = ()
-    """What would become of each item."""
+    """The expected result of each item."""

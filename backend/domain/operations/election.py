@@ -22,14 +22,14 @@ class LeaderCount:
     leaders_preferred: int
     """How many it would lead if every preferred replica led."""
     skew_before: float
-    """Leaders above an even share over the brokers that are up, as a fraction of that share:
-    0.5 is half as many again, -1 is none at all."""
+    """Leaders above an even share over the brokers that are up, as a fraction of that share: 0.5
+    is 50 % more, -1 is none."""
     skew_after: float
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionAnswer(ChangeAnswer):
-    """What became of an election of preferred leaders (KIP-183)."""
+    """The result of an election of preferred leaders (KIP-183)."""
 
     leaders: tuple[LeaderCount, ...] = ()
     """By broker, for a preview; empty for an election that was held."""
@@ -72,15 +72,18 @@ class UncleanLoss:
         if self.candidate == NO_BROKER:
             return "no replica is up"
         if self.candidate_end is None:
-            count = f"an UNKNOWN number of messages: broker {self.candidate} does not say its end"
+            count = (
+                f"an UNKNOWN number of messages: broker {self.candidate} does not report its "
+                "log end offset"
+            )
         elif self.lost_messages is None:
             count = (
-                f"an UNKNOWN number of messages, at least {self.lost_messages_min}: nobody saw "
-                "the log end of the last members of the ISR"
+                f"an UNKNOWN number of messages, at least {self.lost_messages_min}: the log ends "
+                "of the last ISR members are unknown"
             )
         else:
             count = (
-                f"{self.lost_messages} messages, and what was written after the log end "
+                f"{self.lost_messages} messages, and those written after the log end "
                 f"{self.known_end} was seen"
             )
         return f"with broker {self.candidate} as leader the partition may lose {count}"
@@ -88,7 +91,7 @@ class UncleanLoss:
 
 @dataclass(frozen=True, slots=True)
 class UncleanAnswer(ChangeAnswer):
-    """What became of an unclean election, or what it would lose."""
+    """The result of an unclean election, or the messages that it would lose."""
 
     losses: tuple[UncleanLoss, ...] = ()
     """Of each partition that has no leader, in their order."""

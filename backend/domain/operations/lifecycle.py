@@ -114,7 +114,7 @@ _PX, _XE = OperationState.PARTLY_CANCELLED, OperationState.CANCELLED_ELSEWHERE
 _SU = OperationState.SUPERSEDED
 
 _JOURNAL_ONLY: Final = "none"
-_NOTHING_TO_UNDO: Final = "nothing: the cluster was not touched"
+_NOTHING_TO_UNDO: Final = "nothing: the cluster was not changed"
 _UNDO_OPERATION: Final = "a new operation, from `undo_plan` of the recorded originals"
 
 
@@ -142,7 +142,7 @@ _BEGINNING: Final = (
         " to start; the prior value of every throttle to be written is in the journal",
         "the throttled replicas of the topics, then the rates of the brokers",
         "both are read back and are what was written; a broker that is down is skipped and named",
-        "lift: the operation's share of each throttle goes, and what was there returns",
+        "lift: the operation's share of each throttle is removed, and the former value is restored",
     ),
     *_steps(
         "hold",
@@ -175,7 +175,7 @@ _BEGINNING: Final = (
         "reject",
         (_Q,),
         _F,
-        "the plan does not pass its checks any more: its topics or brokers are gone",
+        "the plan does not pass its checks any more: its topics or brokers do not exist",
         _JOURNAL_ONLY,
         "the journal acknowledged it",
         _NOTHING_TO_UNDO,
@@ -202,17 +202,17 @@ _BEGINNING: Final = (
         "refuse",
         (_S,),
         _F,
-        "the cluster refused every item, and no throttle of the operation is left",
+        "the cluster rejected every item, and no throttle of the operation is left",
         _JOURNAL_ONLY,
-        "the throttles were read back and are what they were before",
+        "the throttles were read back and have their former values",
         _NOTHING_TO_UNDO,
     ),
     *_steps(
         "roll_back",
         (_S,),
         _L,
-        "no move was submitted or all were refused, and throttles may have been written",
-        "the operation's share of each throttle is removed and what was there before is put back",
+        "no move was submitted or all were rejected, and throttles may have been written",
+        "the operation's share of each throttle is removed, and the former value is restored",
         "the throttles are read back",
         "start it again, as a new operation",
     ),
@@ -224,8 +224,8 @@ _PAUSING: Final = (
         (_R, _RG),
         _PG,
         "an operator asks for it; the rates that will be replaced were read and are in the journal",
-        "no move is started; `pause_writes`: lists that lack our new copies, then the floor as the"
-        " follower's rate of the brokers on which only they are throttled",
+        "no move is started; `pause_writes`: throttled replicas without our new copies, then the "
+        "floor as the follower's rate of the brokers on which only they are throttled",
         "lists and rates are read back",
         "resume",
     ),
@@ -236,7 +236,7 @@ _PAUSING: Final = (
         "every list and rate of `pause_writes` was read back; copies that continue because"
         " their broker is shared are named in the outcome",
         _JOURNAL_ONLY,
-        "the lag of the held copies does not shrink by more than the floor allows",
+        "the lag of the held copies shrinks no faster than the floor allows",
         "resume",
     ),
     *_steps(
@@ -244,8 +244,8 @@ _PAUSING: Final = (
         (_PG, _P),
         _RG,
         "an operator asks for it; at least one move of the operation was submitted",
-        "`resume_writes`: the rates and lists from before the pause; what was changed by somebody"
-        " else meanwhile stays",
+        "`resume_writes`: the rates and lists from before the pause; values that somebody else "
+        "changed in the meantime stay",
         "lists and rates are read back",
         "pause",
     ),
@@ -265,7 +265,7 @@ _UNCERTAIN: Final = (
         "lose_answer",
         (_S, _R),
         _U,
-        "moves were submitted and the answer did not come",
+        "moves were submitted, and no answer came",
         "none; nothing more is submitted",
         "the journal acknowledged it",
         "ask the cluster, then one of the three steps that follow from its answer",
@@ -275,7 +275,7 @@ _UNCERTAIN: Final = (
         (_U,),
         _R,
         "the cluster lists a submitted partition, or has one at its target",
-        "none; submitted partitions that are neither go back into the queue",
+        "none; submitted partitions that are in neither state return to the queue",
         "ListPartitionReassignments",
         "cancel",
     ),
@@ -299,14 +299,14 @@ _CANCELLING: Final = (
         "a null target for each of the operation's partitions that moves to our target; the others"
         " leave the queue",
         "ListPartitionReassignments lists none of them",
-        "submit the same plan again, as a new operation; what was copied is lost",
+        "submit the same plan again, as a new operation; the copied data is lost",
     ),
     *_steps(
         "cancel_refused",
         (_C,),
         _RG,
-        "the cluster refuses to return a partition, because none of its original replicas is in"
-        " sync: finishing the copy is what makes it safe again",
+        "the cluster rejects the return of a partition, because none of its original replicas is "
+        "in sync: only the end of the copy makes it safe again",
         "the rates from before a pause, so that the copy can end",
         "lists and rates are read back",
         "cancel, once an original replica is in sync",
@@ -319,8 +319,8 @@ _ENDING: Final = (
         (_R, _PG, _P, _RG, _C, _U),
         _L,
         "no partition of the operation is listed as moving, and none waits in its queue",
-        "the operation's share of each throttle is removed and what was there before is put back,"
-        " the floor of a pause included; a throttle that was to stay is left",
+        "the operation's share of each throttle is removed and the former value is restored, "
+        "also where a pause set the floor; a throttle that was to stay is left",
         "the throttles are read back; repeated until they are right",
         _UNDO_OPERATION,
     ),
@@ -328,8 +328,8 @@ _ENDING: Final = (
         "finish",
         (_L,),
         _D,
-        "no throttle of the operation is left; every partition that the cluster took is where the"
-        " plan wants it, or was deleted",
+        "no throttle of the operation is left; every partition that the cluster accepted is "
+        "where the plan wants it, or was deleted",
         _JOURNAL_ONLY,
         "the outcome says how many partitions are where the plan wants them",
         _UNDO_OPERATION,
@@ -348,8 +348,8 @@ _ENDING: Final = (
         "give_up",
         (_L,),
         _F,
-        "no throttle of it is left; the cluster took none of its moves, or its partitions were"
-        " deleted, or an operator accepts that a lost broker keeps its share",
+        "no throttle of it is left; the cluster accepted none of its moves, or its partitions "
+        "were deleted, or an operator accepts that a lost broker keeps its share",
         _JOURNAL_ONLY,
         "the outcome says what is left, and where",
         _UNDO_OPERATION,

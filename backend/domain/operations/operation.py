@@ -57,21 +57,21 @@ class OperationDetails(Struct, frozen=True, omit_defaults=True):
     rollback_plan: Mapping[str, Any] | None = None
     """Of a reassignment, where its partitions were: a plan as Kafka's JSON."""
     waiting_plan: Mapping[str, Any] | None = None
-    """Where those partitions shall be that wait for their turn, as the backend says."""
+    """The targets of the waiting partitions, as the backend says."""
     proposal: str = ""
-    """The id of what two people agreed on."""
+    """The id of the proposal that a second person approved."""
     shrink: ShrinkProgress | None = None
-    """How a shrink stands, as the backend says."""
+    """The progress of a shrink, as the backend says."""
     requested: Mapping[str, str] | None = None
-    """What was asked for, in words, by broker, topic, partition or setting."""
+    """The request, in words, by broker, topic, partition or setting."""
     returning: tuple[ReturningRow, ...] | None = None
-    """Of a cancellation, what shall return."""
+    """Of a cancellation, the partitions to return."""
     preserve_throttles: bool | None = None
     """Of a cancellation, whether throttles stay."""
     put_back: tuple[RestoredRow, ...] | None = None
-    """What is left at each setting that the operation throttled."""
+    """The value that remains at each setting that the operation throttled."""
     batch_size: int | None = None
-    """Of a paced election: partitions at once."""
+    """Of a paced election: partitions in each batch."""
     pause_s: float | None = None
     """Of a paced election: seconds between two batches."""
 
@@ -107,20 +107,20 @@ class Operation:
     auto_remove_throttle: bool = True
     ended_ms: int | None = None
     outcome: str = ""
-    """How it went, in words; set when it ends, and earlier where something needs attention."""
+    """Its result, in words; set when it ends, or earlier if something needs attention."""
     outcome_is_progress: bool = False
     """Whether these words only say how far it is, and ask nothing of anybody."""
     details: OperationDetails = NO_DETAILS
     who: str = ""
-    """Who asked for it, by their own words."""
+    """The person who asked for it, as they gave their name."""
     reason: str = ""
-    """Why, by their own words."""
+    """The reason, as they gave it."""
     actions: tuple[str, ...] = ()
     """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
     waiting: int = 0
     """Of its partitions, how many wait for their turn, as the backend says."""
     claim: Claim | None = None
-    """Who steers it, as the backend says; others are asked to take it over first."""
+    """The person who claimed it, as the backend says; others must take it over first."""
     notes: tuple[Note, ...] = ()
     """What people remarked on it, oldest first, as the backend says."""
 

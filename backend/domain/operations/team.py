@@ -15,7 +15,7 @@ NOTE_MAX: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Somebody steers an operation, and wants to be asked before another one does."""
+    """A person claimed an operation, and wants to be asked before others change it."""
 
     who: str
     since_ms: TimeMs
@@ -24,7 +24,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark on an operation, for everybody."""
+    """A note on an operation, for everybody."""
 
     who: str
     at_ms: TimeMs
@@ -42,7 +42,7 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class ConnectedSession:
-    """One session that is connected, and what it looks at."""
+    """One connected session, and its view."""
 
     session: str
     who: str
@@ -55,10 +55,10 @@ class ConnectedSession:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Who is connected, as a backend tells one of them."""
+    """The connected people, as a backend reports them to one of them."""
 
     present: tuple[ConnectedSession, ...] = ()
-    """Those who came first stand first."""
+    """In the order of their arrival."""
     you: str = ""
     """The name that the backend knows the caller by; empty where it asks for no credentials."""
     session: str = ""
@@ -73,11 +73,11 @@ def note_text(text: str) -> str:
     """
     found = text.strip(" ")
     if not found:
-        raise BadInput("A note without text was not written.")
+        raise BadInput("A note needs text. Nothing was written.")
     if len(found) > NOTE_MAX:
         raise BadInput(
             f"The note has {len(found)} characters, and was not written.",
-            advice=f"{NOTE_MAX} are the most.",
+            advice=f"The maximum is {NOTE_MAX}.",
         )
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in found):
         raise BadInput(

@@ -23,7 +23,7 @@ STALE_MS: Final = 300_000
 
 
 class PipelineState(enum.StrEnum):
-    """How the pipeline stands."""
+    """The state of the pipeline."""
 
     ABSENT = "absent"
     """There are no results."""
@@ -41,19 +41,19 @@ class PipelineState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineProcess:
-    """`kshunt pipeline run`, which this backend started and looks after."""
+    """`kshunt pipeline run`, which this backend started and watches."""
 
     running: bool
     since_ms: int
     """When it was started, or ended, last."""
     restarts: int = 0
     last_error: str = ""
-    """What it said last, when it ended; empty where it never did."""
+    """Its last line when it ended; empty if it never ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class SampleGap:
-    """A time of which samples lack, or may lack."""
+    """A time without samples, or perhaps without some."""
 
     from_ms: int
     to_ms: int
@@ -63,12 +63,12 @@ class SampleGap:
 
 @dataclass(frozen=True, slots=True)
 class SamplesStatus:
-    """How the recording of samples goes."""
+    """The state of the recording of samples."""
 
     written_ms: int | None = None
     """Every sample until then is written, or was missed."""
     problem: str = ""
-    """Why nothing is written; empty while all is well."""
+    """Why nothing is written; empty without a problem."""
     rows_missed: int = 0
     """Dropped or lost since this backend started."""
     moments_skipped: int = 0
@@ -78,7 +78,7 @@ class SamplesStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """How far a table of results is."""
+    """The state of a table of results."""
 
     table: str
     newest_ms: int | None = None
@@ -88,18 +88,18 @@ class TableStatus:
     made_ms: int | None = None
     """When the newest row was written."""
     problem: str = ""
-    """Files that could not be read, in words; what is in them lacks."""
+    """Files that could not be read, in words; their rows are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Whether there are results, how old they are, and who keeps them up."""
+    """Whether there are results, how old they are, and what keeps them up to date."""
 
     state: PipelineState = PipelineState.ABSENT
     reason: str = ""
-    """Why there is nothing, or why what there is grows old; empty while all is well."""
+    """Why there are no results, or no new ones; empty without a problem."""
     command: str = ""
-    """What to run about it; empty where nothing has to be."""
+    """The command to run; empty if none is needed."""
     folder: str = ""
     """Of the results; empty where none was named."""
     newest_ms: int | None = None
@@ -119,7 +119,7 @@ class PipelineStatus:
 
 ABSENT: Final = PipelineStatus(
     PipelineState.ABSENT,
-    "This backend records no samples and knows no results.",
+    "This backend records no samples and has no results.",
     "kshunt serve --samples DIR --pipeline",
 )
 """Of a backend that was told of none."""
@@ -130,10 +130,10 @@ ABSENT: Final = PipelineStatus(
 
 @dataclass(frozen=True, slots=True)
 class TransferPoint:
-    """What was copied within a while, from `rates`; means over its time."""
+    """What was copied within a time, from `rates`; means over it."""
 
     at_ms: int
-    """When that while began."""
+    """When that time began."""
     lag_bytes: float
     """What replicas that are added, or out of the ISR, lacked together."""
     copied_bytes_per_s: float
@@ -148,7 +148,7 @@ class TransferHistory:
 
     points: tuple[TransferPoint, ...] = ()
     bucket_s: float = 0.0
-    """How long each point's while is."""
+    """The length of the time of each point."""
     since_ms: int | None = None
     """The results before it are not read yet; None where all of what was asked for are."""
 
@@ -170,18 +170,18 @@ class EtaRow:
     """Replicas that the row stands for."""
     remaining_bytes: int | None = None
     rate_bytes_per_s: float | None = None
-    """What they are expected to get at first."""
+    """The rate that is expected at first."""
     stage: float | None = None
-    """How far on the way, from 0 to 1."""
+    """Progress in time, from 0 to 1."""
     throttled: bool = False
     bound: str | None = None
-    """What holds it up."""
+    """The bottleneck."""
     p10_s: float | None = None
     p50_s: float | None = None
     p90_s: float | None = None
-    """Nine in ten are done so soon; None: see `why`."""
+    """Nine in ten are done after this time; None: see `why`."""
     why: str | None = None
-    """Why there is no end in sight."""
+    """Why no end is expected."""
 
     @property
     def never(self) -> bool:
@@ -252,7 +252,7 @@ class LoadRow:
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """How fast copies went from a broker to another, over the time that was looked at."""
+    """Rates of copies from one broker to another, over the checked time."""
 
     source: int
     destination: int
@@ -267,7 +267,7 @@ class PairRow:
 
 @dataclass(frozen=True, slots=True)
 class EffectRow:
-    """What a throttle did of late, of one broker and direction, and what it should be."""
+    """The recent effect of a throttle, of one broker and direction, and the recommended rate."""
 
     broker: int
     direction: str
@@ -295,7 +295,7 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class QualityRow:
-    """Samples that broke an expectation, over the time that was looked at."""
+    """Samples that failed an expectation, over the checked time."""
 
     of: str
     expectation: str

@@ -100,7 +100,7 @@ def _sampled(*names: str) -> tuple[SampleColumn, ...]:
 def _window_columns(window: RateWindow) -> tuple[SampleColumn, ...]:
     name, over = window.name, f"over {window.name}"
     return (
-        _column(f"span_{name}_s", Type.DOUBLE, f"what the rates {over} really span", "s"),
+        _column(f"span_{name}_s", Type.DOUBLE, f"the true span of the rates {over}", "s"),
         _column(
             f"catch_up_{name}_messages_per_s",
             Type.DOUBLE,
@@ -130,14 +130,14 @@ RATES: Final = ResultTable(
         _always(
             "segment_start",
             Type.TIME,
-            "since when nothing broke the counters: no change of leader, no log that got shorter, "
-            "no gap; no rate reaches back beyond it",
+            "start of the segment without a break of the counters: no change of leader, no log "
+            "that got shorter, no gap; no rate reaches back beyond it",
         ),
         *_sampled("log_end_offset", "leader_log_end_offset", "lag_messages", "lag_bytes"),
         _column(
             "remaining_messages",
             Type.LONG,
-            "what it lacks to where the leader's log ends by then",
+            "how many messages it lacks to the end of the leader's log at that time",
             "messages",
         ),
         _column(
@@ -146,14 +146,14 @@ RATES: Final = ResultTable(
             "the recorded lag in bytes, or else those messages by their size",
             "B",
         ),
-        _column("elapsed_s", Type.DOUBLE, "since the tick's predecessor in the segment", "s"),
+        _column("elapsed_s", Type.DOUBLE, "since the previous tick in the segment", "s"),
         _column("advanced_messages", Type.LONG, "what it copied in that time", "messages"),
         _column("advanced_bytes", Type.LONG, "the same in bytes", "B"),
         *(column for window in WINDOWS for column in _window_columns(window)),
         _column(
             "bytes_per_message",
             Type.DOUBLE,
-            "of what it copied within 5m, or else of what its leader wrote",
+            "average of the messages copied within 5m, or else of those that its leader wrote",
             "B",
         ),
         *_sampled(
@@ -173,7 +173,7 @@ STALLS: Final = ResultTable(
     "an interval of at least 10 s in which a replica that wants to advance did not",
     "end",
     (
-        _always("start", Type.TIME, "the first sample with the log end that then stayed"),
+        _always("start", Type.TIME, "the first sample with the log end offset that then stayed"),
         _always("end", Type.TIME, "the last sample with it"),
         _always("seconds", Type.DOUBLE, "from start to end", "s"),
         _always("open", Type.BOOL, "it had not ended when the samples ended"),
@@ -186,9 +186,10 @@ STALLS: Final = ResultTable(
         _always(
             "cause",
             Type.STRING,
-            "the cause that was diagnosed most often meanwhile, by its key; `unknown` where none",
+            "the cause that was diagnosed most often in the interval, by its key; `unknown` if "
+            "there is none",
         ),
-        _column("operation_id", Type.STRING, "the operation of ours that moved it at its start"),
+        _column("operation_id", Type.STRING, "the operation of kshunt that moved it at its start"),
     ),
 )
 
@@ -201,50 +202,54 @@ MOVE_PAIRS: Final = ResultTable(
         _always("source", Type.INT, "the leader's broker"),
         _always("destination", Type.INT, "the replica's broker"),
         _always("throttled", Type.BOOL, "a rate was in force at either end"),
-        _always("n", Type.LONG, "rates that the quantiles are of: one a replica and tick"),
-        _always("bytes", Type.LONG, "what was copied", "B"),
+        _always("n", Type.LONG, "number of rates in the quantiles: one for each replica and tick"),
+        _always("bytes", Type.LONG, "the copied bytes", "B"),
         _column(
             "p10_bytes_per_s",
             Type.DOUBLE,
-            "of the catch-up rates over 30s of one replica, the one that 10 % are below",
+            "of the catch-up rates over 30s of one replica: 10 % are below this rate",
             "B/s",
         ),
-        _column("p50_bytes_per_s", Type.DOUBLE, "the one that half are below", "B/s"),
-        _column("p90_bytes_per_s", Type.DOUBLE, "the one that 90 % are below", "B/s"),
+        _column("p50_bytes_per_s", Type.DOUBLE, "half are below this rate", "B/s"),
+        _column("p90_bytes_per_s", Type.DOUBLE, "90 % are below this rate", "B/s"),
     ),
 )
 
 THROTTLE_EFFECT: Final = ResultTable(
     "throttle_effect",
-    "a broker, side and rate in force, within 5 minutes in which something was copied under it",
+    "a broker, side and rate in force, in 5 minutes in which something was copied under it",
     "start",
     (
         _always("start", Type.TIME, "the first sample under the rate within the 5 minutes"),
         _always("end", Type.TIME, "the last one"),
         _always("seconds", Type.DOUBLE, "how long something could be copied under it", "s"),
-        _always("broker", Type.INT, "whose throttle it is"),
+        _always("broker", Type.INT, "the broker that has the throttle"),
         _always("direction", Type.STRING, "`leader`: what it sends; `follower`: what it fetches"),
         _always("permitted_bytes_per_s", Type.LONG, "the rate in force", "B/s"),
         _always("copies", Type.LONG, "replicas that were copied under it: added or not in the ISR"),
-        _column("achieved_bytes_per_s", Type.DOUBLE, "what those copied together", "B/s"),
+        _column("achieved_bytes_per_s", Type.DOUBLE, "total that they copied", "B/s"),
         _column(
             "in_sync_bytes_per_s",
             Type.DOUBLE,
-            "what replicas in the ISR took that are listed: it counts, and is not held back",
+            "total of the listed replicas in the ISR: it counts, but is not held back",
             "B/s",
         ),
-        _column("share_used", Type.DOUBLE, "both of them, of the rate; 1 is all of it"),
-        _column("written_bytes_per_s", Type.DOUBLE, "to the logs of all that counts", "B/s"),
-        _column("held_elsewhere", Type.DOUBLE, "of the copies, the share held at the other end"),
+        _column("share_used", Type.DOUBLE, "both totals as a share of the rate; 1 is all of it"),
+        _column(
+            "written_bytes_per_s", Type.DOUBLE, "written to the logs of all that counts", "B/s"
+        ),
+        _column(
+            "held_elsewhere", Type.DOUBLE, "the share of the copies that the other end held back"
+        ),
         _always("steady", Type.LONG, "other followers that it leads (hosts) and that were in sync"),
-        _always("left_isr", Type.LONG, "of these, how many left the ISR meanwhile"),
+        _always("left_isr", Type.LONG, "how many of them left the ISR in the interval"),
         _always("joined_isr", Type.LONG, "followers of either kind that came into the ISR"),
         _column("steady_lag_p50_s", Type.DOUBLE, "lag of steady followers: half have less", "s"),
         _column("steady_lag_p95_s", Type.DOUBLE, "95 % of them have less", "s"),
         _column("steady_lag_change_s", Type.DOUBLE, "of p95, from first to second half", "s"),
         _always("advice", Type.STRING, "`raise`, `lower`, `keep`, or `no effect`"),
-        _always("recommended_bytes_per_s", Type.LONG, "the rate that it comes to", "B/s"),
-        _always("reason", Type.STRING, "why, in words"),
+        _always("recommended_bytes_per_s", Type.LONG, "the recommended rate", "B/s"),
+        _always("reason", Type.STRING, "the reason, in words"),
     ),
 )
 
@@ -257,34 +262,48 @@ BROKER_LOAD: Final = ResultTable(
         _always("hour_of_week", Type.INT, "0 is Monday from 00:00 UTC, 167 Sunday from 23:00"),
         _always("broker", Type.INT, "its id"),
         _always("samples", Type.LONG, "of the broker, in that hour"),
-        _always("newest", Type.TIME, "the last of them"),
+        _always("newest", Type.TIME, "the last of the samples"),
         _always("answering", Type.DOUBLE, "the share of samples at which it answered in time"),
-        _column("in_bytes_per_s", Type.DOUBLE, "what replicas added to it fetched: mean", "B/s"),
-        _column("out_bytes_per_s", Type.DOUBLE, "what was fetched from it for moves: mean", "B/s"),
-        _column("in_max_bytes_per_s", Type.DOUBLE, "the highest sample of the former", "B/s"),
-        _column("out_max_bytes_per_s", Type.DOUBLE, "the highest sample of the latter", "B/s"),
+        _column(
+            "in_bytes_per_s",
+            Type.DOUBLE,
+            "bytes that the replicas added to it fetched: mean",
+            "B/s",
+        ),
+        _column("out_bytes_per_s", Type.DOUBLE, "bytes fetched from it for moves: mean", "B/s"),
+        _column(
+            "in_max_bytes_per_s", Type.DOUBLE, "the highest sample of the fetched bytes", "B/s"
+        ),
+        _column("out_max_bytes_per_s", Type.DOUBLE, "the highest sample of the sent bytes", "B/s"),
         _column("produced_bytes_per_s", Type.DOUBLE, "written to the partitions it led", "B/s"),
         _column("replicated_bytes_per_s", Type.DOUBLE, "written to its other replicas", "B/s"),
         _always("leaders", Type.DOUBLE, "partitions that it led: mean"),
-        _column("leader_share", Type.DOUBLE, "of those that all brokers led; 1 is all"),
+        _column(
+            "leader_share", Type.DOUBLE, "share of the partitions that all brokers led; 1 is all"
+        ),
         _always("replicas", Type.DOUBLE, "replicas that it hosted: mean"),
-        _column("log_bytes", Type.LONG, "size of its logs, by the last sample that says so", "B"),
-        _column("disk_total_bytes", Type.LONG, "capacity of its log directories, likewise", "B"),
-        _column("disk_used_bytes", Type.LONG, "what is not free in them, by anything", "B"),
-        _column("disk_free_bytes", Type.LONG, "what is free in them", "B"),
-        _column("growth_bytes_per_s", Type.DOUBLE, "slope of what is used, over 24 h", "B/s"),
+        _column("log_bytes", Type.LONG, "size of its logs, by the last sample that has one", "B"),
+        _column(
+            "disk_total_bytes",
+            Type.LONG,
+            "capacity of its log directories, by the last sample that has one",
+            "B",
+        ),
+        _column("disk_used_bytes", Type.LONG, "used space in them, by anything", "B"),
+        _column("disk_free_bytes", Type.LONG, "free space in them", "B"),
+        _column("growth_bytes_per_s", Type.DOUBLE, "slope of the used space, over 24 h", "B/s"),
         _column("growth_span_s", Type.DOUBLE, "how much of the 24 h was recorded", "s"),
         _column("full_in_s", Type.DOUBLE, "until the disk is full; null: it does not grow", "s"),
     ),
 )
 
-ETA_MODEL: Final = 1
+ETA_MODEL: Final = 3
 """Version of what `eta` is reckoned by."""
 
 ETA: Final = ResultTable(
     "eta",
-    "a replica that is added or out of the ISR, and tick of 5 s; or, where `rid` is null, an "
-    "operation of ours",
+    "a replica that is being added or out of the ISR, and tick of 5 s; or, where `rid` is null, "
+    "an operation of kshunt",
     "at",
     (
         _always("at", Type.TIME, "time of the newest sample that it was made from"),
@@ -292,33 +311,42 @@ ETA: Final = ResultTable(
         _column("rid", Type.LONG, "the replica; null: the row is of an operation"),
         _column("topic", Type.STRING, "the topic's name; null for an operation"),
         _column("partition", Type.INT, "the partition's number; null for an operation"),
-        _column("broker", Type.INT, "who hosts the replica; null for an operation"),
-        _column("leader", Type.INT, "who led the partition; null for an operation"),
-        _column("operation_id", Type.STRING, "the operation of ours that moves it"),
-        _always("copies", Type.LONG, "replicas that the row stands for"),
-        _column("remaining_bytes", Type.LONG, "what they lack to their leaders' ends by then", "B"),
-        _column("rate_bytes_per_s", Type.DOUBLE, "what they are expected to get at first", "B/s"),
+        _column("broker", Type.INT, "the broker that hosts the replica; null for an operation"),
+        _column("leader", Type.INT, "the broker that led the partition; null for an operation"),
+        _column("operation_id", Type.STRING, "the operation of kshunt that moves it"),
+        _always("copies", Type.LONG, "number of replicas in the row"),
+        _column(
+            "remaining_bytes",
+            Type.LONG,
+            "what they lack to their leaders' log ends at that time",
+            "B",
+        ),
+        _column("rate_bytes_per_s", Type.DOUBLE, "the rate expected at first", "B/s"),
         _column(
             "stage",
             Type.DOUBLE,
-            "how far on the way, in time and from 0 to 1: since when it was watched without a "
-            "break, over that and `p50_s` together",
+            "progress in time, from 0 to 1: how long it was watched without a break, over that "
+            "and `p50_s` together",
         ),
         _always("throttled", Type.BOOL, "a rate was in force at either end of one of them"),
         _column(
             "bound",
             Type.STRING,
-            "what it waits for: `leader throttle of broker 3`, `follower throttle of broker 4`, "
+            "the bottleneck: `leader throttle of broker 3`, `follower throttle of broker 4`, "
             "`broker 3 sending`, `broker 4 receiving`, `link 1->4`, `not started`",
         ),
-        _column("p10_s", Type.DOUBLE, "one in ten is in the ISR so soon; null: see `why`", "s"),
-        _column("p50_s", Type.DOUBLE, "half are in the ISR so soon; null: see `why`", "s"),
-        _column("p90_s", Type.DOUBLE, "nine in ten are in the ISR so soon; null: see `why`", "s"),
+        _column(
+            "p10_s", Type.DOUBLE, "one in ten is in the ISR after this time; null: see `why`", "s"
+        ),
+        _column("p50_s", Type.DOUBLE, "half are in the ISR after this time; null: see `why`", "s"),
+        _column(
+            "p90_s", Type.DOUBLE, "nine in ten are in the ISR after this time; null: see `why`", "s"
+        ),
         _column(
             "why",
             Type.STRING,
-            "why there is no end in sight: `never` and what keeps it from ending, the cause that "
-            "was diagnosed, or what is not known",
+            "why no end is expected: `never` and the reason, the cause that was diagnosed, or "
+            "the missing fact",
         ),
         _always("model", Type.INT, "version of the model that computes it"),
     ),
@@ -329,31 +357,31 @@ QUALITY: Final = ResultTable(
     "an expectation and run",
     "period_start",
     (
-        _always("period_start", Type.TIME, "first hour of the period that was looked at"),
+        _always("period_start", Type.TIME, "first hour of the checked period"),
         _always("period_end", Type.TIME, "end of its last hour"),
         _always("of", Type.STRING, "the recorded table"),
         _always("expectation", Type.STRING, "its name"),
-        _always("outcome", Type.STRING, "what became of the rows: quarantined, dropped or kept"),
-        _always("violations", Type.LONG, "rows that broke it", "rows"),
-        _always("rows", Type.LONG, "rows that were looked at", "rows"),
-        _always("meaning", Type.STRING, "what was expected"),
+        _always("outcome", Type.STRING, "the action on the rows: quarantined, dropped or kept"),
+        _always("violations", Type.LONG, "rows that failed it", "rows"),
+        _always("rows", Type.LONG, "rows that were checked", "rows"),
+        _always("meaning", Type.STRING, "the expected rule"),
     ),
 )
 
 QUARANTINE: Final = ResultTable(
     "quarantine",
-    "a recorded row that no other table is made from",
+    "a recorded row that was excluded from all other tables",
     "period_start",
     (
-        _always("period_start", Type.TIME, "first hour of the period that was looked at"),
-        _always("reasons", Type.STRING, "names of the expectations that it broke, with commas"),
+        _always("period_start", Type.TIME, "first hour of the checked period"),
+        _always("reasons", Type.STRING, "names of the expectations that it failed, with commas"),
         *(SampleColumn(c.name, c.type, c.meaning, c.unit) for c in REPLICA_SAMPLES),
     ),
 )
 
 QUARANTINE_BROKERS: Final = ResultTable(
     "quarantine_brokers",
-    "a recorded row of a broker that no other table is made from",
+    "a recorded row of a broker that was excluded from all other tables",
     "period_start",
     (
         *QUARANTINE.columns[:2],

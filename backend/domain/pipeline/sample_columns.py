@@ -76,35 +76,37 @@ def _always(name: str, type: Type, meaning: str) -> SampleColumn:
 
 REPLICA_SAMPLES: Final = (
     _always("at", Type.TIME, "when the replica's broker reported it"),
-    _always("rid", Type.LONG, "stands for topic, partition and broker: see `replica_ids`"),
+    _always("rid", Type.LONG, "number of the topic, partition and broker: see `replica_ids`"),
     _always("topic", Type.STRING, "the topic's name"),
     _always("partition", Type.INT, "the partition's number"),
-    _always("broker", Type.INT, "who hosts the replica"),
-    _column("leader", Type.INT, "who led the partition"),
-    _column("leader_at", Type.TIME, "when the leader reported what is below of it"),
+    _always("broker", Type.INT, "the broker that hosts the replica"),
+    _column("leader", Type.INT, "the broker that led the partition"),
+    _column("leader_at", Type.TIME, "when the leader reported the next columns"),
     _column("leader_log_end_offset", Type.LONG, "where the leader's log ended", "messages"),
     _column("leader_size_bytes", Type.LONG, "size of the leader's log", "B"),
     _column("log_end_offset", Type.LONG, "where the replica's log ended", "messages"),
     _column("size_bytes", Type.LONG, "size of the replica's log", "B"),
     _column("lag_messages", Type.LONG, "how far it is behind its leader", "messages"),
-    _column("lag_bytes", Type.LONG, "leader's size less its own, at least 0", "B"),
+    _column("lag_bytes", Type.LONG, "the leader's size less its own, at least 0", "B"),
     _always("in_isr", Type.BOOL, "among the in-sync replicas"),
-    _always("adding", Type.BOOL, "added by a reassignment that runs"),
-    _always("removing", Type.BOOL, "removed by a reassignment that runs"),
+    _always("adding", Type.BOOL, "a running reassignment adds it"),
+    _always("removing", Type.BOOL, "a running reassignment removes it"),
     _column(
         "leader_throttle_bytes_per_s",
         Type.LONG,
-        "the rate in force at its leader for this copy; null: none holds it",
+        "the rate in force at its leader for this copy; null: not throttled",
         "B/s",
     ),
     _column(
         "follower_throttle_bytes_per_s",
         Type.LONG,
-        "the rate in force at its own broker for this copy; null: none holds it",
+        "the rate in force at its own broker for this copy; null: not throttled",
         "B/s",
     ),
-    _column("cause", Type.STRING, "why it did not advance, as diagnosed then: a `Cause` by name"),
-    _column("operation_id", Type.STRING, "the operation of ours that moved its partition"),
+    _column(
+        "cause", Type.STRING, "why it did not advance, as diagnosed at that time: a `Cause` by name"
+    ),
+    _column("operation_id", Type.STRING, "the operation of kshunt that moved its partition"),
     SampleColumn(
         "mode",
         Type.STRING,
@@ -121,13 +123,17 @@ BROKER_SAMPLES: Final = (
     _always("leaders", Type.INT, "partitions that it leads"),
     _always("preferred_leaders", Type.INT, "partitions whose preferred replica it is"),
     _always("replicas", Type.INT, "replicas that it hosts"),
-    _column("log_bytes", Type.LONG, "size of all logs that it hosts, of those that are known", "B"),
+    _column("log_bytes", Type.LONG, "size of all logs that it hosts, if known", "B"),
     _column("disk_total_bytes", Type.LONG, "capacity of its log directories", "B"),
     _column("disk_usable_bytes", Type.LONG, "what is free in them", "B"),
-    _column("in_bytes_per_s", Type.DOUBLE, "what replicas that are added to it fetch", "B/s"),
-    _column("out_bytes_per_s", Type.DOUBLE, "what replicas that are added fetch from it", "B/s"),
-    _column("lag_in_bytes", Type.LONG, "what its own replicas out of the ISR lack", "B"),
-    _column("lag_out_bytes", Type.LONG, "what replicas out of the ISR lack that it leads", "B"),
+    _column("in_bytes_per_s", Type.DOUBLE, "bytes that the replicas added to it fetch", "B/s"),
+    _column(
+        "out_bytes_per_s", Type.DOUBLE, "bytes fetched from it by replicas that are added", "B/s"
+    ),
+    _column("lag_in_bytes", Type.LONG, "bytes that its own replicas out of the ISR lack", "B"),
+    _column(
+        "lag_out_bytes", Type.LONG, "bytes that replicas out of the ISR lack that it leads", "B"
+    ),
     _column("leader_throttle_bytes_per_s", Type.LONG, "its leader.replication rate", "B/s"),
     _column("follower_throttle_bytes_per_s", Type.LONG, "its follower.replication rate", "B/s"),
 )

@@ -24,7 +24,7 @@ class BrokerImpact:
     sent_bytes: int
     """Copied from it."""
     disk_bytes: int | None
-    """What its directories hold together, or None where that is not known."""
+    """The total size of its directories; None if unknown."""
 
     @property
     def changes(self) -> bool:
@@ -62,16 +62,16 @@ class Impact:
     """Partitions that lie in fewer racks afterwards."""
     more_racks: int
     under_min_isr: tuple[TopicPartition, ...]
-    """Partitions that come to have fewer replicas than `min.insync.replicas`."""
+    """Partitions that will have fewer replicas than `min.insync.replicas`."""
     on_the_edge: tuple[TopicPartition, ...]
-    """Partitions without a replica to spare meanwhile: as many in sync as `min.insync.replicas`,
-    or fewer."""
+    """Partitions without a spare replica during the move: at most `min.insync.replicas` are in
+    sync."""
     brokers: tuple[BrokerImpact, ...]
     """All of them, by id."""
     phases: tuple[int, ...] = ()
-    """Partitions in each phase, one after the other, where so many moves at once are the most;
-    all in one where nothing limits them. Moves that end early make room for others, so a real one
-    has no such edges."""
+    """Partitions in each phase, one after the other, for a limited number of parallel moves; all
+    in one phase without a limit. Moves that end early make room for others, so a real one has
+    no such edges."""
 
     def least_s(self, throttle_bytes_per_s: int) -> float:
         """Seconds that no plan of these bytes can do without: its busiest broker's there."""

@@ -12,10 +12,10 @@ from kshunt.backend.domain.text.formatting import bytes_text, many
 
 @dataclass(frozen=True, slots=True)
 class PlanNote:
-    """Something that was asked for and is not in the proposal, or that it rests on."""
+    """A part of the request that is not in the proposal, or an assumption of it."""
 
     why: str
-    """One sentence: what is so, and why."""
+    """One sentence: the fact and its reason."""
     remedy: str
     """What an operator can do about it; empty where nothing need be done."""
     partition: TopicPartition | None = None
@@ -43,7 +43,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What carrying a proposal out takes."""
+    """The cost of a proposal."""
 
     moved_bytes: int = 0
     """Bytes to be copied between brokers, as far as sizes are known."""
@@ -52,7 +52,7 @@ class Cost:
     unknown_sizes: int = 0
     """Those of `moved_replicas` whose size is not known, and is not in `moved_bytes`."""
     dropped_replicas: int = 0
-    """Replicas that go without another one coming for them."""
+    """Replicas that are removed without a new one."""
     reordered: int = 0
     """Partitions of which only the order of the replicas changes; no bytes move."""
     log_dir_bytes: int = 0

@@ -62,7 +62,7 @@ class Timeline:
             ValueError: fewer than two points are asked for.
         """
         if points < 2:
-            raise ValueError(f"{points} points are no course")
+            raise ValueError(f"{points} points are not enough for a curve")
         if len(self) <= points:
             return self
         # The first point stands for itself; the others are shared out among the rest.
@@ -131,7 +131,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """What it takes to be done in time."""
+    """The throttle that is needed to be done in time."""
 
     deadline_s: float
     throttle_bytes_per_s: int | None

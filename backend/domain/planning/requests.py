@@ -64,14 +64,14 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise BadInput(f"'{text}' is no size.", advice="Write 500GB, 2TiB, or bytes.")
+        raise BadInput(f"'{text}' is not a size.", advice="Write 500GB, 2TiB, or bytes.")
     power: int = " kmgtp".index((match[2] or " ").lower())
     return round(float(match[1]) * float((1024 if match[3] else 1000) ** power))
 
 
 _BROKERS: Final[Mapping[Goal, tuple[int, int | None, str]]] = {
     Goal.DRAIN: (1, None, "at least one broker, which loses its replicas"),
-    Goal.EXPAND: (1, None, "at least one broker, which takes its share"),
+    Goal.EXPAND: (1, None, "at least one broker, which gets its share"),
     Goal.REPLACE: (2, 2, "two brokers, the old one and the new one"),
     Goal.MOVE_LOG_DIRS: (1, 1, "one broker"),
 }
@@ -117,18 +117,18 @@ class PlanRequest:
     def __post_init__(self) -> None:
         fewest, most, words = _BROKERS.get(self.goal, (0, 0, "no broker"))
         if not fewest <= len(self.brokers) <= (len(self.brokers) if most is None else most):
-            raise BadInput(f"To {self.goal} takes {words}.", advice=NOTHING)
+            raise BadInput(f"The goal {self.goal} needs {words}.", advice=NOTHING)
         if self.caps is not None and min(self.caps.per_broker, self.caps.in_cluster) < 1:
             raise BadInput("At least one move at a time is needed.", advice=NOTHING)
         if not self.topics:
-            raise BadInput("No topic may change.", advice=NOTHING)
+            raise BadInput("No topic may be changed.", advice=NOTHING)
         if bool(self.factors) != (self.goal is Goal.REPLICATION_FACTOR):
-            needs = "needs a topic and its factor" if not self.factors else "takes no factor"
+            needs = "needs a topic and its factor" if not self.factors else "does not use a factor"
             raise BadInput(f"The goal {self.goal} {needs}.", advice=NOTHING)
         if self.directories and self.goal is not Goal.MOVE_LOG_DIRS:
-            raise BadInput(f"The goal {self.goal} takes no directory.", advice=NOTHING)
+            raise BadInput(f"The goal {self.goal} does not use a log directory.", advice=NOTHING)
         if self.max_moved_bytes is not None and self.goal is not Goal.REBALANCE:
-            raise BadInput(f"The goal {self.goal} takes no limit of bytes.", advice=NOTHING)
+            raise BadInput(f"The goal {self.goal} does not use a limit of bytes.", advice=NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +180,18 @@ class RehearsalRequest:
         if not self.targets:
             raise BadInput("There is nothing to rehearse: the plan moves no partition.")
         if not self.throttles_bytes_per_s and self.deadline_s is None:
-            raise BadInput("Neither a throttle nor a deadline says how to rehearse it.")
+            raise BadInput("A rehearsal needs a throttle or a deadline.")
         if len(self.throttles_bytes_per_s) > THROTTLES_MAX:
             asked = many(len(self.throttles_bytes_per_s), "throttle")
             raise BadInput(
-                f"{asked} are too many for one question; {THROTTLES_MAX} are the most.",
+                f"{asked} are too many for one request; the maximum is {THROTTLES_MAX}.",
                 advice="Nothing was rehearsed; ask again with fewer.",
             )
 
 
 @dataclass(frozen=True, slots=True)
 class RehearsalAnswer:
-    """How the moves went in a twin of the cluster."""
+    """The course of the moves in a twin of the cluster."""
 
     rehearsals: tuple[Rehearsal, ...]
     """By throttle, in the order of the question."""

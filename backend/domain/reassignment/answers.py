@@ -13,7 +13,7 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one partition, broker or topic; `error_code` 0 is success."""
+    """The result for one partition, broker or topic; `error_code` 0 is success."""
 
     item: str
     """`topic-partition`, a broker id, or a topic, as it is shown."""
@@ -34,19 +34,19 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAnswer:
-    """What became of a change: item by item, and whether it was only checked."""
+    """The result of a change for each item, and whether it was only checked."""
 
     validate_only: bool
     operation_id: str | None
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
-    """What an operator should know besides: skipped brokers, throttles that stay, undone writes."""
+    """What an operator should also know: skipped brokers, throttles that stay, undone writes."""
     rollback_plan: Mapping[str, Any] | None = None
-    """For a reassignment: Kafka's JSON of the plan that leads back."""
+    """For a reassignment: Kafka's JSON of its rollback plan."""
     warnings: tuple[str, ...] = ()
-    """What speaks against it and does not forbid it; its preview has the same."""
+    """Reasons against it that do not forbid it; its preview has the same."""
     waiting: int = 0
-    """Of the items, how many were taken on and have not begun."""
+    """Of the items, how many were accepted and have not begun."""
 
     @property
     def failures(self) -> tuple[Result, ...]:
@@ -123,7 +123,7 @@ class LogDirRow:
 
 @dataclass(frozen=True, slots=True)
 class VerifyAnswer:
-    """What `--verify` found, and what it cleared."""
+    """The findings of `--verify`, and the throttles that it removed."""
 
     rows: tuple[VerifyRow, ...]
     log_dirs: tuple[LogDirRow, ...] = ()

@@ -70,7 +70,7 @@ def parse_plan(text: str) -> ReassignmentPlan:
         line, column = _locate(text, mistake.path)
         raise PlanError(
             mistake.message,
-            advice="The cluster is unchanged; mend the file and try again.",
+            advice="The cluster is unchanged; correct the file and try again.",
             line=line,
             column=column,
         ) from None
@@ -163,7 +163,7 @@ def _load(text: str) -> Any:
     except UnreadableJson as error:
         raise PlanError(
             f"{error}.",
-            advice="The cluster is unchanged; mend the file and try again.",
+            advice="The cluster is unchanged; correct the file and try again.",
             line=error.line,
             column=error.column,
         ) from None
@@ -194,7 +194,7 @@ def _cluster_id(document: Mapping[str, Any]) -> str | None:
 
 def _version(document: Any) -> None:
     if not isinstance(document, dict):
-        raise _Mistake((), 'a plan is an object: {"version": 1, "partitions": [...]}.')
+        raise _Mistake((), 'a plan must be an object: {"version": 1, "partitions": [...]}.')
     version = document.get("version", 1)
     if version != 1 or isinstance(version, bool):
         raise _Mistake(("version",), f"plan version {version!r} is not supported; Kafka's is 1.")
@@ -214,7 +214,7 @@ def _topic(entry: Any, path: tuple[str | int, ...]) -> str:
         raise _Mistake(path, "each entry must be an object.")
     topic = entry.get("topic")
     if not isinstance(topic, str) or not topic:
-        raise _Mistake(path, 'an entry needs a "topic" that is a name.')
+        raise _Mistake(path, 'an entry needs a "topic" with a name.')
     return topic
 
 
@@ -257,7 +257,9 @@ def _log_dirs(
         if not isinstance(directory, str) or not (
             directory == ANY_LOG_DIR or directory.startswith("/")
         ):
-            raise _Mistake(path, f"partition {partition}: a log dir is an absolute path or 'any'.")
+            raise _Mistake(
+                path, f"partition {partition}: a log dir must be an absolute path or 'any'."
+            )
         if directory != ANY_LOG_DIR:
             yield (partition, broker), directory
 

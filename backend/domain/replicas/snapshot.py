@@ -1,7 +1,7 @@
 """A snapshot: every replica of a cluster at one moment, in columns, one row a replica.
 
 Unknown is a value of its own everywhere: -1 in the integer columns, NaN in the rates. It is
-never 0. `math.inf` in an ETA means "not at this rate".
+never 0. `math.inf` in an ETA means "never, before something changes".
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
 from kshunt.backend.domain.throttles.configs import Throttles
 
@@ -78,7 +79,7 @@ class Replicas:
     fetched_bytes_per_s: NDArray[np.float32]
     """How fast the replica's log grows: what it fetches as a follower."""
     eta_s: NDArray[np.float32]
-    """Seconds until it has caught up at this rate; inf where it never will, NaN if unknown."""
+    """Seconds until it will have arrived; inf where it never does, NaN if unknown."""
     sampled_ms: NDArray[np.int64]
     """When its broker last reported it, milliseconds since the epoch; -1 if never."""
     mode: NDArray[np.int8] = field(default_factory=lambda: np.zeros(0, np.int8))
@@ -166,6 +167,8 @@ class Snapshot:
     deletes_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
     """When the data of a read-only partition goes, in milliseconds since the epoch, where the
     cluster tells it."""
+    expected_ends: Mapping[str, ExpectedEnd] = field(default_factory=dict)
+    """When operations will be done, by id, and all that moves, under `EVERYTHING`."""
 
     @property
     def unseen_ms(self) -> int:

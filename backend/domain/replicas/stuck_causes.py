@@ -96,7 +96,7 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     ),
     Cause.LOG_DIR_OFFLINE: CauseText(
         "log dir offline",
-        "Its broker runs, and the log directory that it lies in does not work.",
+        "Its broker runs, but the log directory that holds it does not work.",
         "Free space if the disk is full, or repair it. Then restart the broker, or cancel the "
         "move.",
     ),
@@ -107,28 +107,28 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     ),
     Cause.CONTROLLER: CauseText(
         "controller silent",
-        "Everything is copied, and the controller does not take note: the ISR or the move stays.",
-        "Look at the controller's log, and whether the controllers have a majority.",
+        "Everything is copied, but the controller does not update the ISR or end the move.",
+        "Check the controller's log, and whether the controllers have a majority.",
     ),
     Cause.SOURCE_UNREACHABLE: CauseText(
         "source unreachable",
         "The partition's leader does not answer.",
-        "Bring the leader's broker back; if it is fenced, another replica of the ISR takes over.",
+        "Bring the leader's broker back. If it is fenced, another replica of the ISR takes over.",
     ),
     Cause.THROTTLE_FLOOR: CauseText(
         "throttle holds it",
-        "A throttle of its move is 0, or at the floor that only holds.",
+        "A throttle of its move is 0, or at the floor that only holds it.",
         "Raise the throttle, or resume the operation that set it if it is paused elsewhere.",
     ),
     Cause.THROTTLE_TOO_LOW: CauseText(
         "throttle too low",
-        "A throttle of its move is at or below what is written to the replicas that share it.",
-        "Raise the throttle to the rate that is named.",
+        "A throttle of its move is at or below the write rate of the replicas that share it.",
+        "Raise the throttle to the rate that kshunt shows.",
     ),
     Cause.THROTTLE_ORPHAN: CauseText(
         "orphan throttle",
-        "A throttle holds it, and there is no move that the throttle belongs to.",
-        "Take the rate off, and the topic's throttled replicas, unless somebody wants them.",
+        "A throttle holds it, but no move needs that throttle.",
+        "Remove the rate and the topic's throttled replicas, unless somebody needs them.",
     ),
     Cause.REMAINING_OUT_OF_ISR: CauseText(
         "waits for a replica",
@@ -137,37 +137,37 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     ),
     Cause.DISK_FULL: CauseText(
         "disk full",
-        "Its log directory has less free than it lacks.",
+        "Its log directory has less free space than it needs.",
         "Free space on the broker, or move the replica to another directory.",
     ),
     Cause.LOG_DIR_MOVE: CauseText(
         "dir move too slow",
-        "It moves to another directory of its broker, and the throttle of that is too low.",
+        "It moves to another directory of its broker, and the throttle for that is too low.",
         "Raise replica.alter.log.dirs.io.max.bytes.per.second of its broker.",
     ),
     Cause.WAITING_TURN: CauseText(
         "waits for its turn",
-        "The throttle suffices, and others that share it are served first: not stuck.",
+        "The throttle is enough, but others that share it are served first: not stuck.",
         "",
     ),
     Cause.COPY_TOO_SLOW: CauseText(
         "copy too slow",
-        "No throttle explains it: the way from its leader carries less than is written.",
-        "Look at the network, the disks, and its broker's log for ReplicaFetcherThread errors.",
+        "No throttle explains it: the connection to its leader carries less than is written.",
+        "Check the network, the disks, and its broker's log for ReplicaFetcherThread errors.",
     ),
     Cause.TOO_SHORT: CauseText(
         "watched too short",
-        "It has not come nearer yet, and was not watched for long enough to say more.",
+        "It has not come nearer yet, and was not watched long enough to say more.",
         "",
     ),
     Cause.PAUSED: CauseText(
         "paused",
-        "The operation that moves it is paused, and holds it: it continues once that is resumed.",
+        "The operation that moves it is paused: the copy continues when you resume it.",
         "",
     ),
     Cause.DELETION_WAITS: CauseText(
         "deletion waits",
-        "Its partition is being deleted, and its broker is not there to delete its data.",
+        "Its partition is being deleted, but its broker is not there to delete its data.",
         "Start the broker or repair its disk. If the broker is gone for good, unregister it.",
     ),
 }

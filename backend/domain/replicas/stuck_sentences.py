@@ -94,7 +94,7 @@ def _broker_down(replica: _StuckReplica) -> Sentences:
     if replica.evidence.registered:
         return (
             f"Broker {broker} is registered and does not answer: {replica.missed}",
-            f"Look at broker {broker} and at the network between it and this backend.",
+            f"Check broker {broker} and the network between it and this backend.",
         )
     return (
         f"Broker {broker} is down: {replica.missed}",
@@ -106,7 +106,7 @@ def _log_dir_offline(replica: _StuckReplica) -> Sentences:
     failed, broker = replica.evidence.offline_dirs, replica.broker
     where = f"Log directory {', '.join(failed)}" if failed else "A log directory"
     return (
-        f"{where} of broker {broker} is offline, and the replica lies there.",
+        f"{where} of broker {broker} is offline, and it holds the replica.",
         f"Free space if the disk is full, or repair it. Then restart broker {broker}, or cancel "
         "the move.",
     )
@@ -125,8 +125,8 @@ def _controller(replica: _StuckReplica) -> Sentences:
     controller = replica.evidence.controller
     who = "no controller is named" if controller is None else f"controller {controller} is silent"
     return (
-        f"Everything is copied, and the ISR or the move of {replica.name} stays as it was; {who}.",
-        "Look at the controller's log, and whether the controllers have a majority.",
+        f"Everything is copied, but the ISR or the move of {replica.name} does not change; {who}.",
+        "Check the controller's log, and whether the controllers have a majority.",
     )
 
 
@@ -134,7 +134,7 @@ def _source_unreachable(replica: _StuckReplica) -> Sentences:
     leader = replica.evidence.leader
     return (
         f"Broker {leader}, which leads {replica.name}, cannot be reached: {replica.missed}",
-        f"Bring broker {leader} back; if it is fenced, another replica of the ISR takes over.",
+        f"Bring broker {leader} back. If it is fenced, another replica of the ISR takes over.",
     )
 
 
@@ -157,9 +157,9 @@ def _throttle_orphan(replica: _StuckReplica) -> Sentences:
     keys = " and ".join(f"{wording.setting(one.key)} of broker {one.broker}" for one in needs)
     rates = " and ".join(wording.rate(one.has_bytes_per_s) for one in needs)
     return (
-        f"A throttle holds it that no move needs: {keys} at {rates}, with {replica.name} in the "
-        f"throttled replicas of {topic}.",
-        f"Take {keys} off, and the throttled replicas of {topic}, unless they are meant.",
+        f"A throttle holds it, but no move needs that throttle: {keys} at {rates}, with "
+        f"{replica.name} in the throttled replicas of {topic}.",
+        f"Remove {keys} and the throttled replicas of {topic}, unless somebody needs them.",
     )
 
 
@@ -169,8 +169,8 @@ def _remaining_out_of_isr(replica: _StuckReplica) -> Sentences:
     brokers = ", ".join(str(one.broker) for one in replica.evidence.waits_for)
     advice = next((one.action for one in found if one.action), "")
     return (
-        f"It is in sync, and the move ends only when the replica on broker {brokers}, which "
-        f"stays, is in the ISR too. {said}",
+        f"It is in sync. The move ends only when the replica on broker {brokers}, which stays, is "
+        f"in the ISR too. {said}",
         f"{advice} Or move that replica elsewhere in the same reassignment.".strip(),
     )
 
@@ -193,8 +193,7 @@ def _disk_full(replica: _StuckReplica) -> Sentences:
 
 def _log_dir_move(replica: _StuckReplica) -> Sentences:
     return (
-        f"Its copy in another directory of broker {replica.broker} does not come to an end: "
-        f"{replica.needs}.",
+        f"Its copy in another directory of broker {replica.broker} never ends: {replica.needs}.",
         f"Raise {replica.raised}.",
     )
 
@@ -205,8 +204,7 @@ def _waiting_turn(replica: _StuckReplica) -> Sentences:
         return CAUSE_TEXTS[Cause.WAITING_TURN].reason, ""
     return (
         f"It shares {replica.wording.setting(shared.key)} of broker {shared.broker} with "
-        f"{shared.others} others that are served first; the throttle is enough for all of them in "
-        "the end.",
+        f"{shared.others} others that are served first. The throttle is enough for all of them.",
         "",
     )
 
@@ -217,16 +215,16 @@ def _copy_too_slow(replica: _StuckReplica) -> Sentences:
     carried = "at an unknown rate" if fetched is None else f"at {rate(fetched)}"
     needed = "an unknown rate" if written is None else rate(written)
     return (
-        f"No throttle explains it: broker {broker} copies from leader {evidence.leader} {carried}, "
-        f"and {needed} are written.",
-        f"Look at the network between brokers {evidence.leader} and {broker}, at their disks, and "
-        f"for ReplicaFetcherThread errors in the log of broker {broker}.",
+        f"No throttle explains it: broker {broker} copies from leader {evidence.leader} "
+        f"{carried}, and {needed} are written.",
+        f"Check the network between brokers {evidence.leader} and {broker}, their disks, and the "
+        f"log of broker {broker} for ReplicaFetcherThread errors.",
     )
 
 
 def _too_short(replica: _StuckReplica) -> Sentences:
     return (
-        f"It has not come nearer in the {replica.evidence.watched_s} s for which it was watched.",
+        f"It has not come nearer in the {replica.evidence.watched_s} s since kshunt watches it.",
         "",
     )
 
@@ -237,7 +235,7 @@ def _deletion_waits(replica: _StuckReplica) -> Sentences:
         return (
             f"The deletion of {replica.name} waits for broker {broker}: its log directory is "
             "offline.",
-            f"Mend the disk and restart broker {broker}.",
+            f"Repair the disk and restart broker {broker}.",
         )
     return (
         f"The deletion of {replica.name} waits for broker {broker}: {replica.missed}",

@@ -10,7 +10,7 @@ from kshunt.backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer,
 
 
 class Severity(enum.StrEnum):
-    """How much a finding weighs."""
+    """The severity of a finding."""
 
     REFUSE = "refuse"
     """It must not be done; some of these an operator may insist on."""
@@ -38,7 +38,7 @@ class Finding:
     """A name that stays the same, to insist on it or to look it up: `compacted`."""
     severity: Severity
     words: str
-    """What is the case."""
+    """The fact."""
     advice: str = ""
     """What to do; empty where there is nothing."""
     insistable: bool = False
@@ -70,7 +70,7 @@ class DoomedPartition:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """Where a group goes on reading a partition."""
+    """The offset from which a group continues to read a partition."""
 
     partition: int
     offset: int
@@ -127,7 +127,7 @@ class ShrinkCheck:
     """Those that would go."""
     groups: tuple[GroupLag, ...]
     total_bytes: int | None
-    """Of all its partitions, one replica each."""
+    """Size of one replica of each of its partitions."""
     total_records: int | None
     copy_bytes: int | None
     """What the copy takes on the disks of all brokers; 0 where nothing is copied."""

@@ -65,28 +65,33 @@ def of_room(facts: ShrinkFacts, room: CopySpace | None) -> Iterator[Finding]:
     """Whether the copy fits on the disks."""
     factor = facts.replication_factor
     if factor > len(facts.live):
-        words = f"Its replication factor is {factor}, and {many(len(facts.live), 'broker')} run."
-        yield refusal("too-few-brokers", words, "Start the others: a topic like it needs them.")
+        run = "runs" if len(facts.live) == 1 else "run"
+        words = f"Its replication factor is {factor}, and {many(len(facts.live), 'broker')} {run}."
+        yield refusal(
+            "too-few-brokers", words, "Start the others: a topic with this factor needs them."
+        )
         return
     if room is None:
-        words = "How much the copy needs is not known, because sizes could not be read."
-        yield warning("room-unknown", words, "Look at the brokers' disks yourself.")
+        words = "The space that the copy needs is unknown, because sizes could not be read."
+        yield warning("room-unknown", words, "Check the brokers' disks yourself.")
         return
     each, reserve = bytes_text(room.partition_bytes), f"{RESERVE:.0%}"
     need = f"{facts.wanted} x {factor} replicas of about {each}"
     free = listed(f"broker {b}: {bytes_text(f)}" for b, f in sorted(room.free_bytes.items()))
     if not room.fits:
-        words = f"The copy needs {need}; free above a reserve of {reserve} is only: {free}."
-        advice = "Make room, or ask for more partitions, each of which is smaller."
+        words = (
+            f"The copy needs {need}. With a reserve of {reserve}, the free space is only: {free}."
+        )
+        advice = "Free space, or ask for more partitions, each of which is smaller."
         yield refusal("no-room", words, advice, insistable=True)
     elif room.tight:
         names = listed(f"broker {broker}" for broker in room.tight)
-        words = f"{names} {'has' if len(room.tight) == 1 else 'have'} no room for an even share."
-        yield warning("room-tight", words, f"The copy needs {need}; free is: {free}.")
+        words = f"{names} {'has' if len(room.tight) == 1 else 'have'} no space for an even share."
+        yield warning("room-tight", words, f"The copy needs {need}; free space: {free}.")
     if room.unknown:
         names = listed(f"broker {broker}" for broker in room.unknown)
-        words = f"How much is free on {names} is not known. The copy needs {need}."
-        yield warning("room-unknown", words, "Look at their disks yourself (before Kafka 3.3).")
+        words = f"The free space on {names} is unknown. The copy needs {need}."
+        yield warning("room-unknown", words, "Check their disks yourself (before Kafka 3.3).")
 
 
 def of_retention(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
@@ -97,8 +102,8 @@ def of_retention(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
         return
     each = -(-copy_bytes(total, facts.total_records) // facts.wanted)
     words = (
-        f"retention.bytes is {bytes_text(limit)} a partition, and with {facts.wanted} of them "
-        f"each holds about {bytes_text(each)}"
+        f"retention.bytes is {bytes_text(limit)} for each partition, and with {facts.wanted} of "
+        f"them each holds about {bytes_text(each)}"
     )
     advice = f"Set retention.bytes to {round(each * SKEW)} or more first."
     if each > limit:
@@ -118,14 +123,14 @@ def _by_time(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     lives, lasts = duration_text(retention / 1000), duration_text(copy_ms / 1000)
     takes = f"the copy takes about {lasts} at {rate_text(facts.copy_rate_bytes_per_s)}"
     if retention <= copy_ms:
-        words = f"Records live for {lives}, and {takes}: it would never have them all."
+        words = f"Records live for {lives}, and {takes}: the copy would never have all of them."
         yield refusal("retention-short", words, advice, insistable=True)
     elif age + SAFETY * copy_ms > retention:
         left = max(0, retention - age)
         when = f"in {duration_text(left / 1000)}" if left else "at any time"
         words = (
-            f"Retention ({lives}) deletes the oldest records {when}, and {takes}: "
-            "source and copy would differ."
+            f"Retention ({lives}) deletes the oldest records {when}, and {takes}: source and copy "
+            "would differ."
         )
         yield warning("retention-running", words, advice)
 
@@ -136,21 +141,24 @@ def of_limits(facts: ShrinkFacts) -> Iterator[Finding]:
     limit = facts.limit(MAX_MESSAGE_BYTES)
     if limit is not None and largest > limit:
         words = (
-            f"A record of {bytes_text(largest)} was seen, and max.message.bytes is "
-            f"{bytes_text(limit)}: the copy may be refused."
+            f"A record of {bytes_text(largest)} was seen, but max.message.bytes is "
+            f"{bytes_text(limit)}: the copy may be rejected."
         )
         yield warning("record-limit", words, f"Set max.message.bytes to {2 * largest} or more.")
     elif limit is not None:
         words = f"max.message.bytes is {bytes_text(limit)}; older records may be larger."
-        advice = "The copy stops at one that is, and says which; the source stays whole."
+        advice = "The copy stops at a larger record and names it; the source stays complete."
         yield note("record-limit", words, advice)
     if facts.configs.get(MESSAGE_TIMESTAMP_TYPE) == "LogAppendTime":
-        words = "message.timestamp.type is LogAppendTime: copies would bear the time of the copy."
+        words = (
+            "message.timestamp.type is LogAppendTime: copied records would have the time of "
+            "the copy."
+        )
         yield warning("log-append-time", words, "The copy needs CreateTime until the cut-over.")
     yield from _old_timestamps(facts)
     if facts.configs.get("remote.storage.enable") == "true":
-        words = "It has tiered storage: sizes are without what is in the remote tier."
-        yield warning("tiered", words, "The copy is larger and slower than it says here.")
+        words = "It has tiered storage: the sizes do not include the remote tier."
+        yield warning("tiered", words, "The copy is larger and slower than shown here.")
 
 
 def _old_timestamps(facts: ShrinkFacts) -> Iterator[Finding]:
@@ -162,8 +170,8 @@ def _old_timestamps(facts: ShrinkFacts) -> Iterator[Finding]:
             continue
         if facts.now_ms - oldest > limit:
             most = duration_text(limit / 1000)
-            words = f"{key} is {most}: the cluster refuses copies of older records."
-            advice = f"The copy needs {key} of {facts.now_ms - oldest} and more, or none."
+            words = f"{key} is {most}: the cluster rejects copies of older records."
+            advice = f"The copy needs {key} of {facts.now_ms - oldest} or more, or no limit."
             yield warning("old-timestamps", words, advice)
             return
 
@@ -172,7 +180,7 @@ def of_waiting(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     """Whether it is cheaper to wait until the partitions that go are empty."""
     records = [one.records for one in facts.doomed]
     if records and all(count == 0 for count in records):
-        yield note("empty", "The partitions that go hold no record.")
+        yield note("empty", "The partitions to remove hold no records.")
         return
     left = [
         max(0, one.offsets.newest_ms + facts.retention_ms - facts.now_ms)
@@ -184,5 +192,5 @@ def of_waiting(facts: ShrinkFacts, copy_ms: int | None) -> Iterator[Finding]:
     holding = sum(count != 0 for count in records)
     if copy_ms and left and len(left) == holding and max(left) <= copy_ms:
         when = duration_text(max(left) / 1000)
-        words = f"Retention empties the partitions that go in {when} by itself."
-        yield note("expires-soon", words, "Without writers, waiting is as quick as copying.")
+        words = f"Retention empties the partitions to remove in {when}."
+        yield note("expires-soon", words, "Without writers, waiting is as fast as copying.")

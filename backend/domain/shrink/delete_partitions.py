@@ -26,13 +26,13 @@ NOT_ENABLED: Final = (
     "delete.topic.partition.enable turned on"
 )
 COPIED: Final = (
-    "WARNING: This cluster cannot delete partitions. The topic's records are copied, and the topic "
-    "is created anew"
+    "WARNING: This cluster cannot delete partitions. The topic's records are copied, and the "
+    "topic is created again"
 )
 """In place of `NOT_ENABLED`, where a smaller number of partitions is reached by a copy."""
 NO_DELAY: Final = (
-    "WARNING: Without a delay nothing waits until producers have left the partitions that go. "
-    "A delay, such as 5 minutes, does."
+    "WARNING: Without a delay, producers may still write to the partitions when they are "
+    "deleted. A delay, such as 5 minutes, prevents that."
 )
 """Of a topic that shrinks by a copy."""
 UNDER_CHANGES: Final = "WARNING: The topic is currently under changes"
@@ -40,8 +40,8 @@ UNDER_CHANGES: Final = "WARNING: The topic is currently under changes"
 
 GOES: Final[Mapping[PartitionMode, str]] = {
     PartitionMode.READ_WRITE: "stays",
-    PartitionMode.READ_ONLY: "can still be read, and goes when its delay is over",
-    PartitionMode.NONE: "goes at once, with what it holds",
+    PartitionMode.READ_ONLY: "can still be read, and is deleted when its delay is over",
+    PartitionMode.NONE: "is deleted immediately, with its records",
 }
 """What becomes of a partition that a request to delete some is about, in words."""
 
@@ -86,7 +86,7 @@ class DeletedPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDeletion:
-    """What became of a partition, as an answer says it."""
+    """The result for a partition, as an answer says it."""
 
     topic: str
     partition: int
@@ -126,7 +126,7 @@ class PartitionDeletion:
 
 @dataclass(frozen=True, slots=True)
 class ShrinkAnswer:
-    """What became of a request, partition by partition, and whether it was only checked."""
+    """The result of a request for each partition, and whether it was only checked."""
 
     validate_only: bool
     operation_id: str | None

@@ -66,7 +66,7 @@ def _copy_bytes(facts: ShrinkFacts, partition_bytes: int | None) -> int | None:
 def _findings(facts: ShrinkFacts, groups: tuple[GroupLag, ...], keys: KeyUse) -> Iterator[Finding]:
     if not facts.partitions:
         words = f"The cluster has no topic '{facts.topic}'."
-        yield refusal("unknown", words, "It may have been deleted since it was shown.")
+        yield refusal("unknown", words, "It may have been deleted in the meantime.")
         return
     yield from topic_findings.of_name(facts)
     impossible = list(topic_findings.of_request(facts))

@@ -26,7 +26,7 @@ Unit = Literal["", "records", "ms", "groups"]
 
 
 class ShrinkPhase(enum.StrEnum):
-    """Where a shrink is; in the order in which they come."""
+    """The phases of a shrink, in their order."""
 
     CHECK = "check"
     QUIESCE = "quiesce"
@@ -105,13 +105,13 @@ class PhaseShown:
     phase: ShrinkPhase
     state: PhaseStatus
     words: str = ""
-    """What happens in it, or what came of it."""
+    """What happens in it, or its result."""
     done: int | None = None
     total: int | None = None
     """Progress, in `unit`; None where there is none, or it is not known."""
     unit: Unit = ""
     eta_ms: tuple[int, int] | None = None
-    """How long it will take yet, from and to; None where it is not known."""
+    """The time that is left, from and to; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ class GroupShown:
     read_twice: int | None
     """Records that it has read and will read again; None: not known yet."""
     committed: bool
-    """True once it has its position in the smaller topic."""
+    """True when it has its offsets in the smaller topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShrinkProgress:
-    """How a shrink stands; in an operation's details as `shrink`."""
+    """The progress of a shrink; in an operation's details as `shrink`."""
 
     topic: str
     current: int
@@ -143,8 +143,7 @@ class ShrinkProgress:
     past_no_return: bool
     """True from the moment when the source may be deleted."""
     needs: str = ""
-    """What it waits for: `confirm`, `groups`, `producers`, `operator`; empty while it goes on by
-    itself."""
+    """What it waits for: `confirm`, `groups`, `producers`, `operator`; empty without a need."""
     words: str = ""
     """What it does, or waits for, in one line."""
     groups: tuple[GroupShown, ...] = ()

@@ -55,9 +55,13 @@ def of_request(facts: ShrinkFacts) -> Iterator[Finding]:
     """Whether the count can be meant."""
     count, there = facts.wanted, len(facts.there)
     leaving = any(one.mode is PartitionMode.READ_ONLY for one in facts.partitions)
-    advice = f"Ask for 1 to {there - 1}." if there > 1 else "It cannot have fewer than it has."
+    advice = (
+        f"Ask for 1 to {there - 1}."
+        if there > 1
+        else ("It cannot have fewer partitions than that.")
+    )
     if count < 1:
-        words = f"{count} partitions cannot be meant: a topic keeps at least one."
+        words = f"A topic cannot have {count} partitions: it keeps at least one."
         yield refusal("count-not-positive", words, advice)
     elif count > there or (count == there and not leaving):
         words = f"{facts.topic} has {many(there, 'partition')}; {count} would not be fewer."
@@ -67,26 +71,28 @@ def of_request(facts: ShrinkFacts) -> Iterator[Finding]:
 def of_support(facts: ShrinkFacts) -> Iterator[Finding]:
     """Whether the cluster could do it by itself."""
     if facts.support is ShrinkSupport.DISABLED:
-        words = "The cluster could delete partitions, and delete.topic.partition.enable is false."
-        yield note("not-enabled", words, "Without it the topic is copied.")
+        words = "The cluster could delete partitions, but delete.topic.partition.enable is false."
+        yield note("not-enabled", words, "Without it, kshunt copies the topic.")
 
 
 def of_name(facts: ShrinkFacts) -> Iterator[Finding]:
     """Whether the topic belongs to somebody who counts on its partitions."""
     topic = facts.topic
     if topic in INTERNAL_TOPICS:
-        words = f"{topic} is internal: Kafka finds what is in it by the number of its partitions."
-        yield refusal("internal", words, "Leave it as it is.")
+        words = (
+            f"{topic} is an internal topic: Kafka finds its records by the number of partitions."
+        )
+        yield refusal("internal", words, "Do not change it.")
     elif topic == JOURNAL_TOPIC:
         words = f"{topic} is the journal of kshunt, and has one partition."
-        yield refusal("internal", words, "Leave it as it is.")
+        yield refusal("internal", words, "Do not change it.")
     elif topic.startswith(RESERVED):
-        words = f"{topic} is named as topics are that a system keeps for itself."
-        advice = "Ask whose it is; insist only if its owner does not count on its partitions."
+        words = f"{topic} has a name that systems use for their own topics."
+        advice = "Ask its owner; insist only if the owner does not depend on its partitions."
         yield refusal("reserved-name", words, advice, insistable=True)
     if topic.endswith(STREAMS_SUFFIXES):
-        words = f"{topic} is named as Kafka Streams names its own topics."
-        advice = "An application of Streams counts on their number and fails if it changes."
+        words = f"{topic} has a name that Kafka Streams uses for its own topics."
+        advice = "A Streams application depends on their number and fails if it changes."
         yield warning("streams-topic", words, advice)
 
 
@@ -101,8 +107,8 @@ def of_partitions(facts: ShrinkFacts) -> Iterator[Finding]:
         yield refusal("reassigning", words, "Wait for the end of the move, or cancel it.")
     without = [one.number for one in facts.there if one.leader not in facts.live]
     if without:
-        words = f"{_named(without)} of {facts.topic} {_are(without)} offline: nobody leads it."
-        yield refusal("offline", words, "Bring a replica of it back first.")
+        words = f"{_named(without)} of {facts.topic} {_are(without)} offline, without a leader."
+        yield refusal("offline", words, "Bring back one of its replicas first.")
     behind = [
         one.number
         for one in facts.there
@@ -113,8 +119,8 @@ def of_partitions(facts: ShrinkFacts) -> Iterator[Finding]:
         yield warning("under-replicated", words, "Find out why before you put load on them.")
     leaving = [one.number for one in facts.partitions if one.mode is not PartitionMode.READ_WRITE]
     if leaving:
-        words = f"{_named(leaving)} of {facts.topic} {_are(leaving)} on the way out already."
-        yield warning("leaving", words, "See the operation that takes them away.")
+        words = f"{_named(leaving)} of {facts.topic} {_are(leaving)} already being removed."
+        yield warning("leaving", words, "See the operation that removes them.")
 
 
 def of_compaction(facts: ShrinkFacts) -> Iterator[Finding]:
@@ -124,19 +130,19 @@ def of_compaction(facts: ShrinkFacts) -> Iterator[Finding]:
     policy = ",".join(sorted(facts.policies))
     if facts.native:
         words = (
-            f"{facts.topic} is compacted (cleanup.policy={policy}): the newest record of every key "
-            "in the partitions that go is deleted, and nothing has it again."
+            f"{facts.topic} is compacted (cleanup.policy={policy}). The newest record of every "
+            "key in the partitions to remove is deleted for good."
         )
-        advice = "Copy what they hold first; insist only if no key of theirs is needed."
+        advice = "Copy their records first; insist only if no key of theirs is needed."
     else:
         words = (
             f"{facts.topic} is compacted (cleanup.policy={policy}). A copy brings equal keys "
-            "together and keeps their order within a partition; of a key that lies in two "
-            "partitions, compaction may keep the older record."
+            "together and keeps their order within a partition. For a key in two partitions, "
+            "compaction may keep the older record."
         )
         advice = (
-            "Insist only if every key was always in one partition: the topic was never given "
-            "partitions, and its producers use Kafka's own partitioner."
+            "Insist only if every key was always in one partition: partitions were never added, "
+            "and the producers use Kafka's own partitioner."
         )
     yield refusal("compacted", words, advice, insistable=True)
 
@@ -147,26 +153,26 @@ def of_keys(facts: ShrinkFacts, keys: KeyUse) -> Iterator[Finding]:
     looked = f" ({seen.keyed:,} of the {many(seen.records, 'record')} seen)" if seen else ""
     if facts.native and keys is not KeyUse.NONE:
         words = (
-            f"{_may(keys)} keys{looked}: those of the partitions that go are written to another "
-            "partition from then on."
+            f"{_may(keys)} keys{looked}: new records with the keys of the removed partitions go "
+            "to another partition."
         )
-        yield warning("keyed", words, "Order per key does not hold across the change.")
+        yield warning("keyed", words, "The order per key is not kept across the change.")
     elif keys in (KeyUse.ALL, KeyUse.SOME):
         words = (
-            f"Its records have keys{looked}: most of them come to another partition. The order of "
-            "a key is kept."
+            f"Its records have keys{looked}: most of them move to another partition. The order "
+            "per key is kept."
         )
         advice = (
-            "Consumers that keep state by partition must build it anew. Producers with a "
-            "partitioner of their own, or librdkafka's default one, must use murmur2."
+            "Consumers that keep state by partition must build it again. Producers with a custom "
+            "partitioner, or the default one of librdkafka, must use murmur2."
         )
         yield warning("keyed", words, advice)
     elif keys is KeyUse.UNKNOWN:
-        words = "It may be keyed: no record was seen, and nothing else tells."
-        yield warning("keyed", words, "Ask who writes it.")
+        words = "It may be keyed: kshunt saw no record and cannot tell."
+        yield warning("keyed", words, "Ask the owners of its producers.")
     else:
         words = f"None of the {many(seen.records if seen else 0, 'record')} seen has a key."
-        yield note("not-keyed", words, "Records without a key keep no order among partitions.")
+        yield note("not-keyed", words, "Records without a key have no order among partitions.")
 
 
 def _may(keys: KeyUse) -> str:
@@ -182,12 +188,14 @@ def of_producers(facts: ShrinkFacts) -> Iterator[Finding]:
     came = sum(meanwhile.values())
     fresh = [one.number for one in facts.there if came_lately(one, facts) or meanwhile[one.number]]
     if fresh:
-        count = f"; {many(came, 'record')} while it was looked at" if came else ""
+        count = f"; {many(came, 'record')} arrived during the check" if came else ""
         words = (
-            f"It is being written: {_named(fresh)} within "
+            f"Producers write to it: {_named(fresh)} within "
             f"{duration_text(facts.written_within_ms / 1000)}{count}.{_who(facts)}"
         )
-        advice = "Stop its producers; the shrink waits until nothing was written for its delay."
+        advice = (
+            "Stop its producers; the shrink waits until its delay has passed without a new record."
+        )
         yield warning("writing", words, advice)
     yield from _transactions(facts)
 
@@ -204,9 +212,9 @@ def _transactions(facts: ShrinkFacts) -> Iterator[Finding]:
     }
     hanging = [one for one in by.values() if 0 <= one.last_ms < facts.now_ms - HANGING_MS]
     words = (
-        f"A transaction is open on {_named(open_at)}"
-        f"{': ' + listed(map(_producer, by.values())) if by else ''}. What comes after its "
-        "beginning cannot be read until it ends."
+        "A transaction is open on "
+        f"{_named(open_at)}{': ' + listed(map(_producer, by.values())) if by else ''}. Later "
+        "records cannot be read until it ends."
     )
     advice = "Let its producer commit or abort it."
     if hanging:
@@ -274,22 +282,22 @@ def of_groups(facts: ShrinkFacts, groups: Sequence[GroupLag]) -> Iterator[Findin
         members = many(sum(len(one.members) for one in active), "member")
         names = listed(map(_members, active))
         words = f"{many(len(active), 'consumer group')} with {members}: {names}."
-        advice = "Stop them before the cut-over: only a group without members can be moved on."
+        advice = "Stop them before the cut-over: kshunt can move only a group without members."
         if facts.native:
-            advice = "They go on with the partitions that stay."
+            advice = "They continue with the partitions that stay."
         yield warning("groups-active", words, advice)
     yield from _unread(facts, groups)
     lost = [one for one in groups if one.no_position]
     if lost:
         names = listed(f"{one.name} ({_named(one.no_position)})" for one in lost)
-        words = f"No committed offset on partitions that go and hold records: {names}."
-        advice = "Their auto.offset.reset says where they begin; let them commit first."
+        words = f"No committed offset on partitions to remove that hold records: {names}."
+        advice = "Their auto.offset.reset decides where they begin; let them commit first."
         yield warning("no-position", words, advice)
     ends = {one.number: one.offsets.end for one in facts.there if one.offsets is not None}
     beyond = [one for one in groups if _beyond(one, ends)]
     if beyond:
         words = f"Committed beyond the end of a partition: {listed(one.name for one in beyond)}."
-        advice = "They have read what the cluster no longer has; look into that first."
+        advice = "They have read records that the cluster no longer has; find out why first."
         yield warning("beyond-end", words, advice)
 
 
@@ -298,12 +306,16 @@ def _unread(facts: ShrinkFacts, groups: Sequence[GroupLag]) -> Iterator[Finding]
     if not behind:
         return
     names = listed(f"{one.name} ({one.unread_doomed:,})" for one in behind)
-    words = f"Not read yet on the partitions that go: {names}."
+    words = f"Not read yet on the partitions to remove: {names}."
     if facts.native:
-        advice = "Let them catch up within the delay; what is unread then is lost to them."
+        advice = "Let them catch up within the delay; after it, unread records are lost for them."
         yield warning("unread-lost", words, advice)
     else:
-        yield note("unread", words, "Nothing of it is lost: it is copied, and they go on there.")
+        yield note(
+            "unread",
+            words,
+            "Nothing is lost: the records are copied, and the groups continue on the copy.",
+        )
 
 
 def _beyond(group: GroupLag, ends: Mapping[int, int]) -> bool:
@@ -322,7 +334,7 @@ def of_unread(facts: ShrinkFacts) -> Iterator[Finding]:
     if facts.unread:
         reasons = listed((f"{what}: {why}".rstrip(".") for what, why in facts.unread.items()), 3)
         words = f"Not everything could be read: {reasons}."
-        yield warning("not-read", words, "What is not known may still speak against it.")
+        yield warning("not-read", words, "The missing facts may still be a reason against it.")
 
 
 def _named(numbers: Iterable[int]) -> str:

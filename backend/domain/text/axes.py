@@ -68,11 +68,17 @@ def moment_ticks(first_ms: float, last_ms: float, most: int = 7) -> list[Tick]:
 
 
 def duration_ticks(first_s: float, last_s: float, most: int = 5) -> list[Tick]:
-    """Round durations between two; one before 0 is `5m00s ago`, and 0 is `now` then."""
+    """Round durations between two; where the first is before 0, `5m00s ago`, `now`, `in 5m00s`."""
     seconds = _multiples(first_s, last_s, _seconds_step(max(last_s - first_s, 1.0), most))
     if first_s >= 0:
         return [(one, duration_text(one)) for one in seconds]
-    return [(one, f"{duration_text(-one)} ago" if one else "now") for one in seconds]
+    return [(one, _from_now_text(one)) for one in seconds]
+
+
+def _from_now_text(seconds: float) -> str:
+    if not seconds:
+        return "now"
+    return f"{duration_text(-seconds)} ago" if seconds < 0 else f"in {duration_text(seconds)}"
 
 
 def _multiples(first: float, last: float, step: float) -> list[float]:

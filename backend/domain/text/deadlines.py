@@ -9,7 +9,7 @@ from typing import Final
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput
 
-HINT: Final = "a time (06:00), a date and a time (2026-11-23 06:00), or how long (90m, 8h, 1h30m)"
+HINT: Final = "a time (06:00), a date and a time (2026-11-23 06:00), or a duration (90m, 8h, 1h30m)"
 DAYS_MOST: Final = 366
 
 _CLOCK: Final = re.compile(r"(?:(\d{4}-\d{2}-\d{2})[T ]\s*)?(\d{1,2}):(\d{2})", re.ASCII)
@@ -42,15 +42,17 @@ def deadline_s(text: str, now_ms: int, tz: tzinfo | None) -> float:
     clock = _CLOCK.fullmatch(typed)
     found_s = _span_s(typed) if clock is None else _until_s(clock, now_ms / 1000, tz)
     if found_s <= 0:
-        raise BadInput(f"'{typed}' is over already.", advice=f"Type {HINT}.")
+        raise BadInput(f"'{typed}' is already over.", advice=f"Type {HINT}.")
     if found_s > DAYS_MOST * _UNITS_S[0]:
         ahead = duration_text(found_s)
-        raise BadInput(f"'{typed}' is {ahead} ahead.", advice=f"{DAYS_MOST} days are the most.")
+        raise BadInput(
+            f"'{typed}' is {ahead} from now.", advice=f"The maximum is {DAYS_MOST} days."
+        )
     return found_s
 
 
 def _unreadable(typed: str) -> BadInput:
-    return BadInput(f"'{typed}' is no deadline.", advice=f"Type {HINT}.")
+    return BadInput(f"'{typed}' is not a deadline.", advice=f"Type {HINT}.")
 
 
 def _span_s(typed: str) -> float:
@@ -86,8 +88,8 @@ def _until_s(clock: re.Match[str], now_s: float, tz: tzinfo | None) -> float:
     struck_s = [s for one in days for s in _struck_s(one, at, tz)]
     if not struck_s:
         raise BadInput(
-            f"The clocks are put forward past {at:%H:%M} on {days[0]}.",
-            advice="Type a time that the clocks show on that day.",
+            f"The clocks skip {at:%H:%M} on {days[0]}.",
+            advice="Type a time that exists on that day.",
         )
     ahead_s = [s - now_s for s in struck_s if s > now_s]
     return ahead_s[0] if ahead_s else struck_s[-1] - now_s

@@ -90,13 +90,13 @@ def check_rate(rate_bytes_per_s: int) -> int:
     """
     if rate_bytes_per_s < RATE_MIN_BYTES_PER_S:
         raise BadInput(
-            f"A throttle of {rate_bytes_per_s} B/s is under 1 KB/s; the move would never end.",
-            advice="Give at least 1000, or none to lift the throttle.",
+            f"A throttle of {rate_bytes_per_s} B/s is less than 1 KB/s; the move would never end.",
+            advice="Give at least 1000, or none to remove the throttle.",
         )
     if rate_bytes_per_s > RATE_MAX_BYTES_PER_S:
         raise BadInput(
-            f"A throttle of {rate_bytes_per_s} B/s is more than any network carries.",
-            advice="Give none to lift the throttle.",
+            f"A throttle of {rate_bytes_per_s} B/s is more than any network can carry.",
+            advice="Give none to remove the throttle.",
         )
     return rate_bytes_per_s
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class ShareState(enum.StrEnum):
-    """What becomes of a share."""
+    """The state of a share."""
 
     HELD = "held"
     """Its operation needs it."""
@@ -36,7 +36,7 @@ class DriftKind(enum.StrEnum):
 
 
 class OrphanOrigin(enum.StrEnum):
-    """Where an orphan is likely to be from."""
+    """The likely origin of an orphan."""
 
     LEFT_BY_US = "left_by_us"
     """An operation of ours was told to leave it."""
@@ -73,7 +73,7 @@ class Share:
     operation: str
     """Its id."""
     who: str
-    """Who asked for it, by their own words; empty where that is not known."""
+    """The person who asked for it, as they gave their name; empty if unknown."""
     state: ShareState
     wanted_value: SettingValue | None = None
     """What it wants; None where the backend is too old to tell."""
@@ -97,7 +97,7 @@ class OwnedThrottle:
     present_value: SettingValue | None = None
     """What is in force; None where it could not be read."""
     prior_value: SettingValue | None = None
-    """What comes back in the end; None where it was never read."""
+    """The value that is restored at the end; None if it was never read."""
     drift_kind: DriftKind | None = None
     """What somebody else did to it."""
 
@@ -126,7 +126,7 @@ class ShownDrift:
 
 @dataclass(frozen=True, slots=True)
 class ShownOrphan:
-    """A throttle that no move justifies."""
+    """A throttle that no move needs."""
 
     id: str
     """Another one as soon as its value is."""

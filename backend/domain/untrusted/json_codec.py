@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
     """
     if hasattr(value, "item"):
         return value.item()
-    raise NotImplementedError(f"{type(value).__name__} is no value of JSON")
+    raise NotImplementedError(f"{type(value).__name__} is not a JSON value")
 
 
 def from_document(kind: type[T], document: Any) -> T:
@@ -81,7 +81,7 @@ def read_exactly(kind: type[T], document: Any) -> T:
     """
     value = from_document(kind, document)
     if not is_same(to_document(value), document):
-        raise UnreadableValue("a field is missing, unknown, or written in another way")
+        raise UnreadableValue("a field is missing, unknown, or has another form")
     return value
 
 

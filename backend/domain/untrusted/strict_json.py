@@ -85,7 +85,7 @@ def _whole(digits: str) -> int:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise UnreadableJson(f"{name} is no number of JSON")
+    raise UnreadableJson(f"{name} is not a JSON number")
 
 
 def _check_depth(value: Any) -> None:

@@ -169,7 +169,7 @@ class ClusterStore:
         except (ValueError, KeyError, TypeError) as error:
             raise RecordLogError(f"{path} cannot be read: {error}.") from error
         if known != FORMAT:
-            raise RecordLogError(f"{path} is of format {known}, which is not known here.")
+            raise RecordLogError(f"{path} has format {known}, which is unknown.")
         return found
 
     def _restore_columns(self, plane: DataPlane) -> None:
@@ -182,7 +182,8 @@ class ClusterStore:
         except (ValueError, KeyError, OSError) as error:
             raise RecordLogError(
                 f"{path} cannot be read: {error}.",
-                advice="Without it the cluster starts, and copies what moves from the beginning.",
+                advice="Without this file the cluster starts, and copies running moves from the "
+                "beginning.",
             ) from error
 
     def _restore_batches(self, plane: DataPlane, held: HostedPartition, path: Path) -> None:

@@ -1,7 +1,7 @@
 """Which APIs the embedded brokers speak, and their requests and answers as bytes.
 
 The ranges of versions are those that a Kafka 4.1 broker advertises, as far as kafka-python's
-message classes go; the seeds' RPCs (`kshunt.backend.wire.seeds`) come on top where they are
+message classes go; the seeds' RPCs (`kshunt.backend.wire.kip_requests`) come on top where they are
 switched on. A table holds only what its broker has a handler for, so ApiVersions promises nothing
 else.
 """
@@ -19,7 +19,7 @@ from kafka.protocol import admin, consumer, metadata, producer, sasl
 from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from kshunt.backend.embedded.net.errors import error_answer
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 from kshunt.backend.wire.reader import Reader, WireError
 
@@ -134,7 +134,7 @@ def _seeds_api(key: int, request: Any, response: Any) -> Api:
 KAFKA_APIS: Final = {row[0]: _kafkas_api(*row) for row in _KAFKA_4_1}
 """By API key: what Kafka 4.1 has."""
 
-SEED_APIS: Final = {key: _seeds_api(key, *pair) for key, pair in seeds.MESSAGES.items()}
+SEED_APIS: Final = {key: _seeds_api(key, *pair) for key, pair in kip_requests.MESSAGES.items()}
 """By API key: what the seeds add."""
 
 

@@ -54,8 +54,9 @@ def load_scenario(name: str) -> Scenario:
         return read_scenario(Path(name))
     if name not in scenario_names():
         raise BadInput(
-            f"There is no scenario '{name}'.",
-            advice=f"There are {', '.join(scenario_names())}; or give a file that ends in .toml.",
+            f"There is no scenario named '{name}'.",
+            advice=f"Choose one of {', '.join(scenario_names())}, or give a file that ends in "
+            ".toml.",
         )
     return read_scenario(FOLDER / f"{name}.toml")
 
@@ -100,7 +101,7 @@ def _acl(table: TomlTable) -> Acl:
         Permission[table.choice("permission", ["allow", "deny"], "allow").upper()],
     )
     if ":" not in acl.principal:
-        raise table.bad("principal", "is not like User:alice")
+        raise table.bad("principal", "must be like User:alice")
     table.done()
     return acl
 
@@ -118,13 +119,13 @@ def _brokers(table: TomlTable) -> tuple[BrokerSpec, ...]:
     if len(set(ids)) < len(ids):
         raise table.bad("brokers", "has an id twice")
     if not any(broker.started for broker in brokers):
-        raise table.bad("brokers", "has none that is started")
+        raise table.bad("brokers", "has no started broker")
     return tuple(brokers)
 
 
 def _group(group: TomlTable, first: int) -> list[BrokerSpec]:
     if group.has("ids") and group.has("count"):
-        raise group.bad("count", "cannot go with ids")
+        raise group.bad("count", "cannot be used with ids")
     ids: Sequence[int] = group.wholes("ids")
     if not ids:
         count = group.whole("count", minimum=1)
@@ -148,7 +149,7 @@ def _configs(table: TomlTable, key: str, kind: ResourceType) -> dict[str, str]:
     values = table.text_map(key)
     for name, value in values.items():
         known = KEYS[kind].get(name)
-        problem = "is not known to Kafka here" if known is None else known.problem(value)
+        problem = "is unknown to this Kafka" if known is None else known.problem(value)
         if problem is not None:
             raise table.bad(f"{key}.{name}", f"cannot be '{value}': {problem}")
     return values
@@ -178,12 +179,12 @@ class _ScenarioReader:
         count = table.whole("count", 1, minimum=1)
         name = table.text("name")
         if ("{}" in name) != (count > 1):
-            raise table.bad("name", "has {} for a number if, and only if, count is over 1")
+            raise table.bad("name", "must have {} for a number if count is over 1, and only then")
         factor = table.whole("replication_factor", 3, minimum=1)
         brokers = self._ids(table, "brokers")
         running = [one.id for one in self._brokers.values() if one.started]
         if factor > len(brokers or running):
-            raise table.bad("replication_factor", f"is {factor}, and there are fewer brokers")
+            raise table.bad("replication_factor", f"is {factor}, but there are fewer brokers")
         spec = TopicSpec(
             name=name,
             partitions=table.whole("partitions", minimum=1),
@@ -235,7 +236,7 @@ class _ScenarioReader:
         values = _configs(table, "values", kind)
         fixed = sorted(READ_ONLY & values.keys()) if kind is ResourceType.BROKER else []
         if fixed:
-            raise table.bad(f"values.{fixed[0]}", "is read only when a broker starts")
+            raise table.bad(f"values.{fixed[0]}", "takes effect only when a broker starts")
         if not values:
             raise table.bad("values", "is missing")
         return Configure(at_s, values, topics, brokers)
@@ -245,14 +246,14 @@ class _ScenarioReader:
         keys = table.texts("keys")
         for place, key in enumerate(keys):
             if key not in KEYS[kind]:
-                raise table.bad(f"keys[{place}]", f"is '{key}', which Kafka does not know here")
+                raise table.bad(f"keys[{place}]", f"is '{key}', which this Kafka does not know")
         if not keys:
             raise table.bad("keys", "is missing")
         return Configure(at_s, dict.fromkeys(keys), topics, brokers)
 
     def _resources(self, table: TomlTable) -> tuple[tuple[str, ...], tuple[int, ...], ResourceType]:
         if table.has("topics") and table.has("brokers"):
-            raise table.bad("brokers", "cannot go with topics")
+            raise table.bad("brokers", "cannot be used with topics")
         topics = self._topics(table)
         kind = ResourceType.TOPIC if topics else ResourceType.BROKER
         return topics, self._ids(table, "brokers"), kind
@@ -260,7 +261,7 @@ class _ScenarioReader:
     def _reassign(self, table: TomlTable, at_s: float) -> ScenarioEvent:
         goals = [key for key in ("drain", "expand", "moves") if table.has(key)]
         if len(goals) != 1:
-            raise table.bad("drain", "or expand or moves must be there, and only one of them")
+            raise table.bad("drain", "or expand or moves must be given, and only one of them")
         throttle = table.whole("throttle_bytes_per_s", 0)
         if table.has("by"):
             table.choice("by", ["kshunt"])
@@ -286,7 +287,7 @@ class _ScenarioReader:
             key = f"moves.{name}"
             known = number.isdecimal() and int(number) < self.partitions.get(topic, 0)
             if not known:
-                raise table.bad(key, "is no partition of the scenario")
+                raise table.bad(key, "is not a partition of the scenario")
             self._check_ids(table, key, replicas)
             if not replicas or len(set(replicas)) < len(replicas):
                 raise table.bad(key, "is empty, or has a broker twice")
@@ -297,7 +298,7 @@ class _ScenarioReader:
         (topic,) = self._check_topics(table, "topic", (table.text("topic"),))
         remaining = table.whole("partitions", minimum=1)
         if remaining >= self.partitions[topic]:
-            raise table.bad("partitions", f"is not less than {topic} has")
+            raise table.bad("partitions", f"is not less than the number that {topic} has")
         return PartitionsDeleted(at_s, topic, remaining, table.whole("delay_ms", 0))
 
     def _traffic(self, table: TomlTable, at_s: float) -> ScenarioEvent:
@@ -309,7 +310,7 @@ class _ScenarioReader:
     def _check_topics(self, table: TomlTable, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             if name not in self.partitions:
-                raise table.bad(key, f"names '{name}', which is no topic of the scenario")
+                raise table.bad(key, f"names '{name}', which is not a topic of the scenario")
         return names
 
     def _id(self, table: TomlTable, key: str) -> int:

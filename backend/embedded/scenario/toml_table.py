@@ -46,7 +46,7 @@ class TomlTable:
         except UnicodeDecodeError:
             raise BadInput(f"{path} is not UTF-8 text.") from None
         except tomllib.TOMLDecodeError as error:
-            raise BadInput(f"{path} is no TOML: {error}.") from None
+            raise BadInput(f"{path} is not valid TOML: {error}.") from None
 
     def bad(self, key: str, problem: str) -> BadInput:
         """The error of a key, to be raised."""
@@ -59,7 +59,7 @@ class TomlTable:
             BadInput: one was not, so it is unknown.
         """
         for key in self._values:
-            raise self.bad(key, "is not known here")
+            raise self.bad(key, "is unknown here")
 
     def has(self, key: str) -> bool:
         """Whether a key is there."""
@@ -87,14 +87,14 @@ class TomlTable:
         """A finite number."""
         value = self._take(key, float, default)
         if not value >= least or (value == float("inf") and value != default):
-            raise self.bad(key, f"is not a finite number of at least {least:g}")
+            raise self.bad(key, f"must be a finite number of at least {least:g}")
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
         """One of some words."""
         value = self.text(key, default)
         if value not in choices:
-            raise self.bad(key, f"is '{value}', and not one of {', '.join(choices)}")
+            raise self.bad(key, f"is '{value}', but must be one of {', '.join(choices)}")
         return value
 
     def wholes(self, key: str) -> tuple[int, ...]:

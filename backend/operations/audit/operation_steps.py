@@ -24,8 +24,8 @@ _EVENTS: Final[Mapping[OperationState, AuditEvent]] = {
 }
 """The line of an operation that has come into a state."""
 _PHASE_LINES: Final[Mapping[ShrinkPhase, str]] = {
-    ShrinkPhase.DELETE: "verified; the source topic is being deleted: the point of no return",
-    ShrinkPhase.COPY_BACK: "the topic was created anew; its records are copied back",
+    ShrinkPhase.DELETE: "verified; kshunt is deleting the source topic: the point of no return",
+    ShrinkPhase.COPY_BACK: "the topic was created again; its records are being copied back",
     ShrinkPhase.TRANSLATE: "the smaller topic is complete; consumer groups get their positions",
 }
 """The line of a shrink that has come into a phase."""

@@ -37,7 +37,7 @@ def check_cluster(expected: str | None, actual: str) -> None:
     """
     if expected is not None and expected != actual:
         raise WrongCluster(
-            f"The request is for cluster {expected}, and this backend serves {actual}. "
-            "Nothing was changed.",
-            advice="Connect to the cluster that you mean, or look at this one first.",
+            f"The request is for cluster {expected}, but this backend serves {actual}. Nothing "
+            "was changed.",
+            advice="Connect to the intended cluster, or check this one first.",
         )

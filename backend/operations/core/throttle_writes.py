@@ -200,9 +200,9 @@ class ThrottleWriter:
         if found := [key for key in keys if key in unreadable]:
             raise Conflict(
                 f"The journal's record {listed(found, 3)} cannot be read: "
-                f"{unreadable[found[0]].detail} Whose throttle is there is not known; "
-                "nothing was changed.",
-                advice="Upgrade kshunt, or look at the record and remove it if nobody needs it.",
+                f"{unreadable[found[0]].detail} The owner of the throttle is unknown. Nothing was "
+                "changed.",
+                advice="Upgrade kshunt, or check the record and remove it if nobody needs it.",
             )
 
 

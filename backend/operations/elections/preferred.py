@@ -110,12 +110,12 @@ def foreseen(state: PartitionState) -> ItemResult:
         return ItemResult(
             ELECTION_NOT_NEEDED,
             error_name(ELECTION_NOT_NEEDED),
-            f"broker {preferred} leads already",
+            f"broker {preferred} already leads",
         )
     if preferred not in state.isr or preferred in state.offline:
         return _not_available(_not_in_isr(state))
     if state.leader == NO_BROKER:
-        return ItemResult(message=f"broker {preferred} would lead; nobody does")
+        return ItemResult(message=f"broker {preferred} would become leader; there is none now")
     return ItemResult(message=f"leadership would move from {state.leader} to {preferred}")
 
 
@@ -249,7 +249,7 @@ class Elections:
             outcomes |= found
             if failed:
                 left = [p for later in batches[number + 1 :] for p in later]
-                why = f"the batch before was not answered: {failed}"
+                why = f"no answer to the previous batch: {failed}"
                 not_begun = not_attempted(why)
                 outcomes |= dict.fromkeys(left, not_begun)
                 break
@@ -292,7 +292,7 @@ class Elections:
             try:
                 cluster = await self._admin.cluster.describe(_topics(waiting), timeout_s=left_s)
             except KshuntError as error:
-                behind = dict.fromkeys(waiting, f"who leads is not known: {error}")
+                behind = dict.fromkeys(waiting, f"the leaders are unknown: {error}")
             else:
                 size = len(cluster.assignment)
                 behind = await offload(size, _still_behind, cluster, waiting, outcomes)
@@ -412,7 +412,7 @@ def _overdue(outcome: ItemResult, why: str, timeout_s: float) -> ItemResult:
         outcome.message if outcome.error_code == REQUEST_TIMED_OUT else "The election was accepted."
     )
     return _timed_out(
-        f"{begun.rstrip('.')}. After {timeout_s:g} s {why}. Look at the leaders before asking again"
+        f"{begun.rstrip('.')}. After {timeout_s:g} s {why}. Check the leaders before you ask again"
     )
 
 
@@ -434,8 +434,8 @@ def _still_behind(
         elif state is None:
             behind[partition] = "the brokers do not describe it"
         elif state.leader != state.replicas[0]:
-            leads = "nobody leads" if state.leader == NO_BROKER else f"broker {state.leader} leads"
-            behind[partition] = f"{leads} still, and not broker {state.replicas[0]}"
+            leader = "no broker" if state.leader == NO_BROKER else f"broker {state.leader}"
+            behind[partition] = f"{leader} is still the leader, and not broker {state.replicas[0]}"
         elif outcomes[partition].error_code == REQUEST_TIMED_OUT:
             outcomes[partition] = ItemResult(message=f"broker {state.leader} leads")
     return behind
@@ -474,7 +474,7 @@ def _prospects(assignment: Assignment, wanted: Sequence[TopicPartition] | None) 
         else ()
     )
     if being_deleted and wanted is None:
-        notes += (f"Left out, as they are being deleted: {listed(being_deleted, 10)}.",)
+        notes += (f"Left out, because they are being deleted: {listed(being_deleted, 10)}.",)
     return _Prospects(states, outcomes, asked, notes)
 
 

@@ -107,7 +107,10 @@ def refusal(state: PartitionState | None, live: Mapping[int, object]) -> ItemRes
             leaving_words(state.mode),
         )
     if state.leader != NO_BROKER:
-        why = f"broker {state.leader} leads; an unclean election is for partitions without leader"
+        why = (
+            f"broker {state.leader} is the leader; an unclean election is for partitions "
+            "without a leader"
+        )
         return ItemResult(ELECTION_NOT_NEEDED, error_name(ELECTION_NOT_NEEDED), why)
     able = able_to_lead(state, live)
     clean = [broker for broker in state.isr if broker in able]
@@ -128,12 +131,12 @@ def check_confirmation(partitions: Sequence[TopicPartition], confirm: Sequence[s
         BadInput: no partition is named, or `confirm` does not name the same ones.
     """
     if not partitions:
-        raise BadInput("No partition is named, and an unclean election is never of all.")
+        raise BadInput("No partition is named, and an unclean election must name its partitions.")
     if sorted(confirm) != names(partitions):
         raise BadInput(
             "An unclean election loses messages for good. To confirm it, `confirm` must be exactly "
             f"{', '.join(names(partitions))}. Nothing was changed.",
-            advice="validate_only says how many messages may be lost.",
+            advice="validate_only reports how many messages may be lost.",
         )
 
 
@@ -199,7 +202,7 @@ class UncleanElections:
         async with failing_on_error(self._registry, operation):
             outcomes = dict(foreseen)
             if look.refused:
-                others = "another partition of the list was refused; nothing was changed"
+                others = "another partition of the list was rejected; nothing was changed"
                 outcomes = {p: look.refused.get(p, not_attempted(others)) for p in wanted}
             else:
                 outcomes = await self._elected(wanted, look, time_s)
@@ -283,7 +286,7 @@ class UncleanElections:
                 loss = look.loss(partition, leader)
                 outcomes[partition] = ItemResult(message=f"broker {leader} leads; {loss}")
             elif outcomes[partition].error_code != REQUEST_TIMED_OUT:
-                why = f"accepted, and after {timeout_s:g} s the brokers name no leader"
+                why = f"accepted, but after {timeout_s:g} s the brokers report no leader"
                 outcomes[partition] = _timed_out(why)
         return outcomes
 

@@ -122,7 +122,7 @@ def verified(state: JournalState, remembered: str = "") -> Verification:
 
 def _odd(keys: list[str]) -> list[str]:
     some = sorted(keys)
-    found = [f"The line {key} is not part of the chain." for key in some[:NAMED_MAX]]
+    found = [f"The line {key} does not belong to the chain." for key in some[:NAMED_MAX]]
     return found + ([f"{len(some) - NAMED_MAX} more are not."] if len(some) > NAMED_MAX else [])
 
 
@@ -130,4 +130,7 @@ def _remembered(lines: Mapping[str, Any], span: AuditSpan, key: str) -> list[str
     """Whether the journal was cut off, or an older one was brought back."""
     if key in lines or not key or (span.oldest and key < span.oldest):
         return []
-    return [f"This host knows of the line {key}, and the journal does not: its end was cut off."]
+    return [
+        f"This host knows the line {key}, but the journal does not have it: the end of the "
+        "journal was cut off."
+    ]

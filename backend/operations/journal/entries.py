@@ -133,7 +133,7 @@ def checked(key: str) -> str:
         BadInput: no entry has such a key.
     """
     if kind_of(key) is None:
-        raise BadInput(f"'{key}' is no key of a journal entry.")
+        raise BadInput(f"'{key}' is not the key of a journal entry.")
     return key
 
 
@@ -203,7 +203,7 @@ class Heartbeat:
         try:
             return read_exactly(cls, {**demands, **entry.body})
         except ValueError as error:
-            words = f"It does not say who acts: {error}."
+            words = f"It does not name the active backend: {error}."
             return Unreadable(entry.key, UnreadableReason.DAMAGED, words)
 
 
@@ -228,10 +228,10 @@ class Provenance(enum.StrEnum):
 REFUSED: Final[Mapping[Provenance, tuple[UnreadableReason, str]]] = {
     Provenance.UNSIGNED: (
         UnreadableReason.UNSIGNED,
-        "The journal's entries are not signed with a key of this cluster's backends. An earlier "
-        "kshunt writes such entries, and so can anybody who can write the topic. Stop all earlier "
-        "backends and look at the entries. Start one backend with --adopt-unsigned-journal to "
-        "sign them, or with --ignore-unsigned-journal if they are not kshunt's.",
+        "The journal's entries are not signed with a key of this cluster's backends. Earlier "
+        "versions of kshunt write such entries, and every client that can write the topic could "
+        "too. Stop all earlier backends and check the entries. To sign them, start one backend "
+        "with --adopt-unsigned-journal. If they are not kshunt's, use --ignore-unsigned-journal.",
     ),
     Provenance.UNKNOWN: (
         UnreadableReason.UNKNOWN_KEY,
@@ -241,9 +241,8 @@ REFUSED: Final[Mapping[Provenance, tuple[UnreadableReason, str]]] = {
     ),
     Provenance.UNLISTED: (
         UnreadableReason.REPLAYED,
-        "Somebody else removed or damaged the journal's manifest, so it is not known which entries "
-        "are current. Look at them, and start one backend with --adopt-unsigned-journal to use "
-        "them.",
+        "Another client removed or damaged the journal's manifest, so the current entries are "
+        "unknown. Check them, and start one backend with --adopt-unsigned-journal to use them.",
     ),
     Provenance.NEWER: (
         UnreadableReason.NEWER,
@@ -311,7 +310,7 @@ class JournalState:
         if self.missing:
             some = ", ".join(self.missing[:3]) + (", ..." if len(self.missing) > 3 else "")
             found.append(
-                f"somebody else removed {len(self.missing)} entries from the journal: {some}"
+                f"another client removed {len(self.missing)} entries from the journal: {some}"
             )
         return tuple(found)
 

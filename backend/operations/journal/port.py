@@ -149,10 +149,10 @@ def check_append(
         if unreadable is not None and key not in replacing:
             raise Conflict(
                 f"The journal's entry '{key}' is {unreadable.why}: {unreadable.detail}",
-                advice="Nothing was written. Look at it, and remove it if nobody needs it.",
+                advice="Nothing was written. Check it, and remove it if nobody needs it.",
             )
         if body is not None and kind_of(key) is EntryKind.AUDIT and key in state.entries:
-            raise Conflict(f"The audit entry '{key}' is written already. Nothing was written.")
+            raise Conflict(f"The audit entry '{key}' is already written. Nothing was written.")
 
 
 def retired(

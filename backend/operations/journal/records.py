@@ -156,13 +156,13 @@ def _canonical_body(key: str, body: Body) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"The entry '{key}' cannot be written as JSON: {error}.") from None
     if not text.startswith(b"{"):
-        raise BadInput(f"The entry '{key}' is no JSON object.")
+        raise BadInput(f"The entry '{key}' is not a JSON object.")
     if _SURROGATE in text:
         # Half a character, which no other reader of JSON would take.
         whole = json.loads(text)
         text = json.dumps(json.loads(_in_utf_8(whole, "replace")), **_COMPACT).encode()
     if len(text) > (most := _bytes_max(key)):
-        raise BadInput(f"The entry '{key}' has {len(text)} bytes; {most} are the most.")
+        raise BadInput(f"The entry '{key}' has {len(text)} bytes; the maximum is {most}.")
     return text
 
 
@@ -206,7 +206,7 @@ def opened(key: str, value: bytes, part: Parts, cluster_id: str) -> Entry | Unre
         _check_format(envelope)
         if kind_of(key) is None:
             raise _EntryRefused(
-                UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
+                UnreadableReason.FOREIGN, "It has a kind that this kshunt does not know."
             )
         for name in ("number", "signature"):
             envelope.pop(name, None)
@@ -240,7 +240,7 @@ def _check_format(envelope: Mapping[str, Any]) -> None:
     if type(version) is int and version > FORMAT:
         raise _EntryRefused(
             UnreadableReason.NEWER,
-            f"It has format {version}, and this kshunt reads up to {FORMAT}: upgrade it.",
+            f"It has format {version}, and this kshunt reads formats up to {FORMAT}: upgrade it.",
         )
 
 
@@ -252,7 +252,7 @@ def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, ver
     whole = rest in ({"body"}, {"packed"}) and isinstance(envelope[next(iter(rest))], dict)
     typed = all(type(one) is str for one in texts) and all(type(one) is int for one in numbers)
     if not (whole and typed and type(previous) is str and envelope["format"] == version):
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It lacks what every entry has.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It lacks a field that every entry has.")
     if envelope["cluster_id"] != cluster_id:
         raise _EntryRefused(
             UnreadableReason.FOREIGN, f"It was written for cluster {envelope['cluster_id']}."
@@ -275,11 +275,11 @@ def _entry(key: str, envelope: dict[str, Any], part: Parts, cluster_id: str, ver
 def _unpacked(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     digests, size = about.get("parts"), about.get("bytes")
     if not isinstance(digests, list) or type(size) is not int:
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not list its parts.")
     packed = _joined(len(digests), size, part, most)
     if [part_digest(one) for one in packed] != digests:
         raise _EntryRefused(
-            UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
+            UnreadableReason.DAMAGED, "Its parts are not the ones that were written with it."
         )
     return _inflated(b"".join(packed), size)
 
@@ -288,7 +288,7 @@ def _joined(count: int, size: int, part: Parts, most: int) -> list[bytes]:
     """The parts of a body, if they and the body are within their bounds."""
     if size > most:
         raise _EntryRefused(
-            UnreadableReason.TOO_LARGE, f"It has {size} bytes; {most} are the most of its kind."
+            UnreadableReason.TOO_LARGE, f"It has {size} bytes; the maximum of its kind is {most}."
         )
     if not (0 < count <= most // PART_BYTES + 2 and size >= 0):
         raise _EntryRefused(
@@ -324,9 +324,9 @@ def _parsed(value: bytes) -> dict[str, Any]:
         if _SURROGATE in value.lower():
             _in_utf_8(document)
     except (ValueError, RecursionError):
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It is no JSON, or cut short.") from None
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It is not JSON, or is incomplete.") from None
     if not isinstance(document, dict):
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It is no JSON object.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It is not a JSON object.")
     return document
 
 
@@ -337,19 +337,19 @@ def _in_utf_8(document: Any, errors: str = "strict") -> bytes:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a field twice")
+        raise ValueError("the same field twice")
     return found
 
 
 def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _canonical(envelope: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(envelope, **_COMPACT).encode()
     except (ValueError, RecursionError):
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It holds a number that is none.") from None
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It holds an invalid number.") from None
 
 
 # --- reading what is not
@@ -366,7 +366,7 @@ def claimed(key: str, value: bytes, part: Parts, cluster_id: str, seal: Seal) ->
         _check_format(envelope)
         if kind_of(key) is None:
             raise _EntryRefused(
-                UnreadableReason.FOREIGN, "It is of a kind that this kshunt does not know."
+                UnreadableReason.FOREIGN, "It has a kind that this kshunt does not know."
             )
         if seal.verdict is None:
             _check_digest(envelope)
@@ -387,7 +387,7 @@ def disbelieved(key: str, value: bytes, found: Entry | Unreadable, seal: Seal) -
         return found
     if seal.verdict is None:
         detail, why = (
-            "It is not signed: an earlier kshunt wrote it, or somebody else.",
+            "It is not signed: an earlier kshunt or another client wrote it.",
             UnreadableReason.UNSIGNED,
         )
     elif seal.verdict is SignatureVerdict.UNKNOWN_KEY:
@@ -395,7 +395,7 @@ def disbelieved(key: str, value: bytes, found: Entry | Unreadable, seal: Seal) -
         why = UnreadableReason.UNKNOWN_KEY
     else:
         detail, why = (
-            f"Its signature with the key {seal.key_id} does not fit it.",
+            f"Its signature with the key {seal.key_id} is not valid.",
             UnreadableReason.FORGED,
         )
     return Unreadable(key, why, detail, _digest(value))
@@ -409,17 +409,17 @@ def clipped(text: str) -> str:
 def _check_digest(envelope: dict[str, Any]) -> None:
     sealed = envelope.pop("digest", None)
     if sealed != _digest(_canonical(envelope)):
-        raise _EntryRefused(UnreadableReason.DAMAGED, "Its digest does not match what it says.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "Its digest does not match its content.")
 
 
 def _unpacked_unsigned(about: Mapping[str, Any], part: Parts, most: int) -> Body:
     count, size, digest = (about.get(name) for name in ("parts", "bytes", "digest"))
     if type(count) is not int or type(size) is not int or type(digest) is not str:
-        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not say what its parts are.")
+        raise _EntryRefused(UnreadableReason.DAMAGED, "It does not list its parts.")
     packed = b"".join(_joined(count, size, part, most))
     if _digest(packed) != digest:
         raise _EntryRefused(
-            UnreadableReason.DAMAGED, "Its parts are not those that were written with it."
+            UnreadableReason.DAMAGED, "Its parts are not the ones that were written with it."
         )
     return _inflated(packed, size)
 

@@ -351,7 +351,7 @@ class JournalReplay:
     def _claim_entry(self, key: str, claim: UnprovenHead) -> Unreadable:
         if claim.value is None:
             return Unreadable(
-                key, UnreadableReason.DAMAGED, f"{len(claim.parts)} parts of it, and no head."
+                key, UnreadableReason.DAMAGED, f"{len(claim.parts)} parts of it, but no head."
             )
         # Parts are not put together for something that is only shown.
         found = claimed(key, claim.value, lambda number: None, self._cluster_id, claim.seal)

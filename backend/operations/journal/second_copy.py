@@ -116,8 +116,8 @@ class SecondCopy:
         some = ", ".join(sorted(self.lost)[:3]) + (", ..." if len(self.lost) > 3 else "")
         return (
             f"the journal has lost {len(self.lost)} throttle records that this host remembers: "
-            f"{some}; GET /v1/throttles/prior shows the values of before, and POST "
-            "/v1/throttles/prior brings them back or discards them",
+            f"{some}; GET /v1/throttles/prior shows the former values, and POST "
+            "/v1/throttles/prior restores or discards them",
         )
 
     def opened(self, state: JournalState, cluster_id: str) -> None:

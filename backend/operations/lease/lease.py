@@ -70,7 +70,7 @@ class LeaseTimes:
 
     def __post_init__(self) -> None:
         if not 0 < self.beat_s < self.act_within_s < self.silence_s or self.jitter_s < 0:
-            raise ValueError(f"two backends could act at once with {self}")
+            raise ValueError(f"two backends could be active at the same time with {self}")
 
 
 class LeaseState(enum.StrEnum):

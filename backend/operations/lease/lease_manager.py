@@ -271,7 +271,9 @@ class LeaseManager:
             try:
                 await self._journal.append({BACKEND_KEY: None})
             except (JournalFenced, JournalUnavailable, Conflict, *_NEED_HELP) as failed:
-                log.warning("The journal was not released, others wait a while: %s", failed)
+                log.warning(
+                    "The journal was not released, so other backends wait a while: %s", failed
+                )
 
     async def _follow(self) -> None:
         began = self._now()
@@ -360,7 +362,7 @@ class LeaseManager:
         except JournalUnavailable as failed:
             log.info("A heartbeat was not acknowledged: %s", failed)
         except (JournalFenced, Conflict) as failed:
-            log.warning("This backend acts no more: %s", failed)
+            log.warning("This backend is not active any more: %s", failed)
             self._change(Lease.lost)
         else:
             self._change(lambda lease: lease.beaten(sent) if lease.writes else lease)
@@ -395,18 +397,21 @@ class LeaseManager:
         if self._trouble is not None:
             return f"{self._trouble.message} Nothing was changed."
         if duty in (LeaseState.WAIT, LeaseState.PAUSE):
-            return "It is not certain that no other backend acts. Nothing was changed; try again."
+            return "Another backend may still be active. Nothing was changed; try again."
         heard = self._lease.heard
         if isinstance(heard, Unreadable):
-            return f"Who acts cannot be read in the journal: {heard.detail} Nothing was changed."
+            return (
+                f"The journal does not say which backend is active: {heard.detail} Nothing was "
+                "changed."
+            )
         if actor is not None:
             return (
-                f"{actor.backend} on {actor.host} acts, at {actor.address}. "
+                f"{actor.backend} on {actor.host} is the active backend, at {actor.address}. "
                 "Nothing was changed here."
             )
         if self._lease.read_at is None:
             return "The journal has not been read yet. Nothing was changed; try again."
-        return "This backend does not act yet. Nothing was changed; try again."
+        return "This backend is not active yet. Nothing was changed; try again."
 
 
 async def _first(*ways: Coroutine[Any, Any, object]) -> None:

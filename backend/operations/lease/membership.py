@@ -114,7 +114,7 @@ class Membership:
             try:
                 return await self._cluster_id()
             except ClusterError as error:
-                log.info("The cluster has not said who it is: %s", error)
+                log.info("The cluster has not reported its id: %s", error)
                 await self._clock.wait_s(RETRY_S)
 
     async def release(self) -> None:

@@ -109,6 +109,5 @@ def _of_broker(broker: int, receives: _Incoming, dirs: Sequence[LogDir]) -> Iter
             yield (
                 f"Log directory {one.path} of broker {broker} has {bytes_text(one.usable_bytes)} "
                 f"free, and {receives.largest[1]} has {bytes_text(receives.largest[0])}. Kafka "
-                "does not look at free space when it chooses a directory: name log_dirs in the "
-                "plan."
+                "ignores free space when it chooses a directory: name log_dirs in the plan."
             )

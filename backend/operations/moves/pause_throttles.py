@@ -89,7 +89,7 @@ class Pause:
         for (partition, _), reason in self.not_held.items():
             by_reason.setdefault(reason, set()).add(str(partition))
         return tuple(
-            f"{reason}; {listed(sorted(names), 3)} goes on at the present rate."
+            f"{reason}; {listed(sorted(names), 3)} continues at the present rate."
             for reason, names in sorted(by_reason.items())
         )
 
@@ -212,7 +212,10 @@ def _cannot_hold(broker: int, ours: set[Copy], view: ClusterView) -> str:
     sharing = sorted(set(_sharing(broker, ours, view)))
     foreign = [name for name, moving in sharing if moving]
     if foreign:
-        return f"Broker {broker} also receives {listed(foreign, 3)}, which is not of this operation"
+        return (
+            f"Broker {broker} also receives {listed(foreign, 3)}, which this operation does "
+            "not move"
+        )
     if sharing:
         names = listed((name for name, _ in sharing), 3)
         return (

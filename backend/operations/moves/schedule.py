@@ -12,9 +12,8 @@ Constraints
 Algorithm
     1. Each waiting move is judged by itself (`judge`): can it start, and is it safe.
     2. Unrelated partitions under min.insync.replicas hold what is left, but for healing moves.
-    3. The rest is ordered by bytes and taken in passes (the planner of Cruise Control's executor,
-       fair to all brokers: a pass takes at most one move from each leader and to each new
-       replica's broker), so that the first broker in the order does not take every place.
+    3. The rest is ordered by bytes and taken in passes, which are fair to all brokers
+       (`kshunt.backend.domain.reassignment.move_passes`).
     The order is a preference: a move that finds its broker full is passed over for one that does
     not, so no place stays free. The queue is finite; each move gets its turn.
 
@@ -50,6 +49,7 @@ from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import waits_words
+from kshunt.backend.domain.reassignment.move_passes import in_passes
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.errors import BadInput
@@ -208,7 +208,7 @@ def judge(move: Move, view: ClusterView) -> WaitingMove | None:
     if other is not None:
         return WaitingMove(
             WaitReason.MOVED_BY_OTHERS,
-            f"a move to {list(other.target)} that somebody else started to end",
+            f"a move to {list(other.target)}, which somebody else started, to end",
         )
     if state.leader == NO_BROKER:
         return WaitingMove(WaitReason.NO_LEADER, "a leader to copy from; the partition has none")
@@ -307,7 +307,7 @@ def _unsafe_meanwhile(move: Move, min_isr: int, in_sync: int) -> WaitingMove | N
         return WaitingMove(
             WaitReason.WOULD_FALL_UNDER_MIN_ISR,
             f"min.insync.replicas, {min_isr}, to be at most {in_sync}: with more replicas the "
-            "partition would refuse acks=all until its copy is in sync",
+            "partition would reject acks=all until its copy is in sync",
         )
     return None
 
@@ -377,17 +377,23 @@ class _Places:
     by_broker: Counter[int] = field(default_factory=Counter)
     in_cluster: int = 0
     in_request: int = 0
+    refused: WaitingMove | None = None
+    """Why the last move found no room, where it found none."""
 
     def __post_init__(self) -> None:
         for brokers in self.moving.values():
             self.by_broker.update(brokers)
         self.in_cluster = len(self.moving)
 
-    def refusal(self, brokers: frozenset[int]) -> WaitingMove | None:
-        """Why a move that makes these brokers copy finds no place; None if it finds one."""
+    def room(self, brokers: frozenset[int]) -> bool:
+        """Whether a move that makes these brokers copy finds a place; else `refused` says why."""
+        self.refused = self._refusal(brokers)
+        return self.refused is None
+
+    def _refusal(self, brokers: frozenset[int]) -> WaitingMove | None:
         if self.in_request >= LIMITS.partitions_per_reassignment:
             return WaitingMove(
-                WaitReason.REQUEST_FULL, "the next request; Kafka takes no more in one"
+                WaitReason.REQUEST_FULL, "the next request; Kafka accepts no more in one"
             )
         if not brokers:
             return None
@@ -405,6 +411,7 @@ class _Places:
         return None
 
     def take(self, brokers: frozenset[int]) -> None:
+        """One more is in flight."""
         self.in_request += 1
         self.by_broker.update(brokers)
         self.in_cluster += bool(brokers)
@@ -417,20 +424,12 @@ def _in_passes(
     held: dict[TopicPartition, WaitingMove],
 ) -> Iterator[Move]:
     """Take moves round-robin over the brokers; note in `held` why the others find no place."""
-    waiting = [(move, copying_brokers(move, view)) for move in ready]
-    while waiting:
-        served: set[int] = set()
-        passed_over = []
-        for move, brokers in waiting:
-            if brokers & served:
-                passed_over.append((move, brokers))
-            elif refused := places.refusal(brokers):
-                held[move.partition] = refused
-            else:
-                places.take(brokers)
-                served |= brokers
-                yield move
-        waiting = passed_over
+    waiting = ((move, copying_brokers(move, view)) for move in ready)
+    for move, begins in in_passes(waiting, places):
+        if begins:
+            yield move
+        elif places.refused is not None:
+            held[move.partition] = places.refused
 
 
 def _ordering(

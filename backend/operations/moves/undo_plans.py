@@ -32,7 +32,7 @@ class UndoPlan:
         """One line for an operator."""
         words = [f"{many(len(self.plan), 'partition')} to move back"]
         if self.already:
-            words.append(f"{len(self.already)} there already")
+            words.append(f"{len(self.already)} already there")
         if self.left_out:
             words.append(f"{len(self.left_out)} left out: {listed(self.left_out, 3)}")
         return ", ".join(words)
@@ -77,17 +77,17 @@ def _cannot_go_back(move: Move, view: ClusterView) -> str:
     """Why a partition stays where it is, or nothing."""
     state = view.partitions.get(move.partition)
     if state is None:
-        return "it was deleted since"
+        return "it was deleted since then"
     ongoing = view.ongoing.get(move.partition)
     if ongoing is not None:
-        return f"it is being moved to {list(ongoing.target)} at this moment"
+        return f"it is now being moved to {list(ongoing.target)}"
     if state.replicas != move.target and not _came_back(state.replicas, move):
         if set(state.replicas) == set(move.target):
-            return f"its replicas were put into the order {list(state.replicas)} since"
-        return f"somebody else moved it to {list(state.replicas)} since"
+            return f"its replicas were reordered to {list(state.replicas)} since then"
+        return f"somebody else moved it to {list(state.replicas)} since then"
     gone = [b for b in move.current if b not in view.live and b not in state.replicas]
     if gone:
-        return f"broker {listed(gone)} is gone, where it came from"
+        return f"its former broker {listed(gone)} does not exist any more"
     return ""
 
 
@@ -134,12 +134,12 @@ def cancel_plan(chosen: Iterable[TopicPartition], queue: Queue, view: ClusterVie
 def _cannot_cancel(partition: TopicPartition, queue: Queue, view: ClusterView) -> str:
     """Why a partition of the operation is not cancelled, or nothing."""
     if partition not in queue.plan:
-        return "it is not of this operation"
+        return "this operation does not include it"
     move = view.ongoing.get(partition)
     if move is None:
         return "no longer moving; undo the operation to bring back what has moved"
     if move.target != queue.plan[partition]:
-        return f"somebody else moves it to {list(move.target)}"
+        return f"somebody else is moving it to {list(move.target)}"
     state = view.partitions.get(partition)
     if state is not None and not set(state.isr) & set(move.original):
         return (

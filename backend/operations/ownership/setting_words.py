@@ -139,7 +139,7 @@ def lifting_words(
             i: RateCellId = (one.name, one.key)
             was = own_words(present.rates.get(i))
             if one.foreign:
-                words.append(f"{one.place}: {was} stays, somebody else set it")
+                words.append(f"{one.place}: {was} stays, because somebody else set it")
             elif i in step.writes.rates:
                 words.append(f"{one.place}: {was} → {_rate_aim(i, before, step)}")
         elif isinstance(one.key, ListKey) and isinstance(one.name, str):

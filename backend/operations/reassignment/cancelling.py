@@ -103,6 +103,17 @@ class _Wish:
             if partition in ongoing and ongoing[partition].target == target
         ]
 
+    def arrived(self, outcomes: Results) -> frozenset[TopicPartition]:
+        """Those that moved when somebody asked, and arrived before the cluster was asked.
+
+        What did not move even then may have returned by an earlier cancellation.
+        """
+        return frozenset(
+            partition
+            for partition, one in outcomes.items()
+            if one.error_code == NO_REASSIGNMENT_IN_PROGRESS and self.targets[partition]
+        )
+
 
 class Cancellations:
     """See the module's text."""
@@ -208,7 +219,7 @@ class Cancellations:
         if asked := [p for p in wanted if p not in waiting]:
             outcomes |= await self._ask(asked, timeout_s)
         stopped = {partition for partition, outcome in outcomes.items() if outcome.ok}
-        notes += await self._unmark(every, outcomes, wish.preserve_throttles)
+        notes += await self._unmark(outcomes, wish)
         throttles: tuple[str, ...] = ()
         foreign = stopped - ours
         if known:
@@ -267,17 +278,16 @@ class Cancellations:
             return operation
         return operation.to(State.CANCELLING, at_ms=self._context.clock.now_ms())
 
-    async def _unmark(
-        self, wanted: set[TopicPartition], outcomes: Results, preserve_throttles: bool
-    ) -> tuple[str, ...]:
+    async def _unmark(self, outcomes: Results, wish: _Wish) -> tuple[str, ...]:
         """What the cluster did not return goes on; the share of the rest is lifted."""
         problems: tuple[str, ...] = ()
         in_doubt = {p for p, one in outcomes.items() if one.error_code in UNANSWERED}
+        arrived = wish.arrived(outcomes)
         for operation, work in self._unfinished():
-            if work.cancelled.isdisjoint(wanted):
+            if work.cancelled.isdisjoint(outcomes):
                 continue
-            operation, work = await self._unmarked(operation, work, outcomes)
-            if work.cancelled and not preserve_throttles:
+            operation, work = await self._unmarked(operation, work, outcomes, arrived)
+            if work.cancelled and not wish.preserve_throttles:
                 problems += await self._reduce(operation, work, in_doubt)
             elif work.all_cancelled:
                 stays_on = left_on(self._registry.ownership, operation.id)
@@ -285,12 +295,16 @@ class Cancellations:
         return problems
 
     async def _unmarked(
-        self, operation: Operation, work: ReassignmentWork, outcomes: Results
+        self,
+        operation: Operation,
+        work: ReassignmentWork,
+        outcomes: Results,
+        arrived: frozenset[TopicPartition],
     ) -> tuple[Operation, ReassignmentWork]:
         """Without the marks of what did not return and will not."""
         refused = refused_of({p: outcomes[p] for p in work.cancelled & outcomes.keys()})
         if operation.state is not State.CANCELLING:
-            stays = refused.keys() | _arrived(outcomes)
+            stays = refused.keys() | arrived
             if stays & work.cancelled:
                 work = replace(work, cancelled=work.cancelled - stays)
                 await self._registry.put(operation, work)
@@ -373,7 +387,7 @@ def _not_started(
     left = {
         partition
         for _, work in works
-        for partition in work.moves.keys() - (work.started - work.unanswered)
+        for partition in work.moves.keys() - (work.started - work.unanswered) - work.refused
     }
     return {partition for partition in wanted if partition not in ongoing and partition in left}
 
@@ -473,12 +487,6 @@ async def return_again(
             raise
         found = dict.fromkeys(back, item_of(error))
     return await give_back_marks(context, operation, work, refused_of(found))
-
-
-def _arrived(outcomes: Results) -> frozenset[TopicPartition]:
-    """Partitions that had arrived before the cluster was asked to return them."""
-    code = NO_REASSIGNMENT_IN_PROGRESS
-    return frozenset(p for p, one in outcomes.items() if one.error_code == code)
 
 
 def _cancellable(move: OngoingReassignment | None, *, waits: bool) -> ItemResult:

@@ -130,7 +130,9 @@ class ReassignmentRunner:
         self._registry.require()
         outcome = await self._submitted(work, wanted)
         if outcome.unknown:
-            await self._registry.move(operation.id, State.UNKNOWN, "it is not known what moves")
+            await self._registry.move(
+                operation.id, State.UNKNOWN, "the moving partitions are unknown"
+            )
             return outcome
         accepted = {partition for partition, result in outcome.results.items() if result.ok}
         work = work.answered(accepted, outcome.results.keys() - accepted)

@@ -113,7 +113,7 @@ class Reassignments:
                 raise Conflict(
                     f"{many(len(ongoing), 'partition')} already being reassigned "
                     f"({listed(ongoing, 3)}); nothing was changed.",
-                    advice="Wait, cancel them, or ask for this plan in addition to them.",
+                    advice="Wait, cancel them, or ask to run this plan in addition to them.",
                 )
             size = len(moves)
             checked = await self._admin.reassignments.reassign(
@@ -148,7 +148,7 @@ class Reassignments:
         silent, written = await self._throttle(operation, work, ongoing)
         room = await self._room(request, moves)
         notes = [
-            f"Broker {broker} does not answer; its throttle is written when it does."
+            f"Broker {broker} does not answer; kshunt writes its throttle when it does."
             for broker in silent
         ]
         if written.holding_up:
@@ -306,7 +306,7 @@ def _asks_again(
 
 _WAITS: Final = ItemResult(message="waits for its turn")
 """Of what was taken on and has not begun."""
-_UNDONE: Final = "The cluster took no partition; the throttles were put back as they were."
+_UNDONE: Final = "The cluster accepted no partition; the throttles have their former values again."
 
 
 def _nothing_done(outcomes: Mapping[TopicPartition, ItemResult]) -> ReassignOutcome:
@@ -315,9 +315,9 @@ def _nothing_done(outcomes: Mapping[TopicPartition, ItemResult]) -> ReassignOutc
 
 def _in_doubt(error: KshuntError) -> ItemResult:
     if fate_of(error) is Fate.RETRY:
-        words = f"not submitted yet, and is submitted again: {error}"
+        words = f"not submitted yet, and kshunt submits it again: {error}"
     else:
-        words = f"whether it moves is being found out: {error}"
+        words = f"kshunt is checking whether it moves: {error}"
     return ItemResult(error.kafka_code, "UNKNOWN", words, True)
 
 
@@ -374,9 +374,9 @@ def _check(request: ReassignRequest) -> None:
             check_rate(rate)
     if request.caps is None and len(request.plan) > LIMITS.partitions_per_reassignment:
         raise BadInput(
-            f"The plan moves {len(request.plan)} partitions; Kafka takes "
+            f"The plan moves {len(request.plan)} partitions; Kafka accepts "
             f"{LIMITS.partitions_per_reassignment} in one request. Nothing was changed.",
-            advice="Split the plan, or give a cap of moves in flight.",
+            advice="Split the plan, or limit the number of moves in flight.",
         )
 
 
@@ -407,7 +407,7 @@ def _answer(
     )
     said = list(notes)
     if request.throttle_bytes_per_s is not None and not request.auto_remove_throttle:
-        said.append("The throttle stays on after the move, as asked.")
+        said.append("The throttle stays set after the move, as requested.")
     return ChangeAnswer(
         validate_only=request.change.validate_only,
         operation_id=None if operation is None else operation.id,

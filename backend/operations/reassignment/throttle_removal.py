@@ -84,7 +84,9 @@ class ThrottleRemoval:
             work = replace(work, pause=None)
         operation, problems = await self._take_off(operation, work)
         if problems:
-            self._registry.set_outcome(operation.id, f"throttle not off yet: {listed(problems, 3)}")
+            self._registry.set_outcome(
+                operation.id, f"throttle not removed yet: {listed(problems, 3)}"
+            )
             return problems
         await self._end(operation, work)
         return ()
@@ -123,7 +125,7 @@ class ThrottleRemoval:
         present = await self._context.throttling.present(brokers, topics)
         words = [ending.words]
         if work.throttle_bytes_per_s is not None or work.adopted:
-            words.append("throttle removed" if work.auto_remove else "throttle left on, as asked")
+            words.append("throttle removed" if work.auto_remove else "throttle kept, as requested")
         differing = unlike(restored, present, self._registry.ownership)
         if differing:
             words.append(f"but {listed(differing, LISTED_MAX)}")

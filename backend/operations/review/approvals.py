@@ -49,8 +49,8 @@ from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 log = logging.getLogger(__name__)
 
 _BROKE_OFF: Final = (
-    "the backend that was to carry it out ended, or could not write its journal, before it began: "
-    "nothing was changed, propose it anew if it is still wanted"
+    "the backend that was to carry it out ended, or could not write its journal, before it "
+    "began: nothing was changed. Propose it again if it is still needed"
 )
 
 
@@ -148,8 +148,9 @@ class Approvals:
             waiting = [one for one in self.listed() if one.state is ProposalState.WAITING]
             if len(waiting) >= LIMITS.proposals_waiting:
                 raise Conflict(
-                    f"{len(waiting)} proposals wait already, and no more are taken. {NOTHING}",
-                    advice="Settle some of them: kshunt proposals list.",
+                    f"{len(waiting)} proposals are already waiting, which is the maximum. "
+                    f"{NOTHING}",
+                    advice="Approve or reject some of them: kshunt proposals list.",
                 )
             proposal = ProposedChange(
                 id=secrets.token_hex(4),
@@ -165,7 +166,7 @@ class Approvals:
                 fingerprint=draft.foreseen.fingerprint,
                 operation_id=draft.operation_id,
             )
-            words = f"{draft.summary}; it dies {moment_text(proposal.expires_ms)}"
+            words = f"{draft.summary}; it expires {moment_text(proposal.expires_ms)}"
             line = self._line(proposal, AuditEvent.PROPOSED, words, by.name, reason)
             await self._put(proposal, replace(line, touched=draft.touched))
         return proposal
@@ -187,7 +188,9 @@ class Approvals:
             NotActive, JournalFenced, JournalUnavailable: it was not recorded.
         """
         if not reason.strip():
-            raise BadInput(f"Say why proposal {proposal_id[:64]} is rejected. {NOTHING}")
+            raise BadInput(
+                f"Give the reason why proposal {proposal_id[:64]} is rejected. {NOTHING}"
+            )
         return await self._closed(proposal_id, "reject", ProposalState.REJECTED, by, reason)
 
     async def withdraw(self, proposal_id: str, by: Person, reason: str) -> ProposedChange:
@@ -290,7 +293,7 @@ class Approvals:
         if operation_id is None:
             await self._close(proposal, ProposalState.FAILED, "", _BROKE_OFF)
         else:
-            words = f"operation {operation_id} was begun; how it went is with it"
+            words = f"operation {operation_id} was started; its result is listed there"
             await self._close(proposal, ProposalState.DONE, operation_id, words)
 
     def _borne_by(self, proposal: ProposedChange) -> str | None:
@@ -366,12 +369,11 @@ def _check_same(proposal: ProposedChange, foreseen: ProposalEffect, agreed: str)
     if foreseen.fingerprint == (agreed or proposal.fingerprint):
         return
     raise Conflict(
-        f"The cluster has changed: proposal {proposal.id} would do something else than what was "
-        f"{'looked at' if agreed else 'proposed'}. {NOTHING} It would: "
-        f"{_first(foreseen.lines)}.",
-        advice="Look at what it would do, and approve that; or reject it.",
+        f"The cluster has changed: proposal {proposal.id} would have another effect than the one "
+        f"{'looked at' if agreed else 'proposed'}. {NOTHING} It would: {_first(foreseen.lines)}.",
+        advice="Check what it would do now and approve that, or reject it.",
     )
 
 
 def _first(lines: Sequence[str]) -> str:
-    return "; ".join(lines[:3]) or "do nothing"
+    return "; ".join(lines[:3]) or "change nothing"

@@ -116,7 +116,7 @@ class BlastRadius:
     throttles_lifted: tuple[str, ...]
     leaders_moving: tuple[TopicPartition, ...]
     at_min_isr: tuple[TopicPartition, ...]
-    """Touched partitions with exactly as many replicas in sync as acks=all needs."""
+    """Touched partitions with exactly `min.insync.replicas` in sync."""
     under_min_isr: tuple[TopicPartition, ...]
     warnings: tuple[str, ...]
     facts: PreviewFacts
@@ -235,7 +235,7 @@ def check_fresh(
     if changed:
         raise Conflict(
             f"Since the preview {listed(changed)} changed. Nothing was done.",
-            advice="Look at the new preview and confirm that one.",
+            advice="Check the new preview and confirm that one.",
         )
     return request
 
@@ -293,7 +293,7 @@ def _start_warnings(request: StartRequest, moves: list[Move], view: ClusterView)
     if fewer:
         warnings.append(f"The replication factor of {listed(fewer, 3)} becomes smaller.")
     if others := sorted(view.ongoing.keys() - request.plan.keys()):
-        warnings.append(f"{many(len(others), 'partition')} of other plans on the move.")
+        warnings.append(f"{many(len(others), 'partition')} of other plans are moving.")
     return warnings
 
 
@@ -306,7 +306,7 @@ def _cancel(request: CancelRequest, view: ClusterView) -> _Touches:
     ]
     warnings = []
     if lost := sorted(m.partition for m in moving if m.adding):
-        warnings.append(f"What was copied for {listed(lost, 3)} is thrown away.")
+        warnings.append(f"The data already copied for {listed(lost, 3)} is thrown away.")
     return _Touches(
         partitions={*plan.returns, *plan.dropped},
         brokers={broker for move in moving for broker in move.replicas},
@@ -365,12 +365,12 @@ def _elect(request: ElectRequest, view: ClusterView) -> _Touches:
             unable.append(partition)
     if unable:
         found.holds.append(
-            f"The preferred replica of {listed(sorted(unable), 3)} is not in sync; "
-            "there the leader stays."
+            f"The preferred replica of {listed(sorted(unable), 3)} is not in sync, so the leader "
+            "stays."
         )
     if being_deleted and request.partitions is not None:
         found.holds.append(
-            f"{listed(sorted(being_deleted), 3)} is being deleted, and stays without leader."
+            f"{listed(sorted(being_deleted), 3)} is being deleted, and stays without a leader."
         )
     if gone := sorted(wanted - view.partitions.keys()):
         found.holds.append(f"The cluster does not have {listed(gone, 3)}.")

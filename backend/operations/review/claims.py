@@ -50,18 +50,20 @@ class Claims:
         async with self._one:
             operation = self._operation(operation_id)
             if not requester.who.strip():
-                raise BadInput("Who claims an operation has to say a name; nothing was written.")
+                raise BadInput("To claim an operation, give a name; nothing was written.")
             if operation.state.ended:
-                raise Conflict(f"Operation {operation_id} is {operation.state}: nobody steers it.")
+                raise Conflict(
+                    f"Operation {operation_id} is {operation.state}: it cannot be claimed."
+                )
             team = self._registry.team(operation_id)
-            event, words = AuditEvent.CLAIMED, f"{requester.who} steers it"
+            event, words = AuditEvent.CLAIMED, f"{requester.who} has claimed it"
             if team.claim is not None and team.claim.who != requester.who:
                 if not take_over:
                     raise _held(operation_id, team.claim)
                 if not requester.reason.strip():
                     raise BadInput(
-                        f"{team.claim.who} steers operation {operation_id}. To take it over say "
-                        "why; nothing was written."
+                        f"{team.claim.who} has claimed operation {operation_id}. To take it over, "
+                        "give a reason; nothing was written."
                     )
                 event, words = AuditEvent.CLAIM_TAKEN, f"taken over from {team.claim.who}"
             claim = Claim(requester.who, self._clock.now_ms(), requester.reason)
@@ -86,7 +88,7 @@ class Claims:
                 replace(team, claim=None),
                 AuditEvent.RELEASED,
                 requester,
-                "nobody steers it",
+                "nobody has claimed it",
             )
 
     async def note(self, operation_id: str, text: str, requester: Requester) -> Operation:
@@ -102,7 +104,7 @@ class Claims:
             note = Note(requester.who, self._clock.now_ms(), note_text(text))
             if len(team.notes) >= LIMITS.notes_per_operation:
                 raise Conflict(
-                    f"Operation {operation_id} has {len(team.notes)} notes, and takes no more. "
+                    f"Operation {operation_id} has {len(team.notes)} notes, which is the maximum. "
                     "Nothing was written."
                 )
             after = replace(team, notes=(*team.notes, note))
@@ -168,8 +170,8 @@ class Claims:
 def _held(operation_id: str, claim: Claim) -> Conflict:
     why = f": {claim.reason}" if claim.reason else ""
     return Conflict(
-        f"{claim.who} steers operation {operation_id} since {moment_text(claim.since_ms)}{why}. "
-        "Nothing was changed.",
-        advice="Talk to them; or take it over, with a reason: K in the dashboard's operations, or "
-        "a claim with take_over.",
+        f"{claim.who} has claimed operation {operation_id} since "
+        f"{moment_text(claim.since_ms)}{why}. Nothing was changed.",
+        advice="Talk to them, or take it over with a reason: press K in the dashboard's "
+        "operations, or send a claim with take_over.",
     )

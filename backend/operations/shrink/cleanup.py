@@ -31,9 +31,12 @@ from kshunt.backend.operations.shrink.topic_settings import (
 
 async def clean_up(step: ShrinkStep) -> None:
     """Take away what only the shrink needed, and end it."""
-    step.wait("what only the shrink needed is taken away")
-    if await step.behind("end", step.live.end_job) is None:
-        return
+    step.wait("kshunt is removing what only the shrink needed")
+    # Once: a tick that only ends the job would say nothing of what hindered the one before.
+    if "ended" not in step.live.done:
+        if await step.behind("end", step.live.end_job) is None:
+            return
+        step.live.done |= {"ended"}
     work = step.work
     remains = await (_roll_back(step) if work.rolled_back else _finish(step))
     await _unblock(step)
@@ -54,11 +57,11 @@ def _outcome(step: ShrinkStep, remains: str) -> str:
     work = step.work
     if work.rolled_back:
         words = work.failed or "cancelled"
-        return f"{words}; {remains or 'all of it was taken back'}"
+        return f"{words}; {remains or 'all of it was reverted'}"
     records = "" if work.verified is None else f", {many(work.verified.records, 'record')}"
     words = f"{work.final} has {many(work.request.total_count, 'partition')}{records}"
     moved = sum(place.done for place in work.groups.values())
-    words += f"; {many(moved, 'consumer group')} moved on" if work.groups else ""
+    words += f"; {many(moved, 'consumer group')} moved" if work.groups else ""
     return f"{words}; {remains}" if remains else words
 
 
@@ -68,14 +71,14 @@ async def _finish(step: ShrinkStep) -> str:
     final = await step.described(work.final)
     wanted_id = work.final_id if work.same_name else work.copy_id
     if final is None or (wanted_id and final.topic_id != wanted_id):
-        return f"{work.final} is not there any more; nothing else of it was touched"
+        return f"{work.final} does not exist any more; nothing else was changed"
     found = await step.context.admin.configs.overrides(work.final, timeout_s=step.timeout_s) or {}
     await _alter(step, work.final, to_end_with(work, found))
     if not work.same_name:
         source = await _source_there(step)
         if source is not None:
             await _release(step, sealed=True)
-        return f"{work.topic} stays, and takes no records ({SEALED})"
+        return f"{work.topic} stays, and accepts no records ({SEALED})"
     if work.accepted:
         return f"{work.copy} stays, because {work.topic} differs from it"
     await _delete_copy(step)
@@ -88,7 +91,9 @@ async def _roll_back(step: ShrinkStep) -> str:
     source = await _source_there(step)
     if source is None:
         copy = await step.described(work.copy) if work.assignment else None
-        return f"{work.topic} is gone" + (f"; {work.copy} was left" if copy is not None else "")
+        return f"{work.topic} does not exist any more" + (
+            f"; {work.copy} was kept" if copy is not None else ""
+        )
     if work.overrides is not None:
         await _release(step, sealed=False)
     if work.assignment:
@@ -114,7 +119,7 @@ async def _alter(step: ShrinkStep, topic: str, changes: Changes) -> None:
     if not changes:
         return
     outcome = await step.context.admin.configs.alter(topic, changes, timeout_s=step.timeout_s)
-    checked(f"Giving {topic} its settings back", outcome)
+    checked(f"Restoring the settings of {topic}", outcome)
 
 
 async def _delete_copy(step: ShrinkStep) -> None:
@@ -142,4 +147,4 @@ async def _unblock(step: ShrinkStep) -> None:
     work = step.work
     if work.request.write_block and work.blocked_before is False:
         outcome = await step.context.admin.write_blocks.delete(work.topic, timeout_s=step.timeout_s)
-        checked(f"Letting {work.topic} be written", outcome)
+        checked(f"Allowing writes to {work.topic} again", outcome)

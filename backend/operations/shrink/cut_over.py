@@ -66,13 +66,13 @@ async def seal(step: ShrinkStep) -> None:
         outcome = await admin.configs.alter(work.topic, changes, timeout_s=step.timeout_s)
         checked(f"Sealing {work.topic}", outcome)
     if not await settings_in_force(step, source, SEAL):
-        step.wait("brokers are learning that the source takes no records")
+        step.wait("brokers are learning that the source accepts no records")
         return
     ends = await _final_ends(step, source)
     if ends is None:
         return
     if step.live.ends.still_s(ends, step.now_s) < STILL_S:
-        step.wait("the source is sealed; its ends have to stand still for a moment")
+        step.wait("the source is sealed; kshunt waits until its log ends do not change")
         return
     await step.enter(sealed=ends, until=ends)
 
@@ -81,7 +81,7 @@ async def _final_ends(step: ShrinkStep, source: TopicDescription) -> Offsets | N
     """The ends of the source; None while a transaction is open, or a record not replicated."""
     found = await step.context.admin.records.offsets(source.name, timeout_s=step.timeout_s)
     if len(found.offsets) < len(source.partitions):
-        step.wait("where the source ends is not known: a leader does not answer")
+        step.wait("the log ends of the source are unknown: a leader does not answer")
         return None
     if busy := [p for p, one in sorted(found.offsets.items()) if one.stable_end < one.end]:
         step.wait(f"a transaction is open on partition {listed(busy, 8)}", "producers")
@@ -157,7 +157,7 @@ async def _as_sealed(step: ShrinkStep) -> bool:
     topic = step.work.topic
     found = await step.context.admin.records.offsets(topic, timeout_s=step.timeout_s)
     if len(found.offsets) < step.work.current:
-        raise ClusterUnreachable(f"The ends of {topic} are not known.")
+        raise ClusterUnreachable(f"The log ends of {topic} are unknown.")
     if {p: one.end for p, one in found.offsets.items()} == step.work.sealed:
         return True
     await _seal_anew(step)
@@ -165,7 +165,7 @@ async def _as_sealed(step: ShrinkStep) -> bool:
 
 
 async def _seal_anew(step: ShrinkStep) -> None:
-    step.wait("records came in spite of the seal, or it was taken off; the source is sealed anew")
+    step.wait("new records arrived, or the seal was removed; kshunt seals the source again")
     await step.enter(ShrinkPhase.SEAL, sealed=None, groups={})
 
 
@@ -179,7 +179,7 @@ async def _placed(step: ShrinkStep) -> Mapping[str, GroupPlace] | None:
     committed = {one.name: one.committed for one in groups if one.committed}
     if {name: place.committed for name, place in step.work.groups.items()} == committed:
         return step.work.groups
-    step.wait("where the consumer groups go on is looked up")
+    step.wait("looking up the offsets from which consumer groups continue")
     folder, ends = step.folder(), verified.ends
     found: Mapping[str, GroupPlace] | None = await step.behind(
         f"places {sorted(committed.items())}",
@@ -203,11 +203,11 @@ async def delete(step: ShrinkStep) -> None:
         if all(one is not None and not one.partitions for one in brokers.values()):
             await step.enter()
         else:
-            step.wait("brokers are learning that the source is gone")
+            step.wait("brokers are learning that the source is deleted")
     elif not await _is_source(step, found):
         step.wait(
-            f"somebody created {work.topic} anew (auto.create.topics.enable?); it goes on when "
-            f"that topic is deleted; every record is in {work.copy}",
+            f"somebody created {work.topic} again (auto.create.topics.enable?); the operation "
+            f"continues when that topic is deleted; every record is in {work.copy}",
             "operator",
         )
     elif step.live.sent or await _as_sealed(step):
@@ -240,7 +240,7 @@ async def create_anew(step: ShrinkStep) -> None:
     work, admin = step.work, step.context.admin
     found = await step.described(work.topic)
     if found is None and work.final_id:
-        raise Refused(f"{work.topic} is gone: somebody deleted it", 3)
+        raise Refused(f"{work.topic} does not exist any more: somebody deleted it", 3)
     if found is None:
         # So the job does not take what a producer writes first for the work of another job.
         group = OUR_GROUPS + step.job_name(back=True)
@@ -248,12 +248,12 @@ async def create_anew(step: ShrinkStep) -> None:
         outcome = await admin.groups.alter_offsets(
             group, work.copy, starts, timeout_s=step.timeout_s
         )
-        checked(f"Setting the start of {group}", outcome)
+        checked(f"Setting the first offset of {group}", outcome)
         await _create_anew(step)
     elif not await is_ours(step, found, work.final_id, final_settings(work)):
         step.wait(
-            f"somebody created {work.topic} anew (auto.create.topics.enable?); it goes on when "
-            f"that topic is deleted; every record is in {work.copy}",
+            f"somebody created {work.topic} again (auto.create.topics.enable?); the operation "
+            f"continues when that topic is deleted; every record is in {work.copy}",
             "operator",
         )
     elif await known(step, found):
@@ -365,7 +365,7 @@ async def _commit(step: ShrinkStep, done: set[str], moving: list[str], busy: set
         if outcome.error_code in BUSY:
             busy.add(name)
         else:
-            checked(f"Moving group {name} on", outcome)
+            checked(f"Moving group {name}", outcome)
             done.add(name)
     places = dict(step.work.groups)
     for name in done:
@@ -378,7 +378,7 @@ async def _commit(step: ShrinkStep, done: set[str], moving: list[str], busy: set
         names = listed(sorted(busy), 4)
         step.wait(f"these groups have members, stop them: {names}", "groups")
     else:
-        step.wait(f"{many(len(done), 'consumer group')} moved on")
+        step.wait(f"{many(len(done), 'consumer group')} moved")
 
 
 async def _finals(step: ShrinkStep) -> None:
@@ -393,7 +393,7 @@ async def _finals(step: ShrinkStep) -> None:
         await step.enter(ShrinkPhase.VERIFY_BACK)
         return
     known_places, ends = work.groups, work.verified_back.ends
-    step.wait("where the consumer groups go on is looked up")
+    step.wait("looking up the offsets from which consumer groups continue")
     found = await step.behind(
         "finals", lambda: asyncio.to_thread(finals, folder, known_places, ends)
     )

@@ -40,7 +40,7 @@ LOOK_S: Final = 10.0
 async def check(step: ShrinkStep) -> None:
     """Look once more whether anything forbids it, now that it is written down."""
     request = step.work.request
-    step.wait("the topic, its clients and the disks are looked at")
+    step.wait("kshunt checks the topic, its clients and the disks")
     found = await step.behind(
         "check", lambda: step.tools.checks.check(request.topic, request.total_count)
     )
@@ -49,12 +49,14 @@ async def check(step: ShrinkStep) -> None:
     refusals = found.refusals(request.insisted)
     source = await step.described(request.topic)
     if refusals or source is None:
-        words = "; ".join(one.words for one in refusals) or f"{request.topic} is gone"
+        words = "; ".join(one.words for one in refusals) or (
+            f"{request.topic} does not exist any more"
+        )
         await step.move(OperationState.FAILED, f"{words} Nothing was changed.", failed=words)
         return
     copy = await step.described(step.work.copy)
     if copy is not None:
-        words = f"there is a topic {step.work.copy} already"
+        words = f"there is already a topic {step.work.copy}"
         await step.move(OperationState.FAILED, f"{words}. Nothing was changed.", failed=words)
         return
     await step.move(
@@ -78,14 +80,14 @@ async def quiesce(step: ShrinkStep) -> None:
     found = await step.context.admin.records.offsets(request.topic, timeout_s=step.timeout_s)
     doomed = {p: one.end for p, one in found.offsets.items() if p >= request.total_count}
     if len(doomed) < step.work.current - request.total_count:
-        step.wait("where the partitions that go end is not known: a leader does not answer")
+        step.wait("the log ends of the partitions to remove are unknown: a leader does not answer")
         return
     still_s = step.live.ends.still_s(doomed, step.now_s)
     step.live.quiet_ms = round(still_s * 1000)
     if step.live.quiet_ms >= request.delay_ms:
         await step.enter()
         return
-    words = f"nothing written for {duration_text(step.live.quiet_ms / 1000)} of "
+    words = f"no record for {duration_text(step.live.quiet_ms / 1000)} of "
     words += duration_text(request.delay_ms / 1000)
     if not step.live.ends.moved:
         step.wait(words)
@@ -105,7 +107,7 @@ async def _block(step: ShrinkStep) -> None:
         block = await admin.write_blocks.describe(work.topic, timeout_s=step.timeout_s)
     if block.may_write is False:
         raise Conflict(
-            "Under the write block only super users can write, and kshunt is none here: it could "
+            "With the write block only super users can write, and kshunt is not one: it could "
             f"not copy {work.topic} back."
         )
 
@@ -163,7 +165,7 @@ async def _decide(step: ShrinkStep) -> bool:
     overrides = await admin.configs.overrides(work.topic, timeout_s=timeout_s)
     configs = await admin.configs.describe(work.topic, timeout_s=timeout_s)
     if overrides is None or configs is None:
-        raise Conflict(f"{work.topic} is gone: somebody deleted it.")
+        raise Conflict(f"{work.topic} does not exist any more: somebody deleted it.")
     ends = await step.ends(work.topic)
     groups = [one.committed for one in await step.groups() if one.committed]
     await step.put(
@@ -189,7 +191,7 @@ async def assigned(
     if placing is None:
         state = await step.context.admin.cluster.describe((), timeout_s=timeout_s)
         return placed(topic, count, replicas, state.brokers, seed)
-    step.wait(f"the placer {placing.name} is asked where {topic} goes")
+    step.wait(f"the placer {placing.name} is choosing brokers for {topic}")
     found: tuple[tuple[int, ...], ...] | None = await step.behind(
         "placer", lambda: placing.new_topic(topic, count, replicas, timeout_s=timeout_s)
     )
@@ -203,7 +205,7 @@ async def _hold(step: ShrinkStep) -> bool:
     found = await admin.configs.overrides(work.topic, timeout_s=step.timeout_s) or {}
     if changes := to_hold(found):
         outcome = await admin.configs.alter(work.topic, changes, timeout_s=step.timeout_s)
-        checked(f"Holding the records of {work.topic}", outcome)
+        checked(f"Keeping the records of {work.topic}", outcome)
     if await settings_in_force(step, source, HOLD):
         return True
     step.wait("brokers are learning that the source keeps its records")
@@ -228,7 +230,7 @@ async def _create(step: ShrinkStep) -> bool:
     work = step.work
     found = await step.described(work.copy)
     if found is None and work.copy_id:
-        raise Conflict(f"{work.copy} is gone: somebody deleted it.")
+        raise Conflict(f"{work.copy} does not exist any more: somebody deleted it.")
     if found is None:
         await create(step, work.copy, copy_settings(work))
         return False
@@ -310,7 +312,7 @@ async def _copied(step: ShrinkStep) -> None:
     left = sum(max(0, at - until.get(p, 0)) for p, at in ends.items())
     if left > SMALL_RECORDS and step.work.rounds < ROUNDS_MAX:
         await step.put(until=ends, rounds=step.work.rounds + 1)
-        step.wait(f"{many(left, 'record')} came meanwhile, and are copied too")
+        step.wait(f"{many(left, 'record')} arrived in the meantime, and are copied too")
         return
     await step.enter()
 
@@ -339,7 +341,7 @@ async def compared(step: ShrinkStep, command: JobCommand) -> Compared | None:
             step.wait(f"{command.source} and {command.target} are compared")
         return None
     if status.verified is None:
-        await step.fail("the verification said nothing")
+        await step.fail("the verification gave no result")
         return None
     if not status.verified["equal"]:
         await step.fail(difference(status))

@@ -18,9 +18,9 @@ from kshunt.backend.operations.shrink.step import ShrinkMemory
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
 _HALTED: Final[Mapping[OperationState, str]] = {
-    OperationState.PAUSING: "the job ends after its batch",
-    OperationState.PAUSED: "paused; what was copied is kept",
-    OperationState.CANCELLING: "the job is ended, then all of it is taken back",
+    OperationState.PAUSING: "the job ends after its current batch",
+    OperationState.PAUSED: "paused; the copied records are kept",
+    OperationState.CANCELLING: "the job is being stopped, then all of it is reverted",
 }
 """What is said of one that somebody paused or cancelled."""
 _COPYING = frozenset({ShrinkPhase.COPY, ShrinkPhase.COPY_REST, ShrinkPhase.COPY_BACK})
@@ -64,11 +64,11 @@ def shrink_progress(
 def cut_over_summary(work: ShrinkWork) -> str:
     """What whoever types the topic's name agrees to."""
     if not work.differs:
-        return f"source and copy are equal; type the name {work.topic} to go on"
+        return f"source and copy are equal; type the name {work.topic} to continue"
     return (
-        f"{work.topic} is not the copy, did producers write it already? {work.differs}. Every "
-        f"record is in {work.copy}. Pause and resume to compare again; type the name "
-        f"{work.topic} to go on with it as it is, and keep the copy too"
+        f"{work.topic} differs from the copy; did producers already write to it? {work.differs}. "
+        f"Every record is in {work.copy}. To compare again, pause and resume. To continue as it "
+        f"is and keep the copy too, type the name {work.topic}"
     )
 
 

@@ -114,7 +114,7 @@ class Shrinks:
             if typed != work.topic:
                 raise BadInput(
                     f"'{typed}' is not the name of the topic; nothing was changed.",
-                    advice=f"Type {work.topic}, if that is what shall become smaller.",
+                    advice=f"Type {work.topic}, if that is the topic to shrink.",
                 )
             if change.validate_only:
                 result = Result(work.topic, 0, "NONE", _agreed_to(work))
@@ -126,24 +126,26 @@ class Shrinks:
                 words = f"{words} (proposal {agreed})"
             after = replace(work, confirmed=words, accepted=bool(work.differs))
             await self._registry.put(operation, shrink=after)
-        result = Result(work.topic, 0, "NONE", f"goes on: {words}")
+        result = Result(work.topic, 0, "NONE", f"continues: {words}")
         return ChangeAnswer(False, operation_id, (result,))
 
     async def pause(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Let the job end after its batch; nothing is taken back."""
-        words = "the job ends after its batch; what was copied is kept"
+        words = "the job ends after its current batch; the copied records are kept"
         return await self._steer(operation_id, "pause", State.PAUSING, words, change)
 
     async def resume(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Let it go on."""
-        words = "goes on from what was copied"
+        words = "continues after the records that are already copied"
         return await self._steer(operation_id, "resume", State.RESUMING, words, change)
 
     async def cancel(self, operation_id: str, change: Change) -> ChangeAnswer:
         """Take all of it back."""
         work = self._registry.shrink(operation_id)
-        words = "all of it is taken back"
-        words += "" if work is None else f"; {work.topic} stays as it is, and {work.copy} goes"
+        words = "all of it is reverted"
+        words += (
+            "" if work is None else (f"; {work.topic} stays as it is, and {work.copy} is deleted")
+        )
         return await self._steer(operation_id, "cancel", State.CANCELLING, words, change)
 
     async def _steer(
@@ -165,17 +167,22 @@ class Shrinks:
         if operation is None:
             raise BadInput(f"There is no operation {operation_id}; nothing was changed.")
         if work is None:
-            raise BadInput(f"Operation {operation_id} shrinks no topic; nothing was changed.")
+            raise BadInput(
+                f"Operation {operation_id} does not shrink a topic; nothing was changed."
+            )
         if action in (offered := shrink_actions(operation, work)):
             return operation, work
         if action == "cancel" and work.past_no_return and not operation.state.ended:
             raise Conflict(
-                f"Operation {operation_id} cannot be cancelled any more: {work.topic} was deleted "
-                f"to be created anew. Every record is in {work.copy}; it goes on by itself.",
+                f"Operation {operation_id} cannot be cancelled any more: {work.topic} was "
+                f"deleted, and kshunt creates it again. Every record is in {work.copy}; the "
+                "operation continues without your help.",
             )
-        others = f"It can be: {listed(offered)}." if offered else "Nothing can be done with it."
+        others = (
+            f"Possible actions: {listed(offered)}." if offered else "No action on it is possible."
+        )
         raise Conflict(
-            f"Operation {operation_id} is {operation.state} ({work.phase}): no {action} is "
+            f"Operation {operation_id} is {operation.state} ({work.phase}): {action} is not "
             f"possible. Nothing was changed. {others}"
         )
 
@@ -195,16 +202,16 @@ class Shrinks:
             insistable = [one.code for one in refusals if one.insistable]
             advice = " ".join(one.advice for one in refusals if one.advice)
             if insistable:
-                advice += f" What may be insisted upon: {listed(insistable, 9)}."
+                advice += f" You can insist on: {listed(insistable, 9)}."
             # What cannot be meant is another problem than what cannot be done now.
             senseless = any(one.code.startswith("count-") for one in refusals)
             kind = BadInput if senseless else Conflict
             raise kind(f"{words} Nothing was changed.", advice=advice)
         if check.native:
             raise Conflict(
-                "The cluster deletes partitions by itself (KIP-694), so nothing is copied there. "
+                "The cluster can delete partitions (KIP-694), so kshunt does not copy the topic. "
                 "Nothing was changed.",
-                advice="Ask for the deletion of the partitions; what they hold is lost.",
+                advice="Ask for the deletion of the partitions; their records are lost.",
             )
         return check
 
@@ -213,9 +220,9 @@ class Shrinks:
             work = self._registry.shrink(operation_id)
             if work is not None and {request.topic, request.target} & {work.topic, work.copy}:
                 raise Conflict(
-                    f"Operation {operation_id} shrinks {work.topic} already, through {work.copy}. "
+                    f"Operation {operation_id} already shrinks {work.topic}, through {work.copy}. "
                     "Nothing was changed.",
-                    advice="Wait for its end, or cancel it.",
+                    advice="Wait until it ends, or cancel it.",
                 )
 
     async def _check_names(self, request: ShrinkRequest, copy: str) -> None:
@@ -230,33 +237,36 @@ class Shrinks:
             [copy], configs=False, min_isr=False, timeout_s=timeout_s
         )
         if any(one.name == copy for one in found.topics):
-            raise Conflict(f"There is a topic {copy} already. Nothing was changed.")
+            raise Conflict(f"There is already a topic {copy}. Nothing was changed.")
         if request.write_block:
             # Raises where there is no authorizer.
             block = await self._context.admin.write_blocks.describe(
                 request.topic, timeout_s=timeout_s
             )
             if block.may_write is False:
-                raise Conflict(f"kshunt may not write {request.topic}. Nothing was changed.")
+                raise Conflict(
+                    f"kshunt is not authorized to write {request.topic}. Nothing was changed."
+                )
             if block.alone:
                 raise Conflict(
-                    f"No ACL is about {request.topic}: one that denies to write would shut out "
-                    "its readers, too, where everybody may do what no ACL is about. Nothing was "
-                    "changed.",
-                    advice="Add ACLs that allow its readers to READ it, or go on without.",
+                    f"There is no ACL for {request.topic}. If clients may do everything that no "
+                    "ACL covers, an ACL that denies writing would also stop its readers. Nothing "
+                    "was changed.",
+                    advice="Add ACLs that allow its readers to READ it, or continue without the "
+                    "write block.",
                 )
 
 
 def _check_request(request: ShrinkRequest) -> None:
     nothing = "nothing was changed."
     if not 0 <= request.delay_ms <= DELAY_MS_MAX:
-        raise BadInput(f"A delay of {request.delay_ms} ms cannot be meant; {nothing}")
+        raise BadInput(f"A delay of {request.delay_ms} ms is not valid; {nothing}")
     if request.keyless not in KEYLESS:
-        raise BadInput(f"keyless is one of {listed(KEYLESS)}; {nothing}")
+        raise BadInput(f"keyless must be one of {listed(KEYLESS)}; {nothing}")
     if request.cut_over is CutOver.SAME_NAME and request.target:
-        raise BadInput(f"A target is named, and the topic shall keep its name; {nothing}")
+        raise BadInput(f"A target is named, but the topic is to keep its name; {nothing}")
     if request.cut_over is CutOver.NEW_NAME and request.target in ("", request.topic):
-        raise BadInput(f"With a new name, another topic must be named as target; {nothing}")
+        raise BadInput(f"For a new name, the target must be another topic; {nothing}")
 
 
 def _summary(request: ShrinkRequest) -> str:
@@ -274,42 +284,42 @@ def _warnings(check: ShrinkCheck) -> Iterator[str]:
 def _notes(request: ShrinkRequest) -> Iterator[str]:
     """What will be done, and what an operator should know."""
     if request.write_block:
-        yield f"Everybody but super users is denied to write {request.topic} (ACL) meanwhile."
+        yield f"During the operation only super users may write {request.topic} (ACL)."
     if request.delay_ms:
         yield (
-            "It waits until the partitions that go were not written for "
+            "It waits until the partitions to remove had no new records for "
             f"{duration_text(request.delay_ms / 1000)}."
         )
     elif not request.write_block:
         yield NO_DELAY
-    yield "Its records are copied and compared; then it waits for the topic's name to be typed."
+    yield "It copies and compares the records; then it waits until you type the topic's name."
     yield from _then(request, request.target)
     if request.cut_over is CutOver.SAME_NAME and not request.write_block:
         yield (
-            "A producer that still runs may write between the records that are copied back: "
-            "stop all of them before you type the name."
+            "A producer that still runs may write between the records that are copied back: stop "
+            "all producers before you type the name."
         )
 
 
 def _then(request: ShrinkRequest, copy: str) -> Iterator[str]:
     """What comes after the topic's name was typed."""
-    yield f"Then its groups must have no members, and producers are refused ({SEALED})."
+    yield f"Then its groups must have no members, and the brokers reject producers ({SEALED})."
     if request.cut_over is CutOver.SAME_NAME:
         yield (
-            f"POINT OF NO RETURN: then {request.topic} is deleted, created anew with "
-            f"{many(request.total_count, 'partition')}, and copied back. Until then all can be "
-            "undone."
+            f"POINT OF NO RETURN: then kshunt deletes {request.topic}, creates it again with "
+            f"{many(request.total_count, 'partition')}, and copies the records back. Until then "
+            "you can undo everything."
         )
     else:
         yield (
-            f"{request.topic} stays, read-only. In {copy} each record has a header kshunt-source "
-            "more."
+            f"{request.topic} stays, read-only. In {copy} each record has one more header, "
+            "kshunt-source."
         )
 
 
 def _agreed_to(work: ShrinkWork) -> str:
     """What would go on with the topic's name."""
-    then = "goes on after its point of no return" if work.past_no_return else "is cut over"
+    then = "continues after its point of no return" if work.past_no_return else "is cut over"
     return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
 
 

@@ -198,12 +198,12 @@ class ShrinkStep:
         """
         found = await self.described(self.work.topic)
         if found is None:
-            raise Conflict(f"{self.work.topic} is gone: somebody deleted it.")
+            raise Conflict(f"{self.work.topic} does not exist any more: somebody deleted it.")
         if self.work.source_id and found.topic_id != self.work.source_id:
-            raise Conflict(f"{self.work.topic} was deleted and created anew by somebody else.")
+            raise Conflict(f"{self.work.topic} was deleted and created again by somebody else.")
         if len(found.partitions) != self.work.current:
             raise Conflict(
-                f"{self.work.topic} has {len(found.partitions)} partitions and had "
+                f"{self.work.topic} has {len(found.partitions)} partitions, but had "
                 f"{self.work.current} when the shrink began."
             )
         return found
@@ -216,8 +216,8 @@ class ShrinkStep:
         """
         found = await self.context.admin.records.offsets(topic, timeout_s=self.timeout_s)
         if found.unread or not found.offsets:
-            why = next(iter(found.unread.values()), "nobody answered")
-            raise ClusterUnreachable(f"The ends of {topic} are not known: {why}")
+            why = next(iter(found.unread.values()), "there was no answer")
+            raise ClusterUnreachable(f"The log ends of {topic} are unknown: {why}")
         return {p: one.stable_end for p, one in sorted(found.offsets.items())}
 
     async def groups(self) -> tuple[ConsumerGroup, ...]:
@@ -270,8 +270,8 @@ class ShrinkStep:
         goes_on = status.retriable or self.work.past_no_return or command.verify
         if status.ended == "failed" and not goes_on:
             return status
-        why = status.words or "it was ended by somebody else"
-        self.wait(f"the job begins again in a moment: {why}", _help(status))
+        why = status.words or "somebody else stopped it"
+        self.wait(f"the job starts again in a moment: {why}", _help(status))
         return None
 
     async def behind(self, what: str, call: Callable[[], Awaitable[Any]]) -> Any:

@@ -124,7 +124,7 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
 def _read(body: Mapping[str, Any]) -> Recorded:
     found = from_document(_OperationDocument, body)
     if (found.shrink is UNSET) == (found.kind is OperationKind.SHRINK):
-        raise ValueError("it has a shrink, or has none, unlike its kind")
+        raise ValueError("it has a shrink but its kind does not, or the other way round")
     work = None if found.work is None else found.work.work()
     partitions = tuple(TopicPartition(*one) for one in found.partitions)
     operation = Operation(

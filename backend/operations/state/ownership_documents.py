@@ -170,19 +170,21 @@ def readable(
             elif key.startswith(TOPIC_KEY):
                 lists |= _topic(key, document)
             else:
-                raise _error(key, f"is no throttle record's key: {BROKER_KEY} or {TOPIC_KEY}")
+                raise _error(
+                    key, f"is not the key of a throttle record: {BROKER_KEY} or {TOPIC_KEY}"
+                )
         except UnreadableOwnership as error:
             unreadable[key] = error
         except MALFORMED as error:
-            unreadable[key] = _error(key, f"cannot be understood: {error}")
+            unreadable[key] = _error(key, f"cannot be read: {error}")
     return Ownership(rates, lists), unreadable
 
 
 def _error(where: str, problem: str) -> UnreadableOwnership:
     return UnreadableOwnership(
-        f"The throttle record {where} {problem}. It is not used, and its throttle stays.",
-        advice="Compare with the configuration, take the throttle off by hand if nothing moves, "
-        "and remove the record.",
+        f"The throttle record {where} {problem}. kshunt ignores it, and its throttle stays.",
+        advice="Compare it with the configuration. If nothing moves, remove the throttle by "
+        "hand. Then remove the record.",
     )
 
 
@@ -190,7 +192,7 @@ def _broker(key: str, document: Document) -> dict[RateCellId, RateCell]:
     _check_format(key, document)
     found = _checked(_BrokerDocument, document, key)
     if key != f"{BROKER_KEY}{found.broker}":
-        raise _error(f"{key}: broker", f"is {found.broker}, which the key does not name")
+        raise _error(f"{key}: broker", f"is {found.broker}, which differs from the key")
     return {
         (found.broker, name): _rate_cell(cell, f"{key}: rates.{name}")
         for name, cell in found.rates.items()
@@ -201,7 +203,7 @@ def _topic(key: str, document: Document) -> dict[ListCellId, ListCell]:
     _check_format(key, document)
     found = _checked(_TopicDocument, document, key)
     if key != f"{TOPIC_KEY}{found.topic}":
-        raise _error(f"{key}: topic", f"is '{found.topic}', which the key does not name")
+        raise _error(f"{key}: topic", f"is '{found.topic}', which differs from the key")
     return {
         (found.topic, name): _list_cell(cell, f"{key}: lists.{name}")
         for name, cell in found.lists.items()
@@ -235,7 +237,10 @@ def _list_cell(document: object, where: str) -> ListCell:
     if isinstance(found.prior, _FoundList):
         prior = _replicas(found.prior.value, f"{where}.prior.value")
         if found.prior.source != (ConfigSource.DYNAMIC_TOPIC if prior else ConfigSource.DEFAULT):
-            raise _error(f"{where}.prior.source", f"is {found.prior.source!r}, unlike its value")
+            raise _error(
+                f"{where}.prior.source",
+                f"is {found.prior.source!r}, which does not match its value",
+            )
     return ListCell(
         prior,
         {id: _list_share(one, f"{where}.shares.{id}") for id, one in found.shares.items()},
@@ -246,7 +251,7 @@ def _list_cell(document: object, where: str) -> ListCell:
 def _list_share(document: object, where: str) -> ListShare:
     found = _checked(_ListShareDocument, document, where)
     if found.state is ShareState.ENDING:
-        raise _error(f"{where}.state", "is 'ending', which a list's share never is")
+        raise _error(f"{where}.state", "is 'ending', which is not possible for a list")
     pairs, going = _pairs(found.pairs, f"{where}.pairs"), _pairs(found.going, f"{where}.going")
     return ListShare(pairs, going, found.auto_remove, found.state)
 
@@ -255,18 +260,18 @@ def _checked(kind: type[_Value], document: object, where: str) -> _Value:
     try:
         return from_document(kind, document)
     except UnreadableValue as error:
-        raise _error(where, f"cannot be understood: {error}") from None
+        raise _error(where, f"cannot be read: {error}") from None
 
 
 def _replicas(value: str, where: str) -> ReplicaSet:
     try:
         return ReplicaSet.parse(value)
     except BadInput as error:
-        raise _error(where, f"is unusable: {error.message}") from None
+        raise _error(where, f"cannot be used: {error.message}") from None
 
 
 def _pairs(value: str, where: str) -> Pairs:
     found = _replicas(value, where)
     if found.everything:
-        raise _error(where, "is '*'; a share names its replicas")
+        raise _error(where, "is '*', but a share must name its replicas")
     return found.pairs

@@ -156,7 +156,7 @@ def read_shrink(written: Document) -> ShrinkWork:
     try:
         work = from_document(ShrinkWork, _with_offsets(written, _from_rows))
         if not is_same(document(work), written):
-            raise ValueError("a field is missing, unknown, or written in another way")
+            raise ValueError("a field is missing, unknown, or has another form")
     except MALFORMED as error:
         raise UnreadableWork(f"The shrink cannot be understood: {error}.") from None
     return work

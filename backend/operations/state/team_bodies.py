@@ -46,10 +46,10 @@ def _read(kind: type[_T], entry: Entry) -> _T | Unreadable:
     document: dict[str, Any] = {**entry.body}
     version = document.pop("format", None)
     if type(version) is int and version > FORMAT:
-        words = "It is of a later version of kshunt: upgrade it."
+        words = "A later version of kshunt wrote it: upgrade this one."
         return Unreadable(entry.key, UnreadableReason.NEWER, words)
     if type(version) is not int or version != FORMAT:
-        return _damaged(entry, "its format never was one")
+        return _damaged(entry, "its format does not exist")
     try:
         return read_exactly(kind, document)
     except MALFORMED as error:

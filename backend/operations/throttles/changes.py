@@ -144,7 +144,7 @@ class ThrottleChanges:
         present = await context.throttling.present(rates)
         held, notes = await self._held(rates)
         if ours:
-            words = f"The running operation puts back the earlier rates of {listed(ours)}"
+            words = f"The running operation restores the earlier rates of {listed(ours)}"
             notes = (*notes, f"{words} at its end.")
         after = with_running_rates(self._registry.ownership, rates, present, held)
         await self._intend(operation, passing, after, present)
@@ -188,9 +188,9 @@ class ThrottleChanges:
             failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
             await self._registry.put(operation, failed)
             return answer
-        words = f"comes off with the moves of {many(len(passing.moves), 'partition')}"
+        words = f"kshunt removes it with the moves of {many(len(passing.moves), 'partition')}"
         await self._registry.move(operation.id, OperationState.RUNNING, words, throttles)
-        return replace(answer, notes=(*answer.notes, f"What is set {words}, which others started."))
+        return replace(answer, notes=(*answer.notes, f"{words}, which others started."))
 
     async def _passing_rates(
         self, rates: Mapping[int, ThrottledRate], ours: Collection[int]

@@ -66,9 +66,9 @@ def cleared_by(
     for broker in sorted(freed & rated):
         listing = [t for t, r in present.replicas.items() if broker in _brokers(topics.get(t, r))]
         if broker in busy:
-            left_alone[broker] = "an operation that runs needs it"
+            left_alone[broker] = "a running operation needs it"
         elif listing:
-            left_alone[broker] = f"throttled replicas of {listed(listing, 3)} name it"
+            left_alone[broker] = f"throttled replicas of {listed(listing, 3)} include it"
     brokers = tuple(sorted((freed & rated) - left_alone.keys()))
     return Clearing(topics, brokers, left_alone)
 

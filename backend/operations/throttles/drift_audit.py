@@ -59,7 +59,7 @@ class DriftAudit:
         operation = self._registry.get(operations[0]) if operations else None
         words = f"somebody else changed {many(len(new), 'throttle')}"
         if others := operations[1:]:
-            words += f"; operation {listed(others, 3)} has a share too"
+            words += f"; operation {listed(others, 3)} also has a share"
         return AuditEntry(
             time_ms=0,
             number=0,

@@ -249,7 +249,7 @@ def removal(chosen: Iterable[Orphan], situation: OrphanFacts) -> OrphanRemoval:
         if loose:
             gone[place] = gone.get(place, ReplicaSet()) | loose
         if loose != orphan.replicas:
-            left_alone[orphan] = f"{_count(orphan, loose)}: in use by a move now, or changed since"
+            left_alone[orphan] = f"{_count(orphan, loose)}: a move needs them now, or they changed"
     lists = {place: situation.present.lists[place] - loose for place, loose in gone.items()}
     return OrphanRemoval(SettingValues(rates, lists), left_alone)
 
@@ -290,7 +290,7 @@ def _why_rate(orphan: OrphanRate, situation: OrphanFacts) -> str:
     if found is None:
         return "the broker's configuration could not be read"
     if found.own_bytes_per_s is None:
-        return "it is gone already"
+        return "it was already removed"
     if found.own_bytes_per_s != orphan.rate_bytes_per_s:
-        return f"it was changed to {exact_rate_text(found.own_bytes_per_s)} since"
+        return f"it was changed to {exact_rate_text(found.own_bytes_per_s)} since then"
     return "a move needs it now"

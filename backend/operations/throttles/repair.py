@@ -104,7 +104,7 @@ class ThrottleRepair:
         self._registry = context.registry
 
     async def drift(self) -> tuple[Drift, ...]:
-        """What somebody else did to throttles of running operations."""
+        """Changes that somebody else made to throttles of running operations."""
         present = await self._context.throttling.present()
         return drift(self._registry.ownership, present)
 
@@ -132,15 +132,15 @@ class ThrottleRepair:
             present = await self._context.throttling.present()
             ownership = self._registry.ownership
             chosen = still_there(drift(ownership, present), ids)
-            answers = _answers(chosen, ids, "put back" if ours else "kept")
+            answers = _answers(chosen, ids, "restored" if ours else "kept")
             if change.validate_only:
                 return ChangeAnswer(True, None, answers)
-            verb = "put back" if ours else "accepted"
+            verb = "restored" if ours else "accepted"
             decide = reapply if ours else accept
             step = decide(ownership, chosen.values(), present)
             operation = await self._registry.begin(
                 OperationKind.DRIFT,
-                f"drift {verb}: {listed(chosen.values(), 3) or 'it was gone already'}",
+                f"drift {verb}: {listed(chosen.values(), 3) or 'it was already removed'}",
                 requester=change.requester,
                 requested={one: str(found) for one, found in chosen.items()},
                 ownership=step.after,
@@ -158,7 +158,7 @@ class ThrottleRepair:
         return orphans(await self._situation())
 
     async def remove_orphans(self, ids: Collection[str], change: Change) -> ChangeAnswer:
-        """Take off orphan throttles, as far as they still are.
+        """Remove throttles that are still orphans.
 
         Raises:
             BadInput: none is named.
@@ -215,7 +215,7 @@ class ThrottleRepair:
             NotActive: another backend acts for this cluster.
         """
         if not lost:
-            raise BadInput("This host remembers nothing that the journal lost.")
+            raise BadInput("This host remembers no value that the journal lost.")
         async with self._context.lock:
             remembered = self._remembered(lost)
             throttling = self._context.throttling
@@ -234,7 +234,7 @@ class ThrottleRepair:
             ours = self._registry.ownership
             operation = await self._registry.begin(
                 OperationKind.ORPHANS,
-                f"bring back {many(len(results), 'setting')} of a lost journal",
+                f"restore {many(len(results), 'setting')} of a lost journal",
                 requester=change.requester,
                 ownership=Ownership(
                     {**step.after.rates, **ours.rates}, {**step.after.lists, **ours.lists}
@@ -282,7 +282,7 @@ def _answers(
     return tuple(
         Result(_words(chosen[one]), 0, "NONE", done)
         if one in chosen
-        else Result(one, -1, _CHANGED, "it is gone, or has changed since it was shown")
+        else Result(one, -1, _CHANGED, "it was removed, or has changed since it was shown")
         for one in dict.fromkeys(ids)
     )
 

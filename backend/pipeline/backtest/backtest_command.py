@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file
@@ -34,6 +35,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
     lines,
     outcomes,
 )
+from kshunt.backend.pipeline.backtest.residuals import fitted
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import absolute, say
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
@@ -43,7 +45,7 @@ from kshunt.backend.pipeline.samples.replica_samples import (
     period_of,
     read_samples,
 )
-from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
+from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
 from kshunt.backend.pipeline.spark.session import (
     PipelineSettings,
     SparkFailed,
@@ -51,17 +53,16 @@ from kshunt.backend.pipeline.spark.session import (
     start_session,
 )
 from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.eta_calibration import SHIPPED, Calibration, fitted
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
 DONE: Final = 0
 _ABOUT: Final = """\
-Compare what was forecast of recorded operations with how they went.
+Compare the forecasts of recorded operations with their true ends.
 
-All operations of kshunt that ended within the samples are looked at, by stage of progress, beside
-the two forecasts that are common: by the rate between the last two samples, and by the mean rate
-since the start. Numbers in brackets: how often nothing was forecast, in percent. It asks no broker,
-and writes nothing but the files that are named.
+It checks all operations of kshunt that ended within the samples, by stage of progress. It compares
+them with the two common forecasts: by the rate between the last two samples, and by the mean rate
+since the start. Numbers in brackets: how often there was no forecast, in percent. It contacts no
+broker, and writes only the files that you name.
 """
 _EPILOG: Final = """\
 exit codes:
@@ -101,11 +102,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--calibration", metavar="FILE", type=Path, default=SHIPPED, help="(default: as shipped)"
     )
     which.add_argument(
-        "--calibrate", metavar="FILE", type=Path, help="make a calibration, and write it there"
+        "--calibrate",
+        metavar="FILE",
+        type=Path,
+        help="make a calibration and write it to this file",
     )
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the table there, too")
-    parser.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
-    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="write the table to this file, too"
+    )
+    parser.add_argument(
+        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -120,7 +130,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         found = backtest(session, options.samples, calibration, SystemClock())
     except PySparkException as error:
-        raise SparkFailed(f"Spark gave up: {first_line(error)}. Nothing was written.") from error
+        raise SparkFailed(f"Spark failed: {first_line(error)}. Nothing was written.") from error
     finally:
         session.stop()
     if calibrate is not None and found.calibration is not None:
@@ -220,7 +230,7 @@ def _columns(table: Any) -> dict[str, Any]:
         "is_operation": pc.is_null(table["rid"]).to_numpy(),
         "rid": pc.fill_null(table["rid"], 0).to_numpy(),
         "at_ms": _ms(table["at"]),
-        "throttled": table["throttled"].to_numpy(),
+        "by_throttle": pc.match_substring(pc.fill_null(table["bound"], ""), "throttle").to_numpy(),
         "remaining": table["remaining_bytes"].to_numpy().astype(np.float64),
         **{name: table[name].to_numpy().astype(np.float64) for name in names},
     }

@@ -16,14 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.pipeline.kernels.arrival_forecast import YOUNG_S
-from kshunt.backend.pipeline.kernels.eta import STAGES
-from kshunt.backend.pipeline.tables.eta_calibration import (
-    KINDS,
-    Outcomes,
-    shares,
-    weighted_quantiles,
-)
+from kshunt.backend.domain.forecast.ranges import KINDS, STAGES, held_by, stage_places, unwatched
+from kshunt.backend.pipeline.backtest.residuals import Outcomes, shares, weighted_quantiles
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,7 +34,8 @@ class Forecasts:
 
     kind: Ints
     operation: Ints
-    throttled: Mask
+    by_throttle: Mask
+    """A throttle gave no more."""
     stage: Floats
     """As forecast; NaN without a forecast."""
     progress: Floats
@@ -81,7 +76,7 @@ def forecasts(rows: dict[str, NDArray[Any]], moves: Ended) -> Forecasts:
     found = Forecasts(
         whole.astype(np.int64),
         rows["operation"],
-        rows["throttled"],
+        rows["by_throttle"],
         rows["stage"],
         _progress(rows, series),
         actual_s,
@@ -177,12 +172,12 @@ def outcomes(found: Forecasts) -> Outcomes:
     known = np.isfinite(ratio) & (ratio > 0)
     # The stage is age / (age + forecast).
     age_s = found.seconds[:, 1] * found.stage / np.maximum(1 - found.stage, 1e-9)
-    stage = np.clip((np.nan_to_num(found.stage) * STAGES).astype(np.int64), 0, STAGES - 1)
+    stage = stage_places(found.stage)
     return Outcomes(
         found.kind[known],
         stage[known],
-        found.throttled[known],
-        (age_s < YOUNG_S)[known],
+        held_by(found.by_throttle, np.zeros_like(found.by_throttle))[known],
+        unwatched(age_s)[known],
         found.operation[known],
         np.log(ratio[known]),
     )
@@ -224,7 +219,7 @@ def lines(found: Forecasts) -> list[ScoreLine]:
     made = []
     for kind, name in reversed(list(enumerate(KINDS))):
         of_kind = found.kind == kind
-        fifth = np.clip((found.progress * STAGES).astype(np.int64), 0, STAGES - 1)
+        fifth = stage_places(found.progress)
         for place in range(STAGES):
             label = f"{place * 100 // STAGES}-{(place + 1) * 100 // STAGES} %"
             made.append(_line(_where(found, of_kind & (fifth == place)), name, label))

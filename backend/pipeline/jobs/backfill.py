@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
@@ -46,12 +47,11 @@ from kshunt.backend.pipeline.samples.replica_samples import (
     read_samples,
 )
 from kshunt.backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
-from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, of_files
 from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.eta_calibration import Calibration
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.rates import counted, rows_of, unlooked
 from kshunt.backend.pipeline.tables.stalls import islands_of
@@ -130,8 +130,8 @@ def backfill(
             return _Backfill(session, samples, period, clock, say, run).made()
         except PySparkException as error:
             raise SparkFailed(
-                f"Spark gave up: {first_line(error)}. The former results of that time hold.",
-                advice="Run it again; if samples were put together meanwhile, that is enough.",
+                f"Spark failed: {first_line(error)}. The former results of that time stay valid.",
+                advice="Run it again; that is enough if samples were merged in the meantime.",
             ) from error
 
 
@@ -273,5 +273,5 @@ def quality_lines(report: BackfillReport) -> list[str]:
         for e in expectations
         if counts.get(e.name)
     ]
-    head = f"{counts['rows'] + brokers.get('rows', 0):,} samples were looked at"
+    head = f"{counts['rows'] + brokers.get('rows', 0):,} samples were checked"
     return [f"{head}; not as expected:", *lines] if lines else [f"{head}, all as expected."]

@@ -33,22 +33,23 @@ SAY_S: Final = 60.0
 _SECONDS: Final = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)s?")
 
 _RUN: Final = """\
-Make results of samples as they come: rates, stalls and what is made of them, until it is ended.
+Make results of new samples: rates, stalls and the tables made from them, until you stop it.
 
-It goes on where it was ended or killed; each sample counts once. It runs beside a dashboard and a
-backend, asks no broker for anything but samples, and changes nothing but its folder of results.
+After a stop or a crash it continues from the same place; each sample counts once. It can run next
+to a dashboard and a backend. It reads only samples from brokers, and changes only its folder of
+results.
 """
 
 _EPILOG: Final = """\
 Samples are the files that `kshunt serve --samples DIR` writes, or the rows of
-`kshunt serve --samples-topic TOPIC`. To read a topic Spark needs its Kafka connector: the jars in
-the folder that --kafka-jars or KSHUNT_KAFKA_JARS names, or else it fetches them.
+`kshunt serve --samples-topic TOPIC`. To read a topic, Spark needs its Kafka connector. Its jars are
+in the folder of --kafka-jars or KSHUNT_KAFKA_JARS; without one, Spark downloads them.
 
-Hours that it still writes to are its own: a backfill takes those before.
+A backfill can make only the hours before those that this command still writes.
 
 exit codes:
-  0   it was told to end, or had read everything (--once)
-  1   an error; the results are as the last batch left them
+  0   it was told to stop, or had read everything (--once)
+  1   an error; the results end with the last batch
   64  wrong usage
 """
 
@@ -57,7 +58,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.description, parser.epilog = _RUN, _EPILOG
     parser.add_argument("--samples", metavar="DIR", type=absolute, help="a cluster's recording")
-    parser.add_argument("--samples-topic", metavar="TOPIC", help="or the topic of its samples")
+    parser.add_argument(
+        "--samples-topic", metavar="TOPIC", help="or the topic that holds the samples"
+    )
     parser.add_argument(
         "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers of the cluster with that topic"
     )
@@ -72,11 +75,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--every",
         metavar="SECONDS",
         type=_seconds,
-        help="look for samples so often (default 1s; of a topic 5s)",
+        help="look for samples at this interval (default 1s; for a topic 5s)",
     )
     parser.add_argument("--once", action="store_true", help="end when everything is read")
-    parser.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
-    parser.add_argument("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    parser.add_argument(
+        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)"
+    )
     # Of whoever supervises it: it ends when standard input does.
     parser.add_argument("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
 
@@ -188,11 +195,12 @@ class _ProgressLines:
         self.batches += 1
         self.rates += done.rows.get("rates", 0)
         if done.late:
-            say(f"{done.late:,} samples came too late: they are in `quarantine`.")
+            say(f"{done.late:,} samples arrived too late: they are in `quarantine`.")
         if done.lacking:
             say(
-                f"{done.lacking:,} samples were gone from the topic before they were read, and are "
-                "in no result: it keeps them for less time than the stream stood still."
+                f"{done.lacking:,} samples were deleted from the topic before they were read, and "
+                "are in no result: the topic keeps them for less time than the stream was "
+                "stopped."
             )
         if self.monotonic_s() >= self.due_s:
             self.due_s = self.monotonic_s() + SAY_S
@@ -206,5 +214,5 @@ class _ProgressLines:
 def _seconds(text: str) -> float:
     match = _SECONDS.fullmatch(text)
     if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"'{text}' is no time: 5s or 0.5s")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time: 5s or 0.5s")
     return float(match[1])

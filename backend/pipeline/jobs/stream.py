@@ -151,7 +151,7 @@ def held(results: Path) -> Iterator[None]:
     if lock is None:
         raise ResultsBusy(
             f"Another stream makes results in {results}. Nothing was changed.",
-            advice="End it first, or name another folder by --results.",
+            advice="Stop it first, or name another folder by --results.",
         )
     with lock:
         yield
@@ -170,9 +170,9 @@ def begun(results: Path) -> Meta:
         meta = begin(results)
     if meta.version != STATE_VERSION:
         raise StreamState(
-            f"The state of the stream in {results} is of version {meta.version}, and this kshunt "
-            f"takes {STATE_VERSION}.",
-            advice="Remove its folder .stream: results stay, and rates begin anew.",
+            f"The state of the stream in {results} has version {meta.version}, and this kshunt "
+            f"reads {STATE_VERSION}.",
+            advice="Remove its folder .stream: results stay, and rates begin again.",
         )
     sweep(results, meta)
     if _bytes(checkpoint(results) / "sources") > CHECKPOINT_BYTES:
@@ -200,8 +200,8 @@ def stream(job: Streaming, results: Path, every_s: float, *, once: bool) -> None
         if isinstance(cause, KshuntError):
             raise cause from error
         raise SparkFailed(
-            f"Spark gave up: {_why(cause)}. Results are as the last batch left them.",
-            advice="Run it again: it goes on where it was.",
+            f"Spark failed: {_why(cause)}. The results end with the last batch.",
+            advice="Run it again: it continues from the same place.",
         ) from error
 
 
@@ -235,9 +235,9 @@ def make_owed(
     if meta is None or meta.closed_ms is None:
         if unseen:
             tell(
-                f"{len(unseen)} hours were recorded before; the stream begins after them. To make "
-                f"them, too: kshunt pipeline backfill --samples {source.folder} "
-                f"--to {for_a_flag(max(unseen) + HOUR_MS)}"
+                f"{len(unseen)} hours were recorded earlier; the stream begins after them. To "
+                f"make them, too: kshunt pipeline backfill --samples {source.folder} --to "
+                f"{for_a_flag(max(unseen) + HOUR_MS)}"
             )
         return
     manifest = read_manifest(results)
@@ -245,7 +245,7 @@ def make_owed(
     ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
     recorded = find_recording(source.folder).files if ended or unseen else {}
     for hour in sorted({*unseen, *ended} & recorded.keys()):
-        tell(f"The hour of {for_a_flag(hour)} is made by a backfill: not all of it was streamed.")
+        tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
         backfill(session, source.folder, results, period, clock, lambda made: None)
 

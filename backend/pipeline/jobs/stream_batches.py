@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     EFFECT_S,
@@ -52,12 +53,11 @@ from kshunt.backend.pipeline.samples.expectations import (
     TimeBounds,
 )
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
-from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.tables import rates
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.eta_calibration import Calibration
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
 from kshunt.backend.pipeline_files.result_files import hour_folders, read_manifest

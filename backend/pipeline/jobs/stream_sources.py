@@ -37,11 +37,11 @@ from kshunt.backend.domain.pipeline.sample_columns import (
     hour_folder,
 )
 from kshunt.backend.pipeline.kernels import stream_step
-from kshunt.backend.pipeline.kernels.parcels import SAMPLES, RowGroups, as_text, pack
+from kshunt.backend.pipeline.kernels.packed_rows import SAMPLES, RowGroups, as_text, pack
 from kshunt.backend.pipeline.results.stream_state import Meta
 from kshunt.backend.pipeline.spark.column_types import millis, moment, struct_of
-from kshunt.backend.pipeline.spark.parcels import PARCEL, SAMPLES_SCHEMA
 from kshunt.backend.pipeline.spark.paths import literal
+from kshunt.backend.pipeline.spark.row_packing import PARCEL, SAMPLES_SCHEMA
 from kshunt.backend.pipeline_files.result_files import read_manifest
 from kshunt.backend.telemetry.recording import layout
 from kshunt.backend.telemetry.recording.layout import SampleTable, together, written

@@ -6,16 +6,7 @@ holds as often as it says; no end where there is none.
 Constraints: only what replicas' rates of one tick say, so that ticks can be worked out anywhere
 and in any order; 20,000 copies within about a second.
 
-Algorithm: what limits copies is put together from the rows, and a fluid (`fluid`) is run to its
-end. A throttle has its rate in force, less what listed followers in the ISR take of it, which
-Kafka counts and does not hold back. Where copies get clearly less than their throttles would give,
-something else is the limit: of max-min fair shares is known that a copy is held up where it has the
-highest rate of all, so that is the broker's sending, or receiving, or else the link between two
-brokers; and its capacity is what is seen to go through. What a leader goes on writing is a mean
-of both windows of its rate; "never" is said only where even the lower one leaves nothing.
-
-The range is the fluid's end, times quantiles of how such forecasts have turned out: see
-`calibration`.
+Algorithm: `kshunt.backend.domain.forecast` has the model, and how ranges are made of it.
 """
 
 from __future__ import annotations
@@ -25,14 +16,16 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kshunt.backend.pipeline.kernels.arrival_forecast import YOUNG_S, Outlook, outlook
-from kshunt.backend.pipeline.kernels.fluid import Floats, Ints
-from kshunt.backend.pipeline.kernels.ticks import Mask, Tick
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
+from kshunt.backend.domain.forecast.outlook import Outlook
+from kshunt.backend.domain.forecast.ranges import COPY, OPERATION, held_by, ranges, unwatched
+from kshunt.backend.pipeline.kernels.arrival_forecast import forecast_tick
+from kshunt.backend.pipeline.kernels.ticks import Tick
 
-STAGES: Final = 5
 TOGETHER_MS: Final = 1_500.0
 """Within this, replicas of a partition are sampled."""
 SILENT: Final = "a broker says nothing of its copies"
+NOT_STARTED: Final = "not started"
 
 OUT: Final = pa.schema(
     [
@@ -62,9 +55,7 @@ OUT: Final = pa.schema(
 def eta(rates: Any, quantiles: Floats, model: int) -> Any:
     """The rows of `eta` of whole ticks, from a `pyarrow.Table` of `rates` with `COLUMNS`.
 
-    `quantiles` of ln(actual / forecast) have shape (2, STAGES, 2, 2, 3): of a copy or an operation,
-    by stage, throttled or not, older or younger than `YOUNG_S`, and of these the lower one, the
-    middle and the upper one.
+    `quantiles` as `kshunt.backend.domain.forecast.ranges` takes them.
     """
     if not len(rates):
         return OUT.empty_table()
@@ -78,13 +69,13 @@ def eta(rates: Any, quantiles: Floats, model: int) -> Any:
         tick = rows.part(begin, end)
         copying = np.flatnonzero(tick.copies)
         if len(copying):
-            expected = outlook(tick, copying)
+            expected = forecast_tick(tick, copying)
             copies.add(copying + begin, expected, tick.age_s[copying], tick.remaining[copying])
             _add_operations(operations, tick, copying, expected, begin)
     return pa.concat_tables(
         [
-            _table(rates, copies, 0, quantiles, model),
-            _table(rates, operations, 1, quantiles, model),
+            _table(rates, copies, COPY, quantiles, model),
+            _table(rates, operations, OPERATION, quantiles, model),
         ]
     )
 
@@ -101,6 +92,8 @@ class _EtaRows:
         self.remaining: list[Floats] = []
         self.copies: list[Ints] = []
         self.throttled: list[Mask] = []
+        self.by_throttle: list[Mask] = []
+        """A throttle gives no more."""
         self.bound: list[str | None] = []
         self.why: list[str | None] = []
 
@@ -108,13 +101,14 @@ class _EtaRows:
         """The copies of a tick."""
         self.rows.append(rows)
         self.seconds.append(outlook.seconds)
-        self.rate.append(outlook.rate)
+        self.rate.append(outlook.rate_bytes_per_s)
         self.age_s.append(age_s)
         self.remaining.append(remaining)
         self.copies.append(np.ones(len(rows), np.int64))
         self.throttled.append(outlook.throttled)
-        self.bound += outlook.bound
-        self.why += outlook.why
+        self.by_throttle.append(outlook.held_by_throttle)
+        self.bound += [_bound(outlook, place) for place in range(len(rows))]
+        self.why += [why or None for why in outlook.why]
 
 
 def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, begin: int) -> None:
@@ -128,13 +122,22 @@ def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, be
         newest = rows[mine[np.argmax(tick.at_ms[rows[mine]])]]
         made.rows.append(np.array([newest + begin]))
         made.seconds.append(np.array([np.inf if gone else outlook.seconds[last]]))
-        made.rate.append(np.array([outlook.rate[mine].sum()]))
+        made.rate.append(np.array([outlook.rate_bytes_per_s[mine].sum()]))
         made.age_s.append(np.array([np.nanmax(tick.age_s[rows[mine]])]))
         made.remaining.append(np.array([tick.remaining[rows[mine]].sum()]))
         made.copies.append(np.array([len(mine)]))
         made.throttled.append(np.array([outlook.throttled[mine].any()]))
-        made.bound.append(None if gone else outlook.bound[last])
-        made.why.append(SILENT if gone else outlook.why[last])
+        made.by_throttle.append(outlook.held_by_throttle[[last]])
+        made.bound.append(None if gone else _bound(outlook, int(last)))
+        made.why.append(SILENT if gone else outlook.why[last] or None)
+
+
+def _bound(outlook: Outlook, place: int) -> str | None:
+    """What a copy waits for; None where nothing is known to hold it."""
+    if np.isnan(outlook.copies.remaining_bytes[place]):
+        return NOT_STARTED
+    resource = outlook.limits.resource(int(outlook.tight[place]))
+    return None if resource is None else str(resource)
 
 
 def _hidden(tick: Tick) -> set[int]:
@@ -168,7 +171,7 @@ def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int)
         "bound": pa.array(made.bound, pa.string()),
         "why": pa.array(made.why, pa.string()),
         "model": pa.array(np.full(count, model, np.int32)),
-        **_ranges(kind, seconds, age_s, throttled, quantiles),
+        **_ranges(kind, seconds, age_s, np.concatenate(made.by_throttle), quantiles),
     }
     columns = [values.get(field.name, pa.nulls(count, field.type)) for field in OUT]
     return pa.table(
@@ -177,21 +180,14 @@ def _table(rates: Any, made: _EtaRows, kind: int, quantiles: Floats, model: int)
 
 
 def _ranges(
-    kind: int, seconds: Floats, age_s: Floats, throttled: Mask, quantiles: Floats
+    kind: int, seconds: Floats, age_s: Floats, by_throttle: Mask, quantiles: Floats
 ) -> dict[str, Any]:
-    """The stage and the three quantiles of each row."""
-    known = np.isfinite(seconds)
-    stage = np.full(len(seconds), np.nan)
-    age_s = np.maximum(age_s, 0.0)
-    np.divide(age_s, age_s + seconds, out=stage, where=known)
-    place = np.clip((np.nan_to_num(stage) * STAGES).astype(np.int64), 0, STAGES - 1)
-    young = age_s < YOUNG_S
-    factors = np.exp(quantiles[kind, place, throttled.astype(int), young.astype(int)])
-    ends = np.where(known, seconds, np.nan)[:, None] * factors
-    return {
-        "stage": _floats(stage),
-        **{name: _floats(ends[:, i]) for i, name in enumerate(("p10_s", "p50_s", "p90_s"))},
-    }
+    """The stage and the three quantiles of each row; samples do not say who waits for a turn."""
+    holds = held_by(by_throttle, np.zeros_like(by_throttle))
+    found = ranges(kind, seconds, age_s, holds, unwatched(age_s), quantiles)
+    names = ("p10_s", "p50_s", "p90_s")
+    ends = {name: _floats(found.ends_s[:, i]) for i, name in enumerate(names)}
+    return {"stage": _floats(found.stage), **ends}
 
 
 def _floats(values: Floats) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kshunt.backend.pipeline.kernels.parcels import unpack
+from kshunt.backend.pipeline.kernels.packed_rows import unpack
 from kshunt.backend.pipeline.kernels.quality import Checks, checked, ordered
 from kshunt.backend.pipeline.kernels.rates import (
     COUNTERS,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kshunt.backend.pipeline.kernels.parcels import unpack
+from kshunt.backend.pipeline.kernels.packed_rows import unpack
 from kshunt.backend.pipeline.kernels.replica_runs import (
     NULL,
     Bools,

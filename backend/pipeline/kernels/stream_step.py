@@ -29,7 +29,13 @@ import pyarrow.parquet as pq
 
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.kernels import quality, rate_step, stalls
-from kshunt.backend.pipeline.kernels.parcels import PARCEL, SAMPLES, bucket_of, pack_files, together
+from kshunt.backend.pipeline.kernels.packed_rows import (
+    PARCEL,
+    SAMPLES,
+    bucket_of,
+    pack_files,
+    together,
+)
 from kshunt.backend.pipeline.kernels.quality import Before, Checks
 from kshunt.backend.pipeline.kernels.rates import RateSettings, RateState, Samples, rates
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, millis, take

@@ -8,11 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from kshunt.backend.pipeline.kernels.fluid import Floats, Ints
-
-Mask = NDArray[np.bool_]
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 
 WHY_DEAD: Final = (
     "BROKER_DOWN", "LOG_DIR_OFFLINE", "NO_LEADER", "SOURCE_UNREACHABLE", "CONTROLLER", "DISK_FULL",

@@ -99,9 +99,9 @@ def copy_cuts(
     for p, end in until.items():
         if end > ends[p]:
             raise BadInput(
-                f"The source's partition {p} can be read up to offset {ends[p]:,}, and the copy "
-                f"is to go up to {end:,}. Nothing was copied.",
-                advice="A producer's transaction may be open there.",
+                f"The source's partition {p} can be read up to offset {ends[p]:,}, but the copy "
+                f"is to end at {end:,}. Nothing was copied.",
+                advice="A producer may have an open transaction there.",
             )
     goal = {p: max(until.get(p, ends[p]), first) for p, first in start.items()}
     chain = []
@@ -111,8 +111,8 @@ def copy_cuts(
         within = {p: min(max(cut.get(p, 0), start[p]), goal[p]) for p in start}
         if any(within[p] < former[p] for p in start):
             raise BadInput(
-                "The cuts are no chain: each has to be at or after the former in every partition. "
-                "Nothing was copied."
+                "The cuts are not in order: each must be at or after the previous one in every "
+                "partition. Nothing was copied."
             )
         chain.append(within)
         former = within
@@ -148,15 +148,15 @@ def begun(topics: TopicQuestions, plan: Copying, way: CopyCuts) -> dict[int, int
     if not found:
         if sum(topics.ends(plan.target).values()) > sum(topics.starts(plan.target).values()):
             raise Conflict(
-                f"{plan.target} has records, and how far operation {plan.operation} has copied is "
-                f"not known (group {plan.group}). Nothing was copied.",
+                f"{plan.target} has records, but the progress of operation {plan.operation} is "
+                f"unknown (group {plan.group}). Nothing was copied.",
                 advice="Begin a new operation with an empty topic.",
             )
         topics.commit(plan.group, plan.source, way.start)
         return dict(way.start)
     if missing := sorted(set(way.start) - set(found)):
         raise Conflict(
-            f"{plan.source} has a partition {missing[0]} that it had not when operation "
+            f"{plan.source} has a partition {missing[0]}, which did not exist when operation "
             f"{plan.operation} began. Nothing was copied.",
             advice="Begin a new operation.",
         )
@@ -237,9 +237,9 @@ def _worked(session: SparkSession, plan: Copying, ranges: Sequence[Range]) -> li
     except Exception as error:
         # Those of its gateway and of gRPC have no base in common.
         raise SparkFailed(
-            f"Spark ended a batch: {first_line(error)}. The source is as it was; what was copied "
-            "before is kept, and is gone on from.",
-            advice="Look at the lines above, then start it again.",
+            f"Spark stopped a batch: {first_line(error)}. The source is unchanged; records that "
+            "are already copied are kept, and the copy continues after them.",
+            advice="See the lines above, then start it again.",
         ) from error
     return rows
 

@@ -36,28 +36,29 @@ _KEYLESS: Final = ("round-robin", "as-source")
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _ABOUT: Final = """\
-Copy a topic's records into an empty topic with another number of partitions, each once.
+Copy each record of a topic once into an empty topic with another number of partitions.
 
-A key's records stay in order; key, value, headers and timestamp stay as they are, and a header
-`kshunt-source` (partition:offset) is added. Records with a key go where Kafka's own partitioner
-puts them. What was copied is noted in the group kshunt-shrink-OPERATION together with the records:
-start it again with the same --operation, and it goes on. It changes nothing but the target and
-that group.
+The records of a key stay in order. Key, value, headers and timestamp do not change, and kshunt
+adds a header `kshunt-source` (partition:offset). Kafka's own partitioner chooses the partition of
+records with a key. The group kshunt-shrink-OPERATION holds the progress, in the same transactions
+as the records: start it again with the same --operation, and it continues. It changes only the
+target and that group.
 """
 
 _EPILOG: Final = """\
-A file of offsets is {"0": 1042, "1": 977}, one a partition of the source: of the first record that
-is not part of it. --cuts has a list of those, each at or after the former: all before a cut is
-copied before all after it, so that a consumer group at a cut is translated without reading twice.
+A file of offsets is {"0": 1042, "1": 977}. For each partition of the source it has the offset of
+the first record that is not part of it. --cuts has a list of these, each at or after the previous
+one. kshunt copies all records before a cut before it copies any record after it. So a consumer
+group at a cut moves to the target without reading a record twice.
 
---verify compares both topics by counts and checksums a bucket of keys, and writes the offset map
-(Parquet, in DIR/offset-map). For this Spark needs its Kafka connector: the jars in the folder that
---kafka-jars or KSHUNT_KAFKA_JARS names, or else it fetches them. To copy it needs none; workers on
-other machines need confluent-kafka, numpy and pyarrow.
+--verify compares both topics by counts and checksums for each bucket of keys. It writes the
+offset map (Parquet, in DIR/offset-map). For this, Spark needs its Kafka connector. Its jars are
+in the folder of --kafka-jars or KSHUNT_KAFKA_JARS; without one, Spark downloads them. A copy
+needs no connector. Workers on other machines need confluent-kafka, numpy and pyarrow.
 
 exit codes:
-  0   copied, or told to end before that (--json says `"complete": false`); or verified and equal
-  1   an error, or not equal; the source is as it was
+  0   copied, or told to stop before that (--json says `"complete": false`); or verified and equal
+  1   an error, or not equal; the source is unchanged
   64  wrong usage
 """
 
@@ -68,45 +69,63 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers")
     add("--command-config", metavar="FILE", type=Path, help="Kafka client properties (security)")
-    add("--source", metavar="TOPIC", required=True, help="what is copied")
-    add("--target", metavar="TOPIC", required=True, help="where it is copied to")
-    add("--operation", metavar="ID", required=True, help="under this name it goes on")
-    add("--cuts", metavar="FILE", type=Path, help="offsets that are passed one after another")
-    add("--until", metavar="FILE", type=Path, help="offsets to end at (default: today's ends)")
+    add("--source", metavar="TOPIC", required=True, help="the topic to copy")
+    add("--target", metavar="TOPIC", required=True, help="the topic to copy to")
+    add(
+        "--operation",
+        metavar="ID",
+        required=True,
+        help="name of the copy: the same name continues it",
+    )
+    add("--cuts", metavar="FILE", type=Path, help="file of offsets to reach one after another")
+    add(
+        "--until",
+        metavar="FILE",
+        type=Path,
+        help="file of offsets to end at (default: the log ends now)",
+    )
     add(
         "--strip-header",
         action="store_true",
-        help="copy back: take the header off, and keep the partition of each record",
+        help="copy back: remove the header, and keep the partition of each record",
     )
     add(
         "--keyless",
         choices=_KEYLESS,
         default=_KEYLESS[0],
-        help="records without a key: to each partition in turn, or those of one to one",
+        help="records without a key: to each partition in turn, or all of one partition to one",
     )
-    add("--compression", choices=_CODECS, default="none", help="of what is written (default none)")
+    add(
+        "--compression",
+        choices=_CODECS,
+        default="none",
+        help="compression of the written records (default none)",
+    )
     add(
         "--batch-records",
         metavar="N",
         type=_count,
         default=1_000_000,
-        help="about so many between two lines of progress, and until it ends (default 1000000)",
+        help="about this many records between two lines of progress, and before it can stop "
+        "(default 1000000)",
     )
     add(
         "--batch-seconds",
         metavar="S",
         type=float,
         default=0.0,
-        help="with fewer records where they take longer than this (default: no limit)",
+        help="fewer records in a batch that takes longer than this (default: no limit)",
     )
     add("--json", action="store_true", help="progress as one JSON object a line")
-    add("--verify", action="store_true", help="compare what was copied, instead of copying")
-    add("--folder", metavar="DIR", type=absolute, help="with --verify: for the offset map")
+    add("--verify", action="store_true", help="compare the copied records, instead of copying")
+    add("--folder", metavar="DIR", type=absolute, help="with --verify: folder of the offset map")
     add("--kafka-jars", metavar="DIR", type=absolute, help="with --verify: Spark's connector")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--master", metavar="URL", default="", help="Spark's (default local[*])")
+    where.add_argument(
+        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
+    )
     where.add_argument("--remote", metavar="URL", default="", help="a Spark Connect server")
-    add("--memory", metavar="SIZE", default="2g", help="of Spark here (default 2g)")
+    add("--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)")
     # Of whoever supervises it: it ends when standard input does.
     add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
 
@@ -134,9 +153,9 @@ def _check(options: argparse.Namespace) -> None:
     if options.source == options.target:
         raise BadInput("A topic cannot be copied into itself.")
     if not _OPERATION.fullmatch(options.operation):
-        raise BadInput("--operation takes letters, digits, dots, dashes and underscores only.")
+        raise BadInput("--operation may have only letters, digits, dots, dashes and underscores.")
     if options.verify != (options.folder is not None):
-        raise BadInput("--verify needs a --folder for the offset map; nothing else takes one.")
+        raise BadInput("--verify needs a --folder for the offset map; nothing else uses one.")
 
 
 def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
@@ -183,8 +202,8 @@ def _plan(
     partitions, former = topics.partitions(options.target), topics.partitions(options.source)
     if options.strip_header and partitions != former:
         raise BadInput(
-            f"To copy back, both topics need as many partitions: {options.source} has {former}, "
-            f"{options.target} {partitions}. Nothing was copied."
+            f"To copy back, both topics need the same number of partitions: {options.source} has "
+            f"{former}, {options.target} has {partitions}. Nothing was copied."
         )
     return Copying(
         clients=clients,
@@ -249,7 +268,7 @@ def _cuts(path: Path | None) -> Sequence[Positions]:
         return []
     found = _read(path)
     if not isinstance(found, list):
-        raise ConfigError(f"{path} is no list of offsets by partition.")
+        raise ConfigError(f"{path} is not a list of offsets by partition.")
     return [_offsets(path, cut) for cut in found]
 
 
@@ -268,7 +287,7 @@ def _read(path: Path) -> Any:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}.") from None
+        raise ConfigError(f"{path} is not valid JSON: {error}.") from None
 
 
 def _offsets(path: Path, found: Any) -> dict[int, int]:
@@ -320,7 +339,7 @@ class _OutputLines:
             "records": self._records,
             "seconds": round(time.monotonic() - self._began_s, 3),
         }
-        text = "everything is copied" if left == 0 else f"told to end; {left:,} offsets left"
+        text = "everything is copied" if left == 0 else f"stopped on request; {left:,} offsets left"
         self._say("ended", values, f"{self._records:,} records; {text}.")
 
     def verified(self, values: Mapping[str, Any]) -> None:
@@ -331,7 +350,7 @@ class _OutputLines:
             text = (
                 f"NOT equal: {values['source_records']:,} records in the source, "
                 f"{values['target_records']:,} in the target; buckets {buckets or 'none'}; "
-                f"{values['misordered']:,} out of order, {values['foreign']:,} of others."
+                f"{values['misordered']:,} out of order, {values['foreign']:,} from elsewhere."
             )
         self._say("verified", values, text)
 
@@ -370,5 +389,5 @@ def _stop(stopping: threading.Event) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
     return int(text)

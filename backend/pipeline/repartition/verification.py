@@ -132,8 +132,8 @@ class _CopyVerification:
         except Exception as error:
             # Those of its gateway and of gRPC have no base in common.
             raise SparkFailed(
-                f"Spark ended the verification: {first_line(error)}. Nothing was changed.",
-                advice="Look at the lines above, then start it again.",
+                f"Spark stopped the verification: {first_line(error)}. Nothing was changed.",
+                advice="See the lines above, then start it again.",
             ) from error
         finally:
             for name in ("source", "target"):

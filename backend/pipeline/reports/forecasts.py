@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None) -> list[Block]:
     """What the operation's rows of `eta` said; `ended_ms` is its true end, if it has ended."""
-    head = Heading("When it would be done, as forecast")
+    head = Heading("Forecasts of the end")
     if ETA.name not in tables:
         return [head, Paragraph("The table of forecasts was not made.")]
     rows = _of_operation(tables[ETA.name], operation, ended_ms)
@@ -42,7 +42,7 @@ def forecasts(tables: Mapping[str, Any], operation: str, ended_ms: float | None)
     if ended_ms is not None:
         lines.append(PlotLine("true", (ended_ms - at) / 1000, limit=True))
     plot = Plot(
-        "Time left, as said by then",
+        "Time left, as forecast",
         at,
         Unit.SECONDS,
         lines,
@@ -69,7 +69,7 @@ def _floats(rows: Sequence[Row], name: str) -> Floats:
 
 def _accuracy(at: Floats, low: Floats, middle: Floats, high: Floats, end: float | None) -> str:
     known = np.isfinite(middle)
-    text = f"{many(len(at), 'forecast')}; {int((~known).sum())} of them saw no end. "
+    text = f"{many(len(at), 'forecast')}; {int((~known).sum())} of them expected no end. "
     if end is None:
         return text + "It had not ended by the newest result, so none of them can be judged."
     true = (end - at) / 1000
@@ -82,8 +82,8 @@ def _accuracy(at: Floats, low: Floats, middle: Floats, high: Floats, end: float 
     errors = [percent_text(_median(error[known & (third == part)])) for part in range(3)]
     return (
         f"{text}The range held the true end in {percent_text(float(held[known].mean()))} of the "
-        f"others (80% is meant); p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of the "
-        "true time left, in the median of the first, second and last third of them."
+        f"others (the target is 80%). p50 was off by {errors[0]}, {errors[1]} and {errors[2]} of "
+        "the true time left, in the median of the first, second and last third of them."
     )
 
 
@@ -107,7 +107,7 @@ def _said(rows: Sequence[Row], at: Floats, end: float | None) -> TableBlock:
                 row["bound"] or "-",
             )
         )
-    names = ("UTC", "p10 to p90", "p50", "true", "held", "bound by")
+    names = ("UTC", "p10 to p90", "p50", "true", "held", "limited by")
     return TableBlock(names, lines, frozenset(names[1:4]))
 
 

@@ -75,7 +75,7 @@ def _plot(plot: Plot) -> str:
     ticks = moment_ticks(times[0], times[-1], 6) if times else ()
     drawn = plot_lines(times, series, plot.unit, ticks, WIDTH, HEIGHT)
     if not drawn:
-        return "(nothing is known of it)"
+        return "(nothing is known about it)"
     names = "   ".join(f"{mark} {visible(line.name)}" for line, mark in lines)
     return "\n".join([*drawn, f"UTC; {names}"])
 

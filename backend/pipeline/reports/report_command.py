@@ -18,19 +18,20 @@ from kshunt.backend.pipeline.process.console import absolute
 from kshunt.backend.pipeline.reports.document import Document
 from kshunt.backend.pipeline.reports.html import as_html
 from kshunt.backend.pipeline.reports.markdown import as_markdown
-from kshunt.backend.pipeline.reports.material import read
+from kshunt.backend.pipeline.reports.operation_results import read
 from kshunt.backend.pipeline.reports.report_document import report
 
 DESCRIPTION: Final = """\
-Write how an operation went: what was moved, its progress and rates against the throttles, stalls
-and their causes, forecasts beside the true end, which rate would be better, and what lacks.
+Write a report of an operation. It shows the moves, their progress, and their rates with the
+throttles. It also shows stalls and their causes, forecasts and the true end, and gaps in the data.
+It recommends a better rate.
 
-It reads results that `kshunt pipeline run` or `backfill` has made, starts no Spark and asks nobody.
+It reads results of `kshunt pipeline run` or `backfill`. It starts no Spark and contacts no broker.
 """
 EPILOG: Final = """\
 exit codes:
   0   done
-  1   an error: there are no results of it (it says what to run), or they cannot be read
+  1   an error: there are no results of it (the message says what to run), or they cannot be read
   64  wrong usage
 """
 SUFFIXES: Final = (".md", ".html")
@@ -50,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="FILE",
         type=_file,
-        help="FILE.md or FILE.html; it is replaced as a whole (default: Markdown to the terminal)",
+        help="FILE.md or FILE.html; the whole file is replaced (default: Markdown to the terminal)",
     )
 
 
@@ -88,5 +89,5 @@ def drawn(document: Document, suffix: str) -> str:
 def _file(text: str) -> Path:
     path = absolute(text)
     if path.suffix not in SUFFIXES:
-        raise argparse.ArgumentTypeError(f"'{text}' ends neither in .md nor in .html")
+        raise argparse.ArgumentTypeError(f"'{text}' must end in .md or .html")
     return path

@@ -33,7 +33,6 @@ from kshunt.backend.pipeline.reports.document import (
     TableBlock,
 )
 from kshunt.backend.pipeline.reports.forecasts import MOMENTS, forecasts
-from kshunt.backend.pipeline.reports.material import Material
 from kshunt.backend.pipeline.reports.operation_history import (
     HistoryEvent,
     OperationCopies,
@@ -48,7 +47,8 @@ from kshunt.backend.pipeline.reports.operation_history import (
     rows_of,
     throttle_changes,
 )
-from kshunt.backend.pipeline.reports.other_sections import (
+from kshunt.backend.pipeline.reports.operation_results import Material
+from kshunt.backend.pipeline.reports.table_sections import (
     disks,
     next_steps,
     quality,
@@ -146,7 +146,7 @@ def _titled(material: Material, blocks: Sequence[Block]) -> Document:
 def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
     rows, copies = figures.rows, figures.copies
     if not len(copies):
-        text = "No replica of it was seen to be copied: its partitions were in sync throughout."
+        text = "None of its replicas needed a copy: its partitions were in sync all the time."
         return [Paragraph(text), FactList([("Cluster", figures.material.cluster)])]
     moved = float(copies.bytes.sum())
     end = figures.ended_ms or figures.seen_ms
@@ -169,7 +169,7 @@ def _summary(figures: OperationFigures, now_ms: float) -> list[Block]:
         ),
         ("From brokers", _brokers(figures.sources)),
         ("To brokers", _brokers(figures.destinations)),
-        ("Taken off brokers", _brokers(leaving)),
+        ("Removed from brokers", _brokers(leaving)),
         ("Mean rate", rate_text(moved / took_s if took_s else None)),
         ("Throttles", _held(figures)),
     ]
@@ -198,7 +198,7 @@ def _state(figures: OperationFigures, now_ms: float) -> str:
         return (
             f"over: {arrived} of {many(len(copies), 'copy', 'copies')} in the ISR; the others "
             f"were last seen at {moment_text(float(copies.last_ms.max()))}, so they were "
-            "cancelled, or are no longer recorded"
+            "cancelled, or are not recorded any more"
         )
     left = bytes_text(float(np.nansum(copies.remaining_bytes)))
     age = duration_text((now_ms - figures.seen_ms) / 1000)
@@ -216,12 +216,12 @@ def _held(figures: OperationFigures) -> str:
     permitted = figures.history.permitted_bytes_per_s
     held = np.isfinite(permitted)
     if not held.any():
-        return "none held all of it"
+        return "no throttle held all of it"
     changes = len({change.at_ms for change in throttle_changes(figures.rows)})
     low, high = float(permitted[held].min()), float(permitted[held].max())
     rates = rate_text(low) if low == high else f"{rate_text(low)} to {rate_text(high)}"
     changed = f", changed {many(changes, 'time')}" if changes else ""
-    return f"{rates} in all, in force for {percent_text(float(held.mean()))} of the time{changed}"
+    return f"{rates} in total, in force for {percent_text(float(held.mean()))} of the time{changed}"
 
 
 # Over time
@@ -264,12 +264,14 @@ def _speed(figures: OperationFigures) -> list[Block]:
     if not len(history.at_ms):
         return []
     lines = [PlotLine("copied", history.rate_bytes_per_s)]
-    words = "What all copies together fetched."
+    words = "The bytes that all copies together fetched."
     if np.isfinite(history.permitted_bytes_per_s).any():
         lines.append(PlotLine("permitted", history.permitted_bytes_per_s, limit=True))
-        words += " Permitted is the lesser of what the leaders may send and the followers may fetch"
-        words += "; where it is not drawn, something was not throttled."
-    plot = Plot("Rate against throttle", history.at_ms, Unit.BYTES_PER_S, lines)
+        words += (
+            " The limit is the lower one of what the leaders may send and the followers may fetch"
+        )
+        words += "; gaps in its line mean that something was not throttled."
+    plot = Plot("Rate and throttle", history.at_ms, Unit.BYTES_PER_S, lines)
     return [Heading("Rate and throttle"), plot, Paragraph(words)]
 
 
@@ -285,7 +287,7 @@ def _events(figures: OperationFigures) -> list[Block]:
     end = figures.ended_ms or figures.seen_ms
     found = sorted((e for e in found if e.at_ms <= end + GAP_S * 1000), key=lambda e: e.at_ms)
     if not found:
-        return [Heading("What happened"), Paragraph("Nothing but copying.")]
+        return [Heading("What happened"), Paragraph("Only copying.")]
     rows = [
         (
             moment_text(event.at_ms),
@@ -352,8 +354,8 @@ def _pairs(figures: OperationFigures) -> list[Block]:
     ]
     names = ("brokers", "copies", "copied", "mean", "p10", "p50", "p90")
     text = (
-        "Rates are of one copy, the slowest pair first; the quantiles are of rates over "
-        f"{WINDOWS[0].name}."
+        "Each rate is of one copy, and the slowest pair is first. The quantiles are of rates "
+        f"over {WINDOWS[0].name}."
     )
     if len(found) > PAIRS_MOST:
         text += f" {many(len(found) - PAIRS_MOST, 'faster pair')} left out."
@@ -383,16 +385,16 @@ def _source(figures: OperationFigures, now_ms: float) -> list[Block]:
         for made in material.made
     ]
     text = (
-        "Samples know an operation by its id alone: what kind it was, who asked for it and why is "
-        f"in the audit: kshunt audit --operation {material.operation}."
+        "Samples know an operation only by its id. The audit has its kind, who asked for it, and "
+        f"why: kshunt audit --operation {material.operation}."
     )
     notes = [text]
     if samples and results and samples - results > GAP_S * 1000:
         notes.append(
-            f"Samples go on for {duration_text((samples - results) / 1000)} after the newest "
-            "result: make results anew before this is taken for the whole."
+            f"Samples continue for {duration_text((samples - results) / 1000)} after the newest "
+            "result. Make results again before you use this as the whole picture."
         )
-    return [Heading("Where this is from"), FactList(facts), *map(Paragraph, notes)]
+    return [Heading("Source of this report"), FactList(facts), *map(Paragraph, notes)]
 
 
 def _age(now_ms: float, at_ms: float | None) -> str:

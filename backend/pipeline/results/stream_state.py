@@ -138,7 +138,7 @@ def newest(results: Path) -> Meta | None:
     except (OSError, ValueError, TypeError) as error:
         raise StreamState(
             f"{path} cannot be read: {error}.",
-            advice=f"Move {results / STREAM} away: the stream then begins anew, and results stay.",
+            advice=f"Move {results / STREAM} away: the stream then begins again, and results stay.",
         ) from None
 
 

@@ -38,11 +38,13 @@ BROKER_EXPECTATIONS: Final = (
         (*_COUNTS, *_SIZES, *_SPEEDS),
         "no count, size or speed is below 0",
     ),
-    Expectation("unique", RowOutcome.DROPPED, "one row a broker and time", "copy_number = 1"),
+    Expectation(
+        "unique", RowOutcome.DROPPED, "one row for each broker and time", "copy_number = 1"
+    ),
     Expectation(
         "disk_adds_up",
         RowOutcome.KEPT,
-        "no more is free on its disks than they hold",
+        "its disks have no more free space than their size",
         "disk_usable_bytes <= disk_total_bytes",
     ),
 )

@@ -53,7 +53,7 @@ class Expectation:
 def keys_known(names: Iterable[str]) -> Expectation:
     """These columns are never null."""
     condition = " and ".join(f"{name} is not null" for name in names)
-    meaning = "whatever is always known is there"
+    meaning = "all required columns are present"
     return Expectation("keys_known", RowOutcome.QUARANTINED, meaning, condition)
 
 
@@ -79,11 +79,11 @@ REPLICA_EXPECTATIONS: Final = (
     not_negative("lag_not_negative", ("lag_messages",), "lag_messages is at least 0"),
     not_negative("sizes_not_negative", _SIZES, "no size is below 0"),
     not_negative("offsets_not_negative", _OFFSETS, "no log ends below 0"),
-    Expectation("unique", RowOutcome.DROPPED, "one row a replica and time"),
+    Expectation("unique", RowOutcome.DROPPED, "one row for each replica and time"),
     Expectation(
         "not_ahead_of_leader",
         RowOutcome.KEPT,
-        "its log ends no later than its leader's, unless the leader changed",
+        "its log end is not after its leader's, unless the leader changed",
     ),
     Expectation("log_grows", RowOutcome.KEPT, "its log does not get shorter under one leader"),
     Expectation("no_gap", RowOutcome.KEPT, f"the next sample comes within {GAP_S} s"),

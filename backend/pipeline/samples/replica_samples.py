@@ -55,9 +55,9 @@ def find_recording(folder: Path) -> SampleRecording:
         raise NoSamples(f"{folder} cannot be read: {error.strerror}.") from None
     if not files:
         below = sorted(path.parent.name for path in folder.glob(f"*/{SampleTable.REPLICAS.value}"))
-        advice = "Name the folder of one cluster's recording: the one that `replicas` lies in."
+        advice = "Name the folder of one cluster's recording: the one that contains `replicas`."
         if below:
-            advice += f" There are: {', '.join(below[:5])}."
+            advice += f" Other folders there: {', '.join(below[:5])}."
         raise NoSamples(f"There are no replica samples in {folder}.", advice=advice)
     return SampleRecording(folder, files)
 
@@ -75,8 +75,8 @@ def check_files(files: Sequence[Path]) -> None:
     if len(clusters) > 1:
         (one, first), (other, second), *_ = clusters.items()
         raise UnreadableSamples(
-            f"{first} is of cluster {one.decode()}, and {second} of {other.decode()}.",
-            advice="Keep each cluster's recording in a folder of its own.",
+            f"{first} is from cluster {one.decode()}, and {second} from {other.decode()}.",
+            advice="Keep the recording of each cluster in its own folder.",
         )
 
 

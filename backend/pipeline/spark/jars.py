@@ -53,15 +53,16 @@ def check_jars(folder: Path) -> None:
         wanted = {digests[jar.name] for digests in (KNOWN, stated) if jar.name in digests}
         if not wanted:
             raise ConfigError(
-                f"Nobody says what {jar} has to hold; it is not loaded.",
-                advice=f"See that it is the right file, then run: cd {folder} && "
-                f"sha256sum *.jar > {SUMS}",
+                f"There is no digest for {jar}; kshunt does not load it.",
+                advice=f"Check that it is the right file, then run: cd {folder} && sha256sum "
+                f"*.jar > {SUMS}",
             )
         found = _digest(jar)
         if wanted != {found}:
             raise ConfigError(
-                f"{jar} is another file than it has to be (SHA-256 {found}); it is not loaded.",
-                advice="Fetch it again, from Maven Central.",
+                f"{jar} does not have the expected digest (SHA-256 {found}); kshunt does not load "
+                "it.",
+                advice="Download it again from Maven Central.",
             )
 
 
@@ -81,7 +82,7 @@ def _stated(folder: Path) -> Mapping[str, str]:
         raise ConfigError(f"{path} cannot be read.") from None
     found = {match[2]: match[1] for line in lines if (match := _LINE.fullmatch(line.strip()))}
     if len(found) < len([line for line in lines if line.strip()]):
-        raise ConfigError(f"{path} has a line that is no digest.", advice="Write it anew.")
+        raise ConfigError(f"{path} has a line that is not a digest.", advice="Write it again.")
     return found
 
 

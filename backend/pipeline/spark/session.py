@@ -93,7 +93,7 @@ def start_session(settings: PipelineSettings) -> SparkSession:
         # Those of its gateway and of gRPC have no base in common.
         raise SparkFailed(
             f"Spark did not start: {first_line(error)}. Nothing was read or written.",
-            advice="Look at the lines above, and at --master or --remote.",
+            advice="See the lines above, and check --master or --remote.",
         ) from error
 
 
@@ -131,7 +131,7 @@ def _check_server(remote: str) -> None:
         raise SparkFailed(
             f"No Spark Connect server answers at {without_secrets(remote)}: {error}. "
             "Nothing was read or written.",
-            advice="Start one (start-connect-server.sh comes with Spark), or look at --remote.",
+            advice="Start one (start-connect-server.sh comes with Spark), or check --remote.",
         ) from None
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import ETA, ETA_MODEL
 from kshunt.backend.pipeline.kernels.eta import eta as kernel
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from kshunt.backend.pipeline.spark.column_types import millis, select_as, struct_of
-from kshunt.backend.pipeline.tables.eta_calibration import Calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,7 +37,7 @@ from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.rates import RateSettings
 from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
 from kshunt.backend.pipeline.spark.column_types import select_as, struct_of
-from kshunt.backend.pipeline.spark.parcels import (
+from kshunt.backend.pipeline.spark.row_packing import (
     SAMPLES_SCHEMA,
     arrow_of,
     of_samples,

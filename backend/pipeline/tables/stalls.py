@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, STALL_S, STALLS, UNKNOWN_CAUSE
 from kshunt.backend.pipeline.kernels import stalls as kernel
 from kshunt.backend.pipeline.spark.column_types import moment, select_as
-from kshunt.backend.pipeline.spark.parcels import of_rows, of_state, worked
+from kshunt.backend.pipeline.spark.row_packing import of_rows, of_state, worked
 
 STATE: Final = T.StructType(
     [

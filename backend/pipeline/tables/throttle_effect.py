@@ -301,16 +301,24 @@ def _cases() -> list[tuple[Column, str, str]]:
     used, elsewhere = F.col("share_used"), F.coalesce("held_elsewhere", F.lit(0.0))
     nobody = F.coalesce(F.col("steady"), F.lit(0)) == 0
     return [
-        (F.col("_rate") <= RATE_MIN_BYTES_PER_S, "keep", "it only holds, as in a pause"),
-        (F.col("seconds") < SEEN_S, "keep", "too little was seen of it"),
+        (F.col("_rate") <= RATE_MIN_BYTES_PER_S, "keep", "it only holds the copies, as in a pause"),
+        (F.col("seconds") < SEEN_S, "keep", "there are too few samples of it"),
         (pushed & lower, "lower", "steady followers left the ISR"),
         (suffers & lower, "lower", "steady lag grew"),
-        (suffers, "keep", "steady followers fall behind, and less would not carry what is written"),
-        ((used >= BINDS) & nobody, "raise", "the throttle binds, and no steady follower shares it"),
-        (used >= BINDS, "raise", "the throttle binds and steady followers keep up"),
+        (
+            suffers,
+            "keep",
+            "steady followers fall behind, but a lower rate would not carry what is written",
+        ),
+        (
+            (used >= BINDS) & nobody,
+            "raise",
+            "the throttle is the limit, and no steady follower shares it",
+        ),
+        (used >= BINDS, "raise", "the throttle is the limit, and steady followers keep up"),
         (elsewhere >= F.lit(0.5), "keep", "the throttle at the other end holds the copies"),
         (used < SLACK, "no effect", "links, disks or brokers are the limit"),
-        (F.lit(True), "keep", "most of it is used"),
+        (F.lit(True), "keep", "most of the rate is used"),
     ]
 
 

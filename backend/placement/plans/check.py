@@ -52,7 +52,7 @@ def _broken(
 ) -> Iterator[str]:
     current = situation.current()
     if proposal.before.keys() != proposal.targets.keys():
-        yield "it has not a list before for each list after"
+        yield "it does not have a list before for each list after"
         return
     for partition, target in proposal.targets.items():
         before = proposal.before[partition]
@@ -60,9 +60,9 @@ def _broken(
             yield f"{partition} is not on {list(before)}"
         untouchable = partition in situation.moving or partition in situation.leaving
         if untouchable or not scope.selects(partition.topic):
-            yield f"{partition} was not to be touched"
+            yield f"{partition} must not be changed"
         if factor_stays and len(target) != len(before):
-            yield f"{partition} has {len(target)} replicas, and had {len(before)}"
+            yield f"{partition} has {len(target)} replicas, but had {len(before)}"
         yield from _broken_list(partition, before, target, situation, scope)
     yield from _overfull(proposal, situation, scope)
 
@@ -99,7 +99,7 @@ def _overfull(proposal: Proposal, situation: Situation, scope: Scope) -> Iterato
     for broker, more in sorted(added.items()):
         room = _room(situation.brokers.get(broker), scope.disk_fraction)
         if room is not None and more > room + 1:
-            yield f"broker {broker} would be given {more} bytes and has room for {room:.0f}"
+            yield f"broker {broker} would receive {more} bytes, but has space for {room:.0f}"
 
 
 def _room(facts: BrokerFacts | None, fraction: float) -> float | None:

@@ -218,18 +218,18 @@ class PlanDraft:
         if not free.any():
             return changed(
                 note,
-                why="Every broker that may take a replica has one of it already.",
+                why="Every broker that could take a replica already has one of it.",
                 remedy="Add a broker, or lower the replication factor first.",
             )
         if not self.destinations(row, leaving, roomy=False).any() and self.scope.keep_racks:
             return changed(
                 note,
-                why="Wherever the replica may go, the partition would span fewer racks.",
-                remedy="Add a broker in another rack, or let racks be spread less.",
+                why="On every possible broker, the partition would span fewer racks.",
+                remedy="Add a broker in another rack, or allow fewer racks.",
             )
         return changed(
             note,
-            why=f"No broker has room for {bytes_text(self.size(row))} below "
+            why=f"No broker has space for {bytes_text(self.size(row))} below "
             f"{self.scope.disk_fraction:.0%} of its disks.",
             remedy="Free some space, add a broker, or raise the disk fraction.",
         )
@@ -292,7 +292,7 @@ class PlanDraft:
         for row in dict.fromkeys(self._lessened):
             now, before = len(self.racks_of(self.replicas[row])), self.need(row)
             if now < before:
-                why = f"It will span {now} and not {before} racks."
+                why = f"It will span {now} instead of {before} racks."
                 yield PlanNote(
                     why, "Repair its racks when there is a broker for it.", self.name(row)
                 )
@@ -301,15 +301,16 @@ class PlanDraft:
         if blind:
             names = listed(sorted(self.ids[broker] for broker in blind))
             yield PlanNote(
-                f"The disks of broker {names} are not known, and were taken for large enough.",
-                "Compare what moves there with the space on them.",
+                f"The disks of broker {names} are unknown; the plan assumes that they are large "
+                "enough.",
+                "Compare the moved bytes with the space on them.",
             )
         unknown = self.cost().unknown_sizes
         if unknown:
             yield PlanNote(
                 f"{many(unknown, 'replica')} of unknown size move; each counts as the largest "
                 "known one.",
-                "Plan again when every broker has told its sizes.",
+                "Plan again when every broker has reported its sizes.",
             )
 
     def _named(self, brokers: Iterable[int]) -> tuple[int, ...]:
@@ -340,7 +341,7 @@ class PlanDraft:
         if topics and not chosen:
             raise BadInput(
                 f"No topic matches {listed(self.scope.include)}; nothing was planned.",
-                advice="Patterns are those of a shell: orders-*.",
+                advice="Use shell patterns: orders-*.",
             )
         fixed = self.situation.moving.keys() | self.situation.leaving.keys()
         return np.array(

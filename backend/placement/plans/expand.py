@@ -55,7 +55,7 @@ def expand(
     down = [draft.ids[broker] for broker in named if not draft.up[broker]]
     if down:
         raise BadInput(
-            f"Broker {listed(down)} is down and can take nothing.",
+            f"Broker {listed(down)} is down and cannot receive replicas.",
             advice="Start it, or leave it out; nothing was planned.",
         )
     loads = Loads(draft, by)
@@ -95,8 +95,8 @@ def _give(loads: Loads, band: Band, receivers: NDArray[np.bool_], share: float) 
 def _short(draft: PlanDraft, lacks: NDArray[np.float64], share: float) -> Iterator[PlanNote]:
     for broker in np.flatnonzero(lacks > CLOSE * share).tolist():
         yield PlanNote(
-            f"It comes to {1 - lacks[broker] / share:.0%} of its share: no other replica fits "
-            "into what it lacks, or may go there.",
+            f"It gets {1 - lacks[broker] / share:.0%} of its share: no other replica fits into "
+            "the rest, or may go there.",
             "Rebalance with a tolerance, or include more topics.",
             broker=draft.ids[broker],
         )

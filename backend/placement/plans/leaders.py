@@ -173,8 +173,8 @@ def _uneven(flow: _LeaderFlow, low: int, high: int) -> Iterator[PlanNote]:
         if not low <= count <= high:
             wanted = f"at most {high}" if count > high else f"at least {low}"
             yield PlanNote(
-                f"It is to lead {many(count, 'partition')}, and {wanted} were wanted; no other "
-                "order of the lists helps.",
+                f"It will lead {many(count, 'partition')} instead of {wanted}; no other order of "
+                "the lists helps.",
                 "Rebalance by replicas or traffic, or wait until more replicas are in sync.",
                 broker=flow.draft.ids[broker],
             )

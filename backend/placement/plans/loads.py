@@ -85,14 +85,14 @@ class Loads:
     def unknown_note(self) -> Iterator[PlanNote]:
         """What is left out because nobody knows what it weighs."""
         if self.weighing is Weighing.LOAD and not reads_known(self.draft.situation):
-            yield PlanNote("What consumers read is not known; only what is written counts.", "")
+            yield PlanNote("The consumers' reads are unknown; only the written bytes count.", "")
         unknown = int((self.draft.movable & ~self.known).sum())
         if unknown:
             what = "size" if self.weighing is Weighing.BYTES else "traffic"
             yield PlanNote(
-                f"{many(unknown, 'partition')} of unknown {what} stay where they are and count "
-                "nothing.",
-                "Plan again when every broker has told it.",
+                f"{many(unknown, 'partition')} of unknown {what} stay where they are and count as "
+                "zero.",
+                "Plan again when every broker has reported it.",
             )
 
 

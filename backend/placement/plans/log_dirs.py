@@ -160,15 +160,15 @@ class _Dirs:
         """What the proposal rests on and nobody has measured."""
         if self.homeless:
             yield PlanNote(
-                f"It is not known where {many(self.homeless, 'replica')} of it lie; they stay.",
-                "Plan again when the broker has told it.",
+                f"The directory of {many(self.homeless, 'replica')} of it is unknown; they stay.",
+                "Plan again when the broker has reported it.",
                 broker=self.broker,
             )
         if unknown:
             yield PlanNote(
                 f"{many(unknown, 'replica')} of unknown size move; each counts as the largest "
                 "known one.",
-                "Plan again when the broker has told its sizes.",
+                "Plan again when the broker has reported its sizes.",
                 broker=self.broker,
             )
 
@@ -213,7 +213,7 @@ def _directories(facts: BrokerFacts, empty: Sequence[str]) -> list[LogDir]:
     dirs = sorted(facts.log_dirs, key=lambda each: each.path)
     if not facts.up or not dirs:
         raise BadInput(
-            f"Broker {facts.id} is down or has not told its directories.",
+            f"Broker {facts.id} is down or has not reported its directories.",
             advice="Nothing was planned; start it, and try again.",
         )
     strange = [path for path in empty if path not in {each.path for each in dirs}]
@@ -269,7 +269,7 @@ def _drain(dirs: _Dirs) -> Iterator[PlanNote]:
         target = first_least(dirs.may_take(item), dirs.loads / share)
         if target is None:
             yield PlanNote(
-                f"No directory has room for {bytes_text(dirs.draft.size(row))}, so it stays in "
+                f"No directory has space for {bytes_text(dirs.draft.size(row))}, so it stays in "
                 f"{path}.",
                 "Free some space on the broker, or move some of its replicas away.",
                 dirs.draft.name(row),
@@ -312,9 +312,9 @@ def _uneven(dirs: _Dirs, band: Band) -> Iterator[PlanNote]:
     far = band.outside(dirs.loads)
     for place in np.flatnonzero(far > 1e-6 * max(float(dirs.loads.max(initial=0.0)), 1.0)):
         yield PlanNote(
-            f"{dirs.dirs[place].path} comes to {bytes_text(float(dirs.loads[place]))}, where "
-            f"{bytes_text(float(band.goal[place]))} is its share; no replica was found that may "
-            "move and brings it nearer.",
+            f"{dirs.dirs[place].path} gets {bytes_text(float(dirs.loads[place]))}, but its share "
+            f"is {bytes_text(float(band.goal[place]))}; no other replica may move and brings it "
+            "nearer.",
             "Allow a larger tolerance, or free some space.",
             broker=dirs.broker,
         )

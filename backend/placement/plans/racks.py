@@ -45,7 +45,7 @@ def repair_racks(situation: Situation, scope: Scope | None = None) -> Proposal:
             if missing:
                 notes.append(_why(draft, row, missing))
         after += missing * draft.size(row)
-    measure = Measure("bytes of replicas that share a rack needlessly", before, after)
+    measure = Measure("bytes of replicas that share a rack without need", before, after)
     return draft.proposal("repair racks", measure, notes)
 
 
@@ -95,7 +95,7 @@ def _worth(draft: PlanDraft, row: int, broker: int) -> tuple[bool, bool, bool, f
 
 def _why(draft: PlanDraft, row: int, missing: int) -> PlanNote:
     return PlanNote(
-        f"It could span {many(missing, 'rack')} more, and no broker there has room below "
+        f"It could span {many(missing, 'rack')} more, but no broker there has space below "
         f"{draft.scope.disk_fraction:.0%} of its disks.",
         "Free some space there, add a broker, or raise the disk fraction.",
         draft.name(row),

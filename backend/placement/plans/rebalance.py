@@ -126,8 +126,8 @@ def _uneven(loads: Loads, band: Band, max_moved_bytes: int | None) -> Iterator[P
                 f"Allow more than {bytes_text(max_moved_bytes)} to move, or a larger tolerance."
             )
         yield PlanNote(
-            f"It comes to {has}, {'above' if above else 'below'} the {wanted} that was wanted; "
-            "no replica was found that may move and brings it nearer.",
+            f"It gets {has}, {'above' if above else 'below'} the goal of {wanted}; no other "
+            "replica may move and brings it nearer.",
             remedy,
             broker=loads.draft.ids[broker],
         )

@@ -33,7 +33,8 @@ def replace(situation: Situation, old: int, new: int, scope: Scope | None = None
         raise BadInput(f"Broker {old} cannot replace itself; nothing was planned.")
     if not draft.up[target]:
         raise BadInput(
-            f"Broker {new} is down and can take nothing.", advice="Start it; nothing was planned."
+            f"Broker {new} is down and cannot receive replicas.",
+            advice="Start it; nothing was planned.",
         )
     draft.usable[:] = False
     draft.usable[target] = True
@@ -52,8 +53,8 @@ def _move(draft: PlanDraft, row: int, source: int, target: int) -> PlanNote | No
         return draft.fixed(row, source)
     if target in draft.replicas[row]:
         return PlanNote(
-            f"Broker {draft.ids[target]} hosts it already, so it keeps its replica.",
-            f"Drain broker {draft.ids[source]} to give that one to another broker.",
+            f"Broker {draft.ids[target]} already hosts it, so it keeps its replica.",
+            f"Drain broker {draft.ids[source]} to give that replica to another broker.",
             draft.name(row),
             draft.ids[source],
         )

@@ -58,7 +58,7 @@ def set_replication_factor(
         if note is not None:
             notes.append(note)
         after += draft.size(row) * abs(factor - len(draft.replicas[row]))
-    measure = Measure("bytes of replicas missing or too many", before, after)
+    measure = Measure("bytes of missing or extra replicas", before, after)
     words = listed(f"{pattern} {factor}" for pattern, factor in factors.items())
     return draft.proposal(f"set the replication factor of {words}", measure, notes)
 
@@ -70,7 +70,7 @@ def _check(situation: Situation, factors: Mapping[str, int]) -> None:
     for pattern, factor in factors.items():
         if factor < 1:
             raise BadInput(
-                f"A replication factor of {factor} leaves nothing of {pattern}.",
+                f"A replication factor of {factor} would leave no replica of {pattern}.",
                 advice="Give 1 or more; nothing was planned.",
             )
         if not any(fnmatchcase(topic, pattern) for topic in topics):
@@ -105,8 +105,7 @@ def _hindrance(draft: PlanDraft, row: int, factor: int) -> PlanNote | None:
     least = int(draft.situation.min_isr[row])
     if factor < least:
         return PlanNote(
-            f"Its min.insync.replicas is {least}: with {factor} nothing could be written to it "
-            "with acks=all.",
+            f"Its min.insync.replicas is {least}: with {factor}, writes with acks=all would fail.",
             "Lower min.insync.replicas first.",
             draft.name(row),
         )
@@ -144,8 +143,8 @@ def _in_sync(draft: PlanDraft, row: int, broker: int) -> bool:
 
 def _torn(draft: PlanDraft, row: int, behind: list[int]) -> PlanNote:
     return PlanNote(
-        f"Without its replica on broker {listed(behind)}, which is out of sync, it would span "
-        "fewer racks; without another it would lose one that is in sync.",
+        f"If it loses its replica on broker {listed(behind)}, which is out of sync, it spans "
+        "fewer racks. If it loses another one, it loses one that is in sync.",
         "Plan again when that replica is in sync, or repair its racks first.",
         draft.name(row),
     )

@@ -28,7 +28,7 @@ class Scope:
     def __post_init__(self) -> None:
         if not 0 < self.disk_fraction <= 1:
             raise BadInput(
-                f"The disk fraction {self.disk_fraction:g} is not above 0 and at most 1.",
+                f"The disk fraction {self.disk_fraction:g} must be above 0 and at most 1.",
                 advice="Nothing was planned; 0.85 leaves 15 % of each volume free.",
             )
 

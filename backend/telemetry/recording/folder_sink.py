@@ -154,9 +154,12 @@ class FolderSink:
             return []
         text = "The recorder did not end cleanly"
         if state.written_ms == UNKNOWN:
-            text = f"{text}, and since when rows lack is not known."
+            text = f"{text}, and the start of the gap is unknown."
             return [Gap(now_ms, now_ms, GapReason.CRASH, text)]
-        text = f"{text}: what it had not written is lost, from {moment_text(state.written_ms)} on."
+        text = (
+            f"{text}: the rows from {moment_text(state.written_ms)} on were not written and "
+            "are lost."
+        )
         return [Gap(state.written_ms, max(now_ms, state.written_ms), GapReason.CRASH, text)]
 
     def pieces(self, table: SampleTable, rows: Any) -> list[Any]:
@@ -214,7 +217,9 @@ class FolderSink:
     def _ready(self) -> _LockedFolder:
         if self._held is None or not (self._folder / CLUSTER).exists():
             raise FileNotFoundError(
-                errno.ENOENT, "The folder is gone, or was replaced by another", str(self._folder)
+                errno.ENOENT,
+                "The folder does not exist any more, or was replaced by another",
+                str(self._folder),
             )
         return self._held
 
@@ -229,7 +234,7 @@ def _locked(folder: Path) -> IO[str]:
     if lock is None:
         raise Conflict(
             f"Another backend records to {folder}.",
-            advice="Give each backend a folder of its own, or end the other one.",
+            advice="Give each backend a folder of its own, or stop the other one.",
         )
     return lock
 
@@ -246,6 +251,6 @@ def _claim(folder: Path, cluster_id: str) -> None:
     there = document.get("cluster_id") if isinstance(document, dict) else None
     if there != cluster_id:
         raise WrongCluster(
-            f"The recording in {folder} is of cluster {there or '?'}, and this is {cluster_id}.",
+            f"The recording in {folder} is from cluster {there or '?'}, but this is {cluster_id}.",
             advice="Nothing was written; give each cluster a folder of its own (--samples).",
         )

@@ -115,8 +115,8 @@ class TopicSink:
             if done == len(keys):
                 return
         raise ClusterUnreachable(
-            f"The cluster does not take samples into {self._topics[table]} fast enough.",
-            advice="Look whether its partitions have leaders, and enough replicas in sync.",
+            f"The cluster does not accept samples into {self._topics[table]} fast enough.",
+            advice="Check that its partitions have leaders, and enough replicas in sync.",
         )
 
     def note_written(self, gaps: Sequence[Gap], written_ms: int) -> None:
@@ -128,8 +128,8 @@ class TopicSink:
         left = self._producer.flush(FLUSH_S)
         if left:
             raise ClusterUnreachable(
-                f"{left} samples wait to be taken by the cluster.",
-                advice="Look whether their topics have leaders, and enough replicas in sync.",
+                f"{left} samples wait for the cluster to accept them.",
+                advice="Check that their topics have leaders, and enough replicas in sync.",
             )
 
     def lost(self) -> Sequence[Gap]:
@@ -137,7 +137,7 @@ class TopicSink:
         lost = self._producer.take_lost()
         if lost is None:
             return ()
-        text = f"Rows that the cluster did not take: {lost.rows} ({lost.why})."
+        text = f"Rows that the cluster did not accept: {lost.rows} ({lost.why})."
         return [Gap(lost.from_ms, lost.to_ms, GapReason.LOST, text, rows=lost.rows)]
 
     def end(self) -> None:

@@ -187,7 +187,7 @@ class SampleRecorder:
                 log.exception("No samples could be made of a snapshot")
             self._broken = True
             self._note_skipped(1, snapshot.taken_ms, snapshot.taken_ms)
-            self._note(problem=f"No samples can be made of what the cluster says: {error}")
+            self._note(problem=f"The cluster's answers cannot be made into samples: {error}")
         else:
             if self._broken:
                 self._note(problem="")
@@ -197,8 +197,8 @@ class SampleRecorder:
         self._cluster_id = self._cluster_id or cluster_id
         if cluster_id != self._cluster_id:
             raise WrongCluster(
-                f"Cluster {self._cluster_id} is recorded, and {cluster_id} answers.",
-                advice="Nothing of the other one is recorded. Restart this backend.",
+                f"Cluster {self._cluster_id} is recorded, but {cluster_id} answers.",
+                advice="The other cluster is not recorded. Restart this backend.",
             )
 
     def _add(self, snapshot: Snapshot) -> None:
@@ -266,8 +266,8 @@ class SampleRecorder:
         if dropped is not None:
             seconds = (dropped.to_ms - dropped.from_ms) / 1000
             text = (
-                f"Rows that were let go, because they could not be written for too long: "
-                f"{dropped.rows}, of {seconds:.0f} s."
+                f"Rows dropped, because they could not be written for too long: {dropped.rows}, "
+                f"of {seconds:.0f} s."
             )
             found.append(
                 Gap(dropped.from_ms, dropped.to_ms, GapReason.DROPPED, text, rows=dropped.rows)
@@ -300,7 +300,7 @@ class SampleRecorder:
         if self._new_trouble(error):
             self._said = type(error), getattr(error, "errno", None)
             log.warning(
-                "Samples are not recorded: %s Up to %d rows are kept and tried again.",
+                "Samples are not recorded: %s Up to %d rows are kept for another attempt.",
                 problem,
                 self._settings.rows_waiting,
             )
@@ -313,7 +313,7 @@ class SampleRecorder:
             if isinstance(self._sink, FolderSink):
                 self._sink.forget_gaps(self._clock.now_ms() - self._settings.keep_days * DAY_MS)
         except Exception:
-            log.exception("Old samples could not be dropped or put together")
+            log.exception("Old samples could not be deleted or merged")
 
     def _finish(self) -> None:
         """Write the rest; without trouble, this is a clean end."""
@@ -348,9 +348,7 @@ def _skipped(before: Gap | None, moments: int, from_ms: int, to_ms: int) -> Gap:
     if before is not None:
         moments += before.moments or 0
         from_ms, to_ms = min(before.from_ms, from_ms), max(before.to_ms, to_ms)
-    text = (
-        f"Moments of the sampler that were left out, because the recorder fell behind: {moments}."
-    )
+    text = f"Moments without a sample, because the recorder fell behind: {moments}."
     return Gap(from_ms, to_ms, GapReason.SKIPPED, text, moments=moments)
 
 

@@ -117,7 +117,7 @@ def read_recording(
         return rows.filter(pa.array((at >= since_ms) & (at < until_ms)))
     raise UnreadableSamples(
         f"Files of {folder} are removed faster than they can be read.",
-        advice="Ask for a shorter time, or for one that is not about to be dropped.",
+        advice="Ask for a shorter period, or for one that is not about to be deleted.",
     )
 
 
@@ -179,8 +179,8 @@ def _check(path: Path, table: SampleTable, schema: Any, metadata: Mapping[bytes,
     version = about.get(VERSION_KEY, "")
     if not version.isdigit():
         raise UnreadableSamples(
-            f"{path} is a Parquet file, but no recording of kshunt's samples.",
-            advice="Take it out of the folder; nothing was changed.",
+            f"{path} is a Parquet file, but not a recording of kshunt's samples.",
+            advice="Remove it from the folder; nothing was changed.",
         )
     if int(version) > SAMPLES_VERSION:
         raise UnreadableSamples(
@@ -189,8 +189,8 @@ def _check(path: Path, table: SampleTable, schema: Any, metadata: Mapping[bytes,
         )
     if about.get(TABLE_KEY) != table:
         raise UnreadableSamples(
-            f"{path} holds the table '{about.get(TABLE_KEY, '?')}', where {table} was expected.",
-            advice="Put it back below the folder of its own table.",
+            f"{path} holds the table '{about.get(TABLE_KEY, '?')}', but {table} was expected.",
+            advice="Put it back into the folder of its own table.",
         )
     _check_columns(path, table, schema, int(version))
 
@@ -204,8 +204,8 @@ def _check_columns(path: Path, table: SampleTable, schema: Any, version: int) ->
         if not _fits(found, _TYPES[column.type]):
             said = "lacks the column" if found is None else f"has {found} in the column"
             raise UnreadableSamples(
-                f"{path} says it has samples of version {version}, and {said} {column.name}.",
-                advice="Something else has written it: take it out of the folder.",
+                f"{path} has samples of version {version}, but {said} {column.name}.",
+                advice="Another program wrote it: remove it from the folder.",
             )
 
 
@@ -220,5 +220,5 @@ def broken(path: Path, error: Exception) -> UnreadableSamples:
     """What is said of a file that pyarrow gives up on."""
     return UnreadableSamples(
         f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}).",
-        advice="It is damaged or something else: take it out of the folder.",
+        advice="It is damaged or another kind of file: remove it from the folder.",
     )

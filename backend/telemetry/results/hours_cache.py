@@ -256,8 +256,8 @@ class HoursCache:
         except UNREADABLE as error:
             name = path.relative_to(self._folder)
             why = " ".join(str(error).split())[:120] or type(error).__name__
-            log.warning("%s is passed over: %s", path, why)
-            return _File(stamp, None, f"{name} is passed over: {why}")
+            log.warning("%s is ignored: %s", path, why)
+            return _File(stamp, None, f"{name} is ignored: {why}")
 
     def _sum_up(self, state: _Hour, newest: int) -> None:
         """Put together what is settled by now, and all."""

@@ -59,7 +59,7 @@ def samples_of(status: RecorderStatus) -> SamplesStatus:
 def status_of(seen: PipelineFacts) -> PipelineStatus:
     """Whether there are results, how old they are, and what to do about it."""
     if seen.folder is None and seen.samples is not None:
-        reason = "Samples go to a topic, and nobody said where results are."
+        reason = "Samples go to a topic, and the folder of results is not configured."
         return _status(seen, PipelineState.ABSENT, reason, "kshunt serve --results DIR")
     if seen.folder is None:
         return _status(seen, PipelineState.ABSENT, ABSENT.reason, ABSENT.command)
@@ -71,7 +71,7 @@ def status_of(seen: PipelineFacts) -> PipelineStatus:
     if _newest_ms(seen) is None:
         return _nothing(seen)
     if seen.process is None and seen.tables and not _streams(seen):
-        reason = "A backfill made them, and nothing keeps them up."
+        reason = "A backfill made them, and no process keeps them up to date."
         return _status(seen, PipelineState.UNATTENDED, reason, _run(seen))
     behind_s = _behind_s(seen)
     if behind_s is not None and behind_s * 1000 > STALE_MS:
@@ -85,9 +85,9 @@ def status_of(seen: PipelineFacts) -> PipelineStatus:
 
 def _nothing(seen: PipelineFacts) -> PipelineStatus:
     if seen.process is not None:
-        return _status(seen, PipelineState.RUNNING, "It has begun, and delivered nothing yet.")
+        return _status(seen, PipelineState.RUNNING, "It has begun, but has delivered nothing yet.")
     if seen.samples is not None:
-        reason = "Samples are recorded, and nothing makes results of them."
+        reason = "Samples are recorded, but no process makes results of them."
         return _status(seen, PipelineState.ABSENT, reason, _run(seen))
     reason = f"There are no results in {seen.folder}."
     return _status(seen, PipelineState.ABSENT, reason, _run(seen))

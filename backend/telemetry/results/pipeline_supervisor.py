@@ -82,7 +82,7 @@ class PipelineSupervisor:
             if self.clock.monotonic_s() - began_s >= STEADY_S:
                 pause_s = self.pause_s
             self._note(running=False, last_error=said)
-            log.warning("The data pipeline has ended, begins again in %.0f s: %s", pause_s, said)
+            log.warning("The data pipeline has ended and starts again in %.0f s: %s", pause_s, said)
             await self.clock.wait_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_MOST_S)
             self._note(restarts=self._status.restarts + 1)
@@ -100,7 +100,7 @@ class PipelineSupervisor:
         finally:
             # Cancelled or not: nothing of it stays, and its Java is of its process group.
             await child_processes.ended(process, END_S)
-        return said or f"It ended with {code}, and said nothing."
+        return said or f"It ended with {code}, without a message."
 
     def _note(self, **changes: object) -> None:
         since_ms = self.clock.now_ms() if "running" in changes else self._status.since_ms

@@ -49,7 +49,7 @@ def read_columns(
         here = set(file.schema_arrow.names)
         missing = [c.name for c in columns if not c.nullable and c.name not in here]
         if missing:
-            raise ValueError(f"it has no column {missing[0]}: no file of {table.name}")
+            raise ValueError(f"it has no column {missing[0]}: it is not a file of {table.name}")
         read = [c.name for c in columns if c.name in here]
         # A group of rows at a time: what is kept of a large file is little.
         groups = [

@@ -169,7 +169,7 @@ class Results:
                 except UNREADABLE as error:
                     why = " ".join(str(error).split())[:120]
                     name = path.relative_to(self.folder)
-                    known = _Footer(0, None, made_ms, f"{name} is passed over: {why}")
+                    known = _Footer(0, None, made_ms, f"{name} is ignored: {why}")
                 if len(self._footers) >= FOOTERS_MOST:
                     self._footers.clear()
                 self._footers[key] = known
@@ -366,7 +366,7 @@ def _footer(path: Path, table: ResultTable, made_ms: int) -> _Footer:
     metadata = pq.read_metadata(path)
     places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     if table.hour_of not in places:
-        raise ValueError(f"it has no column {table.hour_of}: no file of {table.name}")
+        raise ValueError(f"it has no column {table.hour_of}: it is not a file of {table.name}")
     if not metadata.num_rows:
         return _Footer(0, None, made_ms)
     place = places[table.hour_of]
@@ -381,7 +381,9 @@ def _footer(path: Path, table: ResultTable, made_ms: int) -> _Footer:
 
 def _ms(at: object, table: ResultTable) -> int:
     if not isinstance(at, datetime) or at.tzinfo is None:
-        raise ValueError(f"its column {table.hour_of} is no time: no file of {table.name}")
+        raise ValueError(
+            f"its column {table.hour_of} is not a time: it is not a file of {table.name}"
+        )
     return round(at.timestamp() * 1000)
 
 

@@ -1,12 +1,9 @@
-"""How fast replicas catch up, and when they will have, from one sample to the next.
+"""How fast replicas catch up, from one sample to the next.
 
 Goals
     A rate that is right on average for a throttled follower, which is served in bursts: it fetches
     a partition's megabyte at once, and then waits until the quota has paid for it and for those
     of its other partitions.
-Constraints
-    "Not at this rate" is a hard word: it takes `NEVER_AFTER_S` of watching to say it. Until then
-    a replica that has not come nearer has an unknown ETA.
 Algorithm
     An average over all of the time watched, which turns into an exponentially weighted one with
     the time constant `RATE_WINDOW_S` once that much time has passed.
@@ -14,7 +11,7 @@ Algorithm
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +20,6 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaSt
 from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
 
 RATE_WINDOW_S: Final = 30.0
-NEVER_AFTER_S: Final = 30.0
 
 RATES: Final = (
     ("catch_up_messages_per_s", "lag_messages", -1),
@@ -44,11 +40,11 @@ class CatchUpRates:
         """What each row of the last update lacked when that was last known, or UNKNOWN."""
 
     def update(self, index: RowIndex, current: Replicas) -> Replicas:
-        """Fill in `current`'s rates and ETA, in place, from what changed since the last call.
+        """Fill in `current`'s rates, in place, from what changed since the last call.
 
         A row that was not read again keeps its rates. A replica that is in sync has no catch-up
-        rate, and its ETA is 0; one that is offline has neither rate nor ETA, whatever it had
-        before. A rate needs two samples of a row.
+        rate, and its ETA is 0; one that is offline has no rate, whatever it had before. A rate
+        needs two samples of a row.
         """
         watched_s = {rate: np.zeros(len(current)) for rate, _, _ in RATES}
         old, old_index = self._replicas, self._index
@@ -67,7 +63,7 @@ class CatchUpRates:
         current.catch_up_messages_per_s[in_sync | down] = np.nan
         current.catch_up_bytes_per_s[in_sync | down] = np.nan
         current.fetched_bytes_per_s[down] = np.nan
-        _forecast(current, in_sync, watched_s)
+        current.eta_s[in_sync] = 0.0
         self._index, self._replicas, self._watched_s = index, current, watched_s
         self.last_lag_bytes = last_lag_bytes
         return current
@@ -97,24 +93,3 @@ class CatchUpRates:
             blended = np.where(np.isnan(old_rate), latest, old_rate + share * (latest - old_rate))
         getattr(current, rate)[:] = np.where(fresh, blended, old_rate)
         return watched_s
-
-
-def _forecast(
-    current: Replicas, in_sync: NDArray[np.bool_], watched_s: dict[str, NDArray[np.float64]]
-) -> None:
-    """Write the ETA: 0 if settled, inf if it never arrives, NaN while that is not known.
-
-    From bytes, which a throttle counts, where they are known, and else from messages.
-    """
-    by_bytes = (current.lag_bytes > 0) & ~np.isnan(current.catch_up_bytes_per_s)
-    lag = np.where(by_bytes, current.lag_bytes, current.lag_messages)
-    rate = np.where(by_bytes, current.catch_up_bytes_per_s, current.catch_up_messages_per_s)
-    watched = np.where(
-        by_bytes, watched_s["catch_up_bytes_per_s"], watched_s["catch_up_messages_per_s"]
-    )
-    known = ~np.isnan(rate) & (lag != UNKNOWN)
-    nearer = known & (rate > 0)
-    never = known & ~nearer & (watched >= NEVER_AFTER_S)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        seconds: NDArray[Any] = lag / rate
-    current.eta_s[:] = np.select([in_sync, nearer, never], [0.0, seconds, np.inf], np.nan)

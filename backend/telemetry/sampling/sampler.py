@@ -12,7 +12,8 @@ Algorithm
     for those whose last turn was prompt, merges whatever has arrived, and publishes. A request
     that was not prompt is not waited for; its answer is merged by a later tick, or its time-out
     marks the broker silent. Each snapshot is diagnosed before it is published
-    (`kshunt.backend.telemetry.stuck.diagnosis`).
+    (`kshunt.backend.telemetry.stuck.diagnosis`), and says when what moves will be done
+    (`kshunt.backend.telemetry.sampling.forecaster`).
 """
 
 from __future__ import annotations
@@ -36,15 +37,14 @@ from kshunt.backend.domain.cluster.columns import (
     partition_keys,
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.replicas.snapshot import (
-    Snapshot,
-)
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.settings import LIMITS, SamplerSettings
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
+from kshunt.backend.telemetry.sampling.forecaster import Forecaster
 from kshunt.backend.telemetry.sampling.move_history import extended
 from kshunt.backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
 from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
@@ -93,6 +93,7 @@ class Sampler:
         self._broker_due_s: dict[int, float] = {}
         self._rates = CatchUpRates()
         self._watch = AdvanceWatch()
+        self._forecaster = Forecaster()
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:
@@ -307,27 +308,28 @@ class Sampler:
         return replace(snapshot, history=known.history)
 
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:
-        """Fill in the causes, in place, and what is known; who is stuck has no ETA but never."""
+        """Fill in the causes and when each arrives, in place; add words, and expected ends."""
         answering = {b for b, status in snapshot.brokers.items() if not status.stale}
         found_moves = self._known.dir_moves.items()
         moves = [one for broker, found in found_moves if broker in answering for one in found]
-        rows = concerned_rows(snapshot, moves)
+        waiting = [move.partition for one in ours.running for move in one.waiting]
+        rows = concerned_rows(snapshot, moves, waiting)
         part = focused(snapshot, rows)
-        diagnosis = diagnose(part, self._watch.update(part), moves, ours)
+        watched = self._watch.update(part)
+        diagnosis = diagnose(part, watched, moves, ours)
         replicas = snapshot.replicas
-        replicas.cause[rows] = diagnosis.causes
-        # The average rate of one that has just stopped still promises an end.
-        stuck = rows[np.isin(diagnosis.causes, STUCK_CAUSES)]
-        replicas.eta_s[stuck] = np.where(replicas.eta_s[stuck] != 0, np.inf, 0.0)
-        # What is held on purpose arrives some time after somebody lets it go on, and what is being
-        # deleted arrives nowhere.
-        none = np.isin(diagnosis.causes, (Cause.PAUSED, Cause.DELETION_WAITS))
-        replicas.eta_s[rows[none]] = np.nan
-        # One that gets nothing while others have their turn arrives when the queue is through.
-        waits = np.flatnonzero(diagnosis.causes == Cause.WAITING_TURN)
-        waits = waits[np.isinf(replicas.eta_s[rows[waits]])]
-        replicas.eta_s[rows[waits]] = diagnosis.turn_eta_s(waits)
-        return replace(snapshot, explained=explain_stuck(diagnosis, LIMITS.replicas_explained))
+        replicas.cause[rows] = part.replicas.cause[:] = diagnosis.causes
+        written = watched.written_bytes_per_s
+        forecast = self._forecaster.update(part, watched.keys, written, ours.running)
+        eta_s = forecast.eta_s(watched.keys, snapshot.taken_ms)
+        # A forecast is some seconds old. Who is stuck by now does not arrive; what is held on
+        # purpose does so some time after somebody lets it go on, and what is being deleted nowhere.
+        eta_s[np.isin(diagnosis.causes, STUCK_CAUSES)] = np.inf
+        eta_s[np.isin(diagnosis.causes, (Cause.PAUSED, Cause.DELETION_WAITS))] = np.nan
+        in_sync = part.replicas.status == ReplicaStatus.IN_SYNC
+        replicas.eta_s[rows] = np.where(in_sync, 0.0, eta_s)
+        explained = explain_stuck(diagnosis, LIMITS.replicas_explained)
+        return replace(snapshot, explained=explained, expected_ends=forecast.ends)
 
 
 def _rows_of(assignment: Assignment, partitions: frozenset[TopicPartition]) -> NDArray[np.int64]:

@@ -2,26 +2,31 @@
 
 A cluster at rest has hundreds of thousands of replicas, and nothing to say of them. `Watch` and
 `diagnose` are linear in the rows that they are given, so they are given whole partitions only
-where something moves, is out of the ISR, is being deleted, or is listed as throttled: an in-sync
-follower that is listed uses a throttle up as well. What is left out can neither be stuck nor be
-the reason.
+where something moves or will, is out of the ISR, is being deleted, or is listed as throttled: an
+in-sync follower that is listed uses a throttle up as well. What is left out can neither be stuck
+nor be the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, take
 from kshunt.backend.domain.replicas.stuck_causes import Replica
 
 
-def concerned_rows(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.intp]:
-    """Rows of the partitions that may matter, in their order."""
+def concerned_rows(
+    snapshot: Snapshot,
+    dir_moves: Collection[Replica],
+    waiting: Collection[TopicPartition] = (),
+) -> NDArray[np.intp]:
+    """Rows of the partitions that may matter, in their order; `waiting` will move."""
     replicas = snapshot.replicas
     mask = ~replicas.in_isr | (replicas.mode == PartitionMode.NONE)
     for column in (
@@ -33,8 +38,9 @@ def concerned_rows(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArra
         mask |= column
     rows = np.flatnonzero(mask)
     keys = _partition_keys(replicas, rows)
-    if dir_moves:
-        keys = np.concatenate([keys, _keys_of(snapshot, dir_moves)])
+    if dir_moves or waiting:
+        named = (*(partition for partition, _ in dir_moves), *waiting)
+        keys = np.concatenate([keys, _keys_of(snapshot, named)])
     return _rows_with(replicas, np.unique(keys))
 
 
@@ -48,9 +54,9 @@ def _partition_keys(replicas: Replicas, rows: NDArray[np.intp]) -> NDArray[np.in
     return keys | replicas.partition[rows]
 
 
-def _keys_of(snapshot: Snapshot, dir_moves: Collection[Replica]) -> NDArray[np.int64]:
+def _keys_of(snapshot: Snapshot, partitions: Iterable[TopicPartition]) -> NDArray[np.int64]:
     numbers = {topic: number for number, topic in enumerate(snapshot.topics)}
-    known = [partition for partition, _ in dir_moves if partition.topic in numbers]
+    known = [partition for partition in partitions if partition.topic in numbers]
     pairs = [(numbers[partition.topic] << 32) | partition.partition for partition in known]
     return np.array(pairs, np.int64)
 

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.columns import LogDirColumns
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
 from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,
@@ -86,6 +87,8 @@ class OwnOperations:
     needed: Owned = field(default_factory=dict)
     paused: frozenset[TopicPartition] = frozenset()
     """Partitions whose copies a paused operation holds."""
+    running: tuple[RunningOperation, ...] = ()
+    """Those that move partitions, and what they have not begun."""
 
 
 NOTHING_OURS: Final = OwnOperations()
@@ -129,20 +132,6 @@ class Diagnosis:
     def rows(self) -> NDArray[np.intp]:
         """The rows that have a cause, stuck or not."""
         return np.flatnonzero(self.causes != Cause.NONE)
-
-    def turn_eta_s(self, rows: NDArray[np.intp]) -> Floats:
-        """Until those are through that some rows wait for, and they themselves, seconds.
-
-        What all that the throttle holds lack, at what it leaves them; inf where it leaves nothing.
-        Shape (rows,).
-        """
-        eta_s = np.zeros(len(rows))
-        for share in self.shares[:2]:
-            left = np.maximum(share.rate_bytes_per_s - share.written_bytes_per_s, 0.0)[rows]
-            needs_s = np.full(len(rows), np.inf)
-            np.divide(share.lag_bytes[rows], left, out=needs_s, where=left > 0)
-            eta_s = np.maximum(eta_s, np.where(share.held[rows], needs_s, 0.0))
-        return eta_s
 
 
 def diagnose(

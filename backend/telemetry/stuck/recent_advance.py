@@ -52,6 +52,8 @@ class WatchedRows:
     """What watching showed of a snapshot's rows. Arrays have shape (replicas,)."""
 
     shape: Shape
+    keys: Ints
+    """One a replica, the same in every snapshot."""
     began_ms: int
     """When the first snapshot was taken."""
     seconds: Floats
@@ -137,6 +139,7 @@ class AdvanceWatch:
         self._remember(now)
         return WatchedRows(
             shape=shape,
+            keys=keys,
             began_ms=began_ms,
             seconds=found.seconds,
             nearer=found.nearer,

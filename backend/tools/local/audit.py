@@ -16,7 +16,7 @@ from kshunt.backend.admin.security.client_properties import load_client_config
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.audit.lines import AuditRow, selected
 from kshunt.backend.errors import ClusterUnreachable
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.journal.audit_chain import verified
 from kshunt.backend.operations.journal.entries import JournalState
@@ -29,8 +29,9 @@ from kshunt.backend.tools.local.cluster import LocalCluster
 READ_S: Final = 30.0
 """A journal that cannot be read to its end in this time is given up."""
 NOT_PROVEN: Final = (
-    "WARNING: nothing proves these lines. This host has no key that signed them (--cluster-keys of "
-    "a backend, or KSHUNT_CLUSTER_KEYS), or an earlier kshunt wrote them unsigned."
+    "WARNING: these lines cannot be verified. This host has no key that signed them "
+    "(--cluster-keys of a backend, or KSHUNT_CLUSTER_KEYS), or an earlier kshunt wrote them "
+    "unsigned."
 )
 WRITER: Final = "audit"
 """It never becomes one."""
@@ -89,7 +90,7 @@ class LocalAudit:
             raise ClusterUnreachable(
                 f"The journal could not be read to its end within {READ_S:g} s. Nothing was "
                 "changed.",
-                advice="See that its topic has a leader, and that no broker is overloaded.",
+                advice="Check that its topic has a leader, and that no broker is overloaded.",
             ) from None
         finally:
             await journal.close()
@@ -98,7 +99,7 @@ class LocalAudit:
         clock, admin, settings = SystemClock(), self._cluster.admin, self._cluster.settings
         if settings.zookeeper:
             from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-            from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+            from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
 
             if isinstance(admin, ZooKeeperAdmin):
                 parts = ZooKeeperParts(admin.session, clock, _keys(cluster_id), Unproven.ADOPT)

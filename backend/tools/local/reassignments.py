@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kshunt.backend.api.schema.reassignments import ProgressRows
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
-from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow, VerifyAnswer
+from kshunt.backend.domain.reassignment.answers import GeneratedPlan, VerifyAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.tools.local.cluster import LocalCluster
@@ -23,9 +24,9 @@ class LocalReassignments:
         """See `ReassignmentsClient.list`."""
         return tuple(self._cluster.run(self._queries.reassignments()).values())
 
-    def progress(self, plan: ReassignmentPlan) -> tuple[ProgressRow, ...]:
-        """See `ReassignmentsClient.progress`."""
-        return self._cluster.run(self._queries.progress(plan))
+    def progress(self, plan: ReassignmentPlan) -> ProgressRows:
+        """See `ReassignmentsClient.progress`; one look tells no end."""
+        return ProgressRows(self._cluster.run(self._queries.progress(plan)))
 
     def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """See `ReassignmentsClient.verify`."""

@@ -91,4 +91,4 @@ class LocalShrinks:
 
 def _only_check(change: Change) -> None:
     if not change.validate_only:
-        raise ValueError("a change is for a backend")
+        raise ValueError("only a backend can change topics")

@@ -113,7 +113,7 @@ def _snapshot(options: PlanOptions) -> Snapshot:
         snapshots = client.snapshots()
         snapshot = next(snapshots)
         if not _known(snapshot, rates=options.needs_rates):
-            what = "sizes, and what is written" if options.needs_rates else "sizes"
+            what = "sizes and write rates" if options.needs_rates else "sizes"
             show(f"Watching the cluster, to learn its partitions' {what} ...", sys.stderr)
             for snapshot in snapshots:
                 if _known(snapshot, rates=options.needs_rates) or time.monotonic() > until_s:
@@ -179,16 +179,16 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
     """Write the files; what was written, and what to do with it."""
     if not answer.proposal.targets:
         if options.out is not None:
-            yield f"{options.out} was not written: nothing has to change."
+            yield f"{options.out} was not written: there is nothing to change."
         return
     if options.out is None:
-        yield "Nothing was written; --out FILE writes the plan and the one that leads back."
+        yield "Nothing was written; --out FILE writes the plan and its rollback."
         return
     rollback = rollback_path(options.out)
     write_file(rollback, f"{answer.rollback_json}\n")
     write_file(options.out, f"{answer.plan_json}\n")
     document["files"] = {"plan": str(options.out), "rollback": str(rollback)}
-    yield f"Wrote {options.out}, and {rollback}, which leads back. Nothing was changed. Start it:"
+    yield f"Wrote {options.out}, and its rollback {rollback}. Nothing was changed. Start it:"
     where = options.bootstrap_servers or "HOST:PORT"
     at = f"--backend {options.backend}" if options.backend else f"--bootstrap-server {where}"
     yield (
@@ -204,7 +204,7 @@ def _show(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     name = options.files[0]
     plan = _loaded(name, picture)
     found = impact(picture.situation, plan.replicas)
-    lines = [f"{name}: what it does to the cluster as it is.", "", *impact_lines(found)]
+    lines = [f"{name}: its effect on the cluster as it is.", "", *impact_lines(found)]
     document: dict[str, Any] = {"plan": name, "impact": to_document(found)}
     if options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": plan.replicas}, clock, document)]
@@ -229,7 +229,7 @@ def _loaded(name: str, picture: Picture) -> ReassignmentPlan:
     plan = parsed_file(name, parse_plan)
     if plan.cluster_id is not None and plan.cluster_id != picture.cluster_id:
         raise WrongCluster(
-            f"{name} is for cluster {plan.cluster_id}, and this is {picture.cluster_id}.",
+            f"{name} is for cluster {plan.cluster_id}, but this is {picture.cluster_id}.",
             advice="Nothing was rehearsed.",
         )
     return plan

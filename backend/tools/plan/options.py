@@ -39,33 +39,33 @@ PROG: Final = "kshunt plan"
 T = TypeVar("T")
 
 DESCRIPTION: Final = """\
-Plan a reassignment for a goal, look at what a plan does, rehearse it, and save it for
-kafka-reassign-partitions. Nothing is changed in the cluster.
+Plan a reassignment for a goal, show the effect of a plan, rehearse it, and save it for
+kafka-reassign-partitions. The command changes nothing in the cluster.
 
 goals:
-  drain               take every replica off brokers                    --broker
+  drain               remove every replica from brokers                 --broker
   expand              give new brokers their share                      --broker [--by]
   replication-factor  another number of replicas            --factor TOPICS=N[,...]
   rebalance           even out the brokers                 [--by] [--tolerance]
-  leaders             even out who leads; no byte is copied             [--tolerance]
+  leaders             even out the leaders; copies nothing              [--tolerance]
   rack-repair         spread replicas over racks again
-  replace             one broker takes over all that another has        --broker --with
+  replace             give all replicas of a broker to another one      --broker --with
   move-log-dirs       empty directories of a broker, or even them out   --broker [--empty]
 
 actions:
-  show FILE           what a plan in a file does, whoever made it
-  rehearse FILE...    how plans go, in a twin of the cluster      --throttle, --deadline
-  picture             save what a plan is made from, to plan and rehearse elsewhere   --out
+  show FILE           show the effect of any plan in a file
+  rehearse FILE...    rehearse plans in a twin of the cluster         --throttle, --deadline
+  picture             save the cluster's facts, to plan and rehearse elsewhere        --out
 """
 
 EPILOG: Final = """\
-A plan is Kafka's reassignment JSON. --out plan.json also writes plan.rollback.json, which leads
-back; neither replaces a file that is there.
+A plan is Kafka's reassignment JSON. --out plan.json also writes plan.rollback.json, which reverses
+it. Neither replaces an existing file.
 
 exit codes:
-  0   done; where nothing has to change, no file is written
+  0   done; if there is nothing to change, no file is written
   1   an error; nothing was written
-  2   a plan was made, and it does not reach all of its goal: see its notes
+  2   a plan was made, but it does not reach all of its goal: see its notes
   64  wrong usage
 """
 
@@ -94,56 +94,60 @@ _LEVELS: Final = _of(Goal.REBALANCE, Goal.LEADERS, Goal.MOVE_LOG_DIRS)
 FLAGS: Final = (
     Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
-    Flag(
-        "picture", "Plan from this file, which `kshunt plan picture` saved, and no cluster.", "FILE"
-    ),
+    Flag("picture", "Plan from this file of `kshunt plan picture` instead of a cluster.", "FILE"),
     Flag("command-config", "Java properties file of an admin client.", "FILE"),
     Flag(
         "broker",
-        "Brokers that the goal is about, by id.",
+        "The brokers of the goal, by id.",
         "ID[,...]",
         _of(Goal.DRAIN, Goal.EXPAND, Goal.REPLACE, Goal.MOVE_LOG_DIRS),
         required=True,
     ),
-    Flag("with", "The broker that takes over.", "ID", _of(Goal.REPLACE), required=True),
+    Flag("with", "The broker that gets the replicas.", "ID", _of(Goal.REPLACE), required=True),
     Flag(
         "factor",
-        "Topics, or patterns, with the replicas that they shall have; the first that fits.",
+        "Topics, or patterns, with the number of replicas that they should have; the first match "
+        "counts.",
         "TOPICS=N[,...]",
         _of(Goal.REPLICATION_FACTOR),
         required=True,
     ),
-    Flag("empty", "Directories to be emptied.", "PATH[,...]", _of(Goal.MOVE_LOG_DIRS)),
+    Flag("empty", "Directories to empty.", "PATH[,...]", _of(Goal.MOVE_LOG_DIRS)),
     Flag("topic", "Topics that may change, or patterns (default all).", "TOPICS[,...]", _GOALS),
-    Flag("exclude", "Topics that stay as they are.", "TOPICS[,...]", _GOALS),
-    Flag("by", "What is evened out (default bytes).", "|".join(Weighing), _BY),
-    Flag("tolerance", "How far from the mean may be, in percent (default 10).", "%", _LEVELS),
+    Flag("exclude", "Topics that must not change.", "TOPICS[,...]", _GOALS),
+    Flag("by", "The load to even out (default bytes).", "|".join(Weighing), _BY),
+    Flag("tolerance", "Allowed distance from the mean, in percent (default 10).", "%", _LEVELS),
     Flag("max-bytes", "Copy no more than this.", "SIZE", _of(Goal.REBALANCE)),
     Flag("disk-limit", "Fill no volume beyond this, in percent (default 85).", "%", _GOALS),
     Flag(
         "allow-fewer-racks",
-        "Let a partition span fewer racks where nothing else is possible.",
+        "Allow fewer racks for a partition if nothing else is possible.",
         actions=_of(Goal.DRAIN, Goal.REPLACE),
     ),
-    Flag("seed", "Another number settles ties otherwise (default 0).", "N", _MOVES),
-    Flag("moves-per-broker", "Show the phases if no more move at once.", "N", _GOALS),
+    Flag("seed", "Another number breaks ties differently (default 0).", "N", _MOVES),
+    Flag(
+        "moves-per-broker",
+        "Show the phases with at most this many moves at the same time.",
+        "N",
+        _GOALS,
+    ),
     Flag(
         "throttle",
-        f"Rehearse it at these rates; none is without one. At most {THROTTLES_MAX}.",
+        f"Rehearse it at these rates; none means no throttle. At most {THROTTLES_MAX}.",
         "RATE[,...]",
         _MOVES,
     ),
     Flag(
         "deadline",
-        "Find the throttle with which it is done by then: 06:00, 8h, 2026-11-23T06:00.",
+        "Find the throttle with which the plan ends by this time: 06:00, 8h, 2026-11-23T06:00.",
         "TIME",
         _MOVES,
     ),
-    Flag("network", "What each broker's network carries each way, if that is known.", "RATE"),
-    Flag("disk-rate", "What each log directory reads and writes together.", "RATE"),
+    Flag("network", "Capacity of each broker's network in each direction, if known.", "RATE"),
+    Flag("disk-rate", "Rate at which each log directory reads and writes, together.", "RATE"),
     Flag(
         "out",
-        "Write the plan to this new file, and the one that leads back beside it.",
+        "Write the plan to this new file, and its rollback next to it.",
         "FILE",
         _GOALS | _of(PlanAction.PICTURE),
     ),
@@ -216,7 +220,7 @@ def parse_options(words: Sequence[str], given: Mapping[str, str], clock: Clock) 
     if action is PlanAction.REHEARSE and not throttles and "deadline" not in given:
         raise UsageError("rehearse needs --throttle or --deadline")
     if len(throttles) > THROTTLES_MAX:
-        raise UsageError(f"{len(throttles)} throttles; {THROTTLES_MAX} are the most")
+        raise UsageError(f"{len(throttles)} throttles; the maximum is {THROTTLES_MAX}")
     return PlanOptions(
         action,
         given.get("bootstrap-server", ""),
@@ -240,7 +244,7 @@ def _action(words: Sequence[str]) -> tuple[Goal | PlanAction, Sequence[str]]:
         raise UsageError(f"Name a goal or an action: {', '.join(_WORDS)}")
     first, *files = words
     if first not in _WORDS:
-        raise UsageError(f"'{first}' is no goal and no action: {', '.join(_WORDS)}")
+        raise UsageError(f"'{first}' is not a goal or an action: {', '.join(_WORDS)}")
     action = Goal(first) if first in _GOALS else PlanAction(first)
     if action in _TAKES_FILES and not files:
         raise UsageError(f"{action} needs the file of a plan")
@@ -252,18 +256,18 @@ def _action(words: Sequence[str]) -> tuple[Goal | PlanAction, Sequence[str]]:
 def _check_flags(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
     for flag in FLAGS:
         if flag.name in given and not flag.goes_with(action):
-            raise UsageError(f"Option {flag.name} does not go with {action}")
+            raise UsageError(f"Option {flag.name} cannot be used with {action}")
         if flag.required and flag.name not in given and flag.goes_with(action):
             raise UsageError(f"{action} needs --{flag.name} {flag.metavar}")
     sources = [name for name in ("bootstrap-server", "backend", "picture") if given.get(name)]
     if len(sources) != 1:
         raise UsageError("Give one of --bootstrap-server, --backend and --picture")
     if "command-config" in given and sources != ["bootstrap-server"]:
-        raise UsageError("Option command-config goes with --bootstrap-server")
+        raise UsageError("Option command-config needs --bootstrap-server")
     if action is PlanAction.PICTURE and "out" not in given:
         raise UsageError("picture needs --out FILE")
     if action is PlanAction.PICTURE and sources == ["picture"]:
-        raise UsageError("picture looks at a cluster: give --bootstrap-server or --backend")
+        raise UsageError("picture reads a cluster: give --bootstrap-server or --backend")
 
 
 def _request(goal: Goal, given: Mapping[str, str]) -> PlanRequest:
@@ -299,7 +303,7 @@ def _listed(given: Mapping[str, str], name: str) -> list[str]:
         return []
     parts = [part.strip() for part in given[name].split(",")]
     if not all(parts):
-        raise UsageError(f"Option {name}: '{given[name]}' names nothing somewhere")
+        raise UsageError(f"Option {name}: '{given[name]}' has an empty part")
     return parts
 
 
@@ -323,7 +327,7 @@ def _ids(given: Mapping[str, str], name: str) -> tuple[int, ...]:
     words = _listed(given, name)
     wrong = [word for word in words if not (word.isascii() and word.isdigit() and len(word) < 11)]
     if wrong:
-        raise UsageError(f"Option {name}: '{wrong[0]}' is no broker's id")
+        raise UsageError(f"Option {name}: '{wrong[0]}' is not a broker id")
     return tuple(map(int, words))
 
 
@@ -332,9 +336,9 @@ def _factors(given: Mapping[str, str]) -> dict[str, int]:
     for word in _listed(given, "factor"):
         topics, _, number = word.rpartition("=")
         if not (topics and number.isascii() and number.isdigit() and 0 < int(number) <= 1_000):
-            raise UsageError(f"Option factor: '{word}' is not like orders*=3")
+            raise UsageError(f"Option factor: '{word}' must be like orders*=3")
         if topics in found:
-            raise UsageError(f"Option factor: '{topics}' comes twice")
+            raise UsageError(f"Option factor: '{topics}' is given twice")
         found[topics] = int(number)
     return found
 
@@ -342,7 +346,7 @@ def _factors(given: Mapping[str, str]) -> dict[str, int]:
 def _weighing(given: Mapping[str, str]) -> Weighing:
     text = given.get("by", Weighing.BYTES)
     if text not in tuple(Weighing):
-        raise UsageError(f"Option by: '{text}' is none of {', '.join(Weighing)}")
+        raise UsageError(f"Option by: '{text}' must be one of {', '.join(Weighing)}")
     return Weighing(text)
 
 
@@ -354,7 +358,7 @@ def _percent(given: Mapping[str, str], name: str, default: float, most: float) -
         return default
     text = given[name].strip().removesuffix("%").strip()
     if not _PERCENT.fullmatch(text) or float(text) > most:
-        raise UsageError(f"Option {name}: '{given[name]}' is no percentage up to {most}")
+        raise UsageError(f"Option {name}: '{given[name]}' must be a percentage up to {most}")
     return float(text) / 100
 
 

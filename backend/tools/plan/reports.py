@@ -69,8 +69,8 @@ def impact_lines(impact: Impact) -> Iterator[str]:
         f" {impact.more_racks:,} in more."
     )
     yield (
-        f"In sync: {many(len(impact.on_the_edge), 'partition')} without a replica to spare "
-        f"meanwhile{_named(impact.on_the_edge)}; {len(impact.under_min_isr):,} with fewer than "
+        f"In sync: {many(len(impact.on_the_edge), 'partition')} without a spare replica during "
+        f"the move{_named(impact.on_the_edge)}; {len(impact.under_min_isr):,} with fewer than "
         f"min.insync.replicas at the end{_named(impact.under_min_isr)}."
     )
     if len(impact.phases) > 1:
@@ -78,7 +78,7 @@ def impact_lines(impact: Impact) -> Iterator[str]:
     yield ""
     yield from table(_broker_rows(impact.brokers))
     if others := sum(not row.changes for row in impact.brokers):
-        yield f"{many(others, 'broker')} more, where nothing changes."
+        yield f"{many(others, 'broker')} more, which do not change."
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
@@ -217,14 +217,16 @@ def deadline_lines(deadline: Deadline, now_ms: int) -> Iterator[str]:
     finish_s = deadline.rehearsal.finish_s
     if rate is not None and finish_s is not None:
         at = clock_here(now_ms + 1000 * finish_s, now_ms)
-        yield f"To be done by {by} takes a throttle of {rate_text(rate)} ({rate} bytes a second)"
-        yield f"on each broker that takes part; rehearsed, it is done at {at}."
+        yield (
+            f"To be done by {by}, it needs a throttle of {rate_text(rate)} ({rate} bytes a second)"
+        )
+        yield f"on each broker that takes part; in the rehearsal it is done at {at}."
     elif finish_s is None:
         yield f"Not possible by {by}: it never ends. {deadline.rehearsal.why}"
     else:
         earliest = clock_here(now_ms + 1000 * finish_s, now_ms)
         yield f"Not possible by {by}; the earliest is {earliest}, without a throttle."
-    rows: list[Sequence[str]] = [("Broker", "has to receive", "to send")]
+    rows: list[Sequence[str]] = [("Broker", "must receive", "must send")]
     for broker, (received, sent) in sorted(deadline.needs.items()):
         rows.append((str(broker), rate_text(received), rate_text(sent)))
     if len(rows) > 1:

@@ -42,7 +42,7 @@ from kshunt.backend.tools.shared.output import ToolReport
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
-    left = "Interrupted. Moves that were started go on in the cluster."
+    left = "Interrupted. Moves that were started continue in the cluster."
     return run_tool(PROG, _main, argv, interrupted=left)
 
 
@@ -62,7 +62,7 @@ def _refuse_what_is_not_served(options: ReassignCommandLine, given: Mapping[str,
         warn_of_zookeeper()
     if "bootstrap-controller" in given:
         raise NotSupported(
-            "This version does not ask controllers directly. Nothing was done.",
+            "This version does not contact controllers directly. Nothing was done.",
             advice="Name the cluster's brokers with --bootstrap-server.",
         )
 

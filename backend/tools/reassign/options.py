@@ -84,12 +84,14 @@ def _with(*actions: ReassignAction) -> frozenset[ReassignAction]:
 
 _ACTION_HELP: Final[Mapping[ReassignAction, str]] = {
     ReassignAction.GENERATE: "Propose a plan that spreads the topics of "
-    "--topics-to-move-json-file over the brokers of --broker-list. Changes nothing.",
+    "--topics-to-move-json-file over the brokers of --broker-list. "
+    "Changes nothing.",
     ReassignAction.EXECUTE: "Start the plan in --reassignment-json-file.",
-    ReassignAction.VERIFY: "Say whether the plan is done; if it is, remove throttles that nobody "
-    "owns.",
-    ReassignAction.CANCEL: "Stop the plan's moves and return its partitions to where they were.",
-    ReassignAction.LIST: "List the partitions that move.",
+    ReassignAction.VERIFY: "Report whether the plan is done; if it is, remove throttles that "
+    "have no owner.",
+    ReassignAction.CANCEL: "Stop the plan's moves and return its partitions to their former "
+    "brokers.",
+    ReassignAction.LIST: "List the moving partitions.",
     ReassignAction.PROGRESS: "Print how far each replica of the plan is behind its leader, and "
     "exit.",
 }
@@ -99,7 +101,7 @@ FLAGS: Final = (
     Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
     Flag(
         "bootstrap-controller",
-        "Kafka's flag for asking a controller directly; not served by this version.",
+        "Kafka's flag for direct contact with a controller; not supported by this version.",
         "HOST:PORT[,...]",
         _with(ReassignAction.CANCEL, ReassignAction.LIST),
     ),
@@ -143,8 +145,8 @@ FLAGS: Final = (
     Flag("disable-rack-aware", "Ignore the brokers' racks.", "", _with(ReassignAction.GENERATE)),
     Flag(
         "throttle",
-        "Most bytes a second that the move may take between brokers: 10485760, 50MB/s, 4MiB/s; "
-        "at least 1 KB/s, -1 for no throttle (default). It is removed when the move ends. To "
+        "Maximum rate of the move between brokers, in bytes a second: 10485760, 50MB/s, 4MiB/s; "
+        "at least 1 KB/s, -1 for no throttle (default). kshunt removes it when the move ends. To "
         "change it, start the same plan again with another rate.",
         "RATE",
         _with(ReassignAction.EXECUTE),
@@ -163,26 +165,26 @@ FLAGS: Final = (
     ),
     Flag(
         "additional",
-        "Start the plan although others are moving.",
+        "Start the plan although other partitions are moving.",
         "",
         _with(ReassignAction.EXECUTE),
     ),
     Flag(
         "preserve-throttles",
-        "Leave every throttle as it is.",
+        "Do not change any throttle.",
         "",
         _with(ReassignAction.VERIFY, ReassignAction.CANCEL),
     ),
     Flag(
         "disallow-replication-factor-change",
-        "Refuse a plan that changes the number of a partition's replicas.",
+        "Reject a plan that changes the number of replicas of a partition.",
         "",
         _with(ReassignAction.EXECUTE),
     ),
     Flag(
         "allow-partial",
-        "Start the partitions that can move although others of the plan are refused. Without it, "
-        "one mistake in the plan stops all of it, as in Kafka's tool.",
+        "Start the partitions that can move, even if others of the plan are rejected. Without "
+        "it, one mistake in the plan stops all of it, as in Kafka's tool.",
         "",
         _with(ReassignAction.EXECUTE),
     ),
@@ -262,7 +264,7 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(f"Option {way} requires an argument")
     if way == "backend" and "command-config" in given:
         raise UsageError(
-            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+            "--command-config needs --bootstrap-server; a backend has its own configuration"
         )
     check_zk_config(given, "command-config")
 

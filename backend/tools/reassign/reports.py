@@ -18,10 +18,10 @@ from kshunt.backend.api.schema.reassignments import (
 )
 from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.forecast.end_words import full_text
 from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
     GeneratedPlan,
-    ProgressRow,
     Result,
     VerifyAnswer,
 )
@@ -66,12 +66,16 @@ def list_report(moves: Iterable[OngoingReassignment]) -> ToolReport:
     return ToolReport("\n".join(["Current partition reassignments:", *lines]), document)
 
 
-def progress_report(rows: Sequence[ProgressRow]) -> ToolReport:
-    """`--progress`."""
+def progress_report(answer: ProgressRows) -> ToolReport:
+    """`--progress`. Below the table stands when the plan will be done, where that is watched."""
+    rows, end = answer.rows, answer.expected_end
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
     if not all(row.matches for row in rows):
         code = FAILED
-    return ToolReport(format_progress(rows), to_document(ProgressRows(tuple(rows))), code)
+    lines = [format_progress(rows)]
+    if end is not None:
+        lines += ["", f"Done: {full_text(end, end.at_ms)}"]
+    return ToolReport("\n".join(lines), to_document(answer), code)
 
 
 def verify_report(answer: VerifyAnswer) -> ToolReport:
@@ -88,7 +92,7 @@ def verify_report(answer: VerifyAnswer) -> ToolReport:
             f"{','.join(answer.cleared_topics)}"
         )
     if answer.active_elsewhere:
-        lines.append("Other partitions still move, so no throttle was touched.")
+        lines.append("Other partitions still move, so no throttle was changed.")
     code = DONE if answer.done else IN_PROGRESS
     if is_not_as_planned(answer):
         code = FAILED
@@ -212,7 +216,7 @@ def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> ToolReport:
             )
         )
     if plan.log_dirs:
-        problems.append("Moves between log directories are not cancelled by this version.")
+        problems.append("This version cannot cancel moves between log directories.")
     else:
         lines.append("None of the specified partition moves are active.")
     return ToolReport(

@@ -168,7 +168,7 @@ def _read(name: str) -> str:
     except OSError as error:
         raise BadInput(f"Unable to read file {name}: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise BadInput(f"File {name} is not UTF-8 text: byte {error.start} cannot be.") from None
+        raise BadInput(f"File {name} is not UTF-8 text: byte {error.start} is not valid.") from None
     if len(content) > limit:
         raise BadInput(f"File {name} is larger than {limit} bytes; split the plan.")
     return text

@@ -17,7 +17,9 @@ from kshunt.backend.config_file import CLIENT_HELP
 from kshunt.backend.domain.audit.requester_limits import REASON_MAX
 from kshunt.backend.errors import BadInput
 
-REASON_HELP: Final = f"Why, for the audit (kshunt audit shows it); at most {REASON_MAX} characters."
+REASON_HELP: Final = (
+    f"The reason, for the audit (kshunt audit shows it); at most {REASON_MAX} characters."
+)
 DEFAULT_TIMEOUT_MS: Final = 10_000
 TIMEOUT_MS_MAX: Final = 600_000
 """How long a change may take to begin."""
@@ -50,7 +52,7 @@ class Flag:
 
 
 JSON: Final = Flag("json", "Print JSON, errors too.")
-ZK_CONFIG: Final = Flag("zk-tls-config-file", f"To go with --zookeeper: {ZK_CONFIG_HELP}.", "FILE")
+ZK_CONFIG: Final = Flag("zk-tls-config-file", f"For --zookeeper: {ZK_CONFIG_HELP}.", "FILE")
 ABOUT: Final = (
     Flag("help", "Print this and exit."),
     Flag("version", "Print the version and exit."),
@@ -145,9 +147,9 @@ def check_zk_config(given: Mapping[str, str], instead: str = "") -> None:
     if ZK_CONFIG.name not in given:
         return
     if "zookeeper" not in given:
-        raise UsageError(f"--{ZK_CONFIG.name} goes with --zookeeper")
+        raise UsageError(f"--{ZK_CONFIG.name} needs --zookeeper")
     if instead in given:
-        raise UsageError(f"--{ZK_CONFIG.name} takes the place of --{instead}")
+        raise UsageError(f"--{ZK_CONFIG.name} replaces --{instead}")
 
 
 def backend_address(given: Mapping[str, str]) -> str:
@@ -163,7 +165,8 @@ def backend_address(given: Mapping[str, str]) -> str:
         )
     if address and not address.startswith(("unix:/", "http://", "https://")):
         raise UsageError(
-            f"'{address}' is no address of a backend; write unix:/path/to.sock or http://host:port"
+            f"'{address}' is not the address of a backend; write unix:/path/to.sock or "
+            "http://host:port"
         )
     return address
 
@@ -181,7 +184,7 @@ def reason(given: Mapping[str, str]) -> str:
         raise UsageError("Option reason requires an argument")
     if len(text) > REASON_MAX:
         raise UsageError(
-            f"The argument of option reason has {len(text)} characters; {REASON_MAX} are the most"
+            f"The argument of option reason has {len(text)} characters; the maximum is {REASON_MAX}"
         )
     return text
 

@@ -32,7 +32,7 @@ def check_target(path: Path, *, force: bool = False, advice: str = ANOTHER) -> N
     except OSError as error:
         raise _unwritten(path, error.strerror) from None
     if not stat.S_ISREG(mode):
-        raise _unwritten(path, "it is there, and no ordinary file")
+        raise _unwritten(path, "it exists and is not an ordinary file")
     if not force:
         raise _exists(path, advice)
 
@@ -69,7 +69,7 @@ def _write_through(path: Path, content: bytes) -> None:
 
 
 def _exists(path: Path, advice: str) -> BadInput:
-    return _unwritten(path, "it is there", advice)
+    return _unwritten(path, "it already exists", advice)
 
 
 def _unwritten(path: Path, why: str | None, advice: str = ANOTHER) -> BadInput:

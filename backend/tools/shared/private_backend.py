@@ -99,7 +99,7 @@ def _wait_for(child: subprocess.Popen[bytes], socket_path: Path, log: Path) -> N
         with suppress(subprocess.TimeoutExpired):
             code = child.wait(timeout=POLL_S)
             raise BackendUnreachable(
-                f"The backend ended at once with exit code {code}; nothing was changed. "
+                f"The backend stopped immediately with exit code {code}; nothing was changed. "
                 f"{_last_words(log)}"
             )
         if time.monotonic() > give_up:
@@ -112,7 +112,7 @@ def _wait_for(child: subprocess.Popen[bytes], socket_path: Path, log: Path) -> N
 
 def _last_words(log: Path) -> str:
     lines = log.read_text("utf-8", "replace").splitlines()[-LOG_LINES_SHOWN:]
-    return "It said:\n" + "\n".join(lines) if lines else f"Its log {log} is empty."
+    return "Its output:\n" + "\n".join(lines) if lines else f"Its log {log} is empty."
 
 
 @contextmanager

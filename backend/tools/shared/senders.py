@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from kshunt.backend.api.client.sender import Sender
-from kshunt.backend.api.client.stdlib import StdlibSender
+from kshunt.backend.api.client.sending.sender import Sender
+from kshunt.backend.api.client.sending.stdlib_sender import StdlibSender
 
 
 @contextmanager
@@ -23,6 +23,6 @@ def quick_sender(address: str, *, timeout_s: float = 30.0) -> Iterator[Sender]:
 def _sender(address: str, timeout_s: float) -> Sender:
     if not address.startswith("https:"):
         return StdlibSender(address, timeout_s=timeout_s)
-    from kshunt.backend.api.client.httpx_sender import HttpxSender
+    from kshunt.backend.api.client.sending.httpx_sender import HttpxSender
 
     return HttpxSender(address, timeout_s=timeout_s)

@@ -79,7 +79,7 @@ class Cluster(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
-    left = "Interrupted. What was asked for may still be done; look with --describe."
+    left = "Interrupted. The requested change may still be made; check with --describe."
     return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
 
 
@@ -177,8 +177,8 @@ def _leaving(topic: TopicDescription) -> bool:
 
 def _goes_with(flag: str, what: str, topic: TopicDescription, wanted: int) -> str:
     return (
-        f"--{flag} goes with {what} partitions: topic {topic.name} has {topic.open_count}, and "
-        f"{wanted} are asked for. Nothing was changed."
+        f"--{flag} needs {what} partitions: topic {topic.name} has {topic.open_count}, and you "
+        f"asked for {wanted}. Nothing was changed."
     )
 
 
@@ -189,9 +189,9 @@ def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> 
         raise BadInput(message)
     if any(one.mode for one in topic.partitions):
         raise BadInput(
-            f"Topic {topic.name} is losing partitions at this moment; it cannot grow before they "
-            "are gone. Nothing was changed.",
-            advice=f"--partitions {present} keeps those that can still be read."
+            f"Topic {topic.name} is losing partitions now; it cannot grow before they are "
+            "deleted. Nothing was changed.",
+            advice=f"--partitions {present} keeps the partitions that can still be read."
             if _leaving(topic)
             else "",
         )
@@ -199,9 +199,9 @@ def _added(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> 
     given = enumerate((options.assignment or ())[present:], present)
     if options.assignment is not None and len(options.assignment) <= present:
         raise BadInput(
-            f"--replica-assignment names {len(options.assignment)} partition(s), and topic "
-            f"{topic.name} has {present} already. Nothing was changed.",
-            advice="Name the brokers of all partitions, those that are there included.",
+            f"--replica-assignment names {len(options.assignment)} partition(s), but topic "
+            f"{topic.name} already has {present}. Nothing was changed.",
+            advice="Name the brokers of all partitions, including the existing ones.",
         )
     _warn(options, (INCREASED,))
     answer = cluster.topics.alter(

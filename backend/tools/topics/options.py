@@ -39,19 +39,19 @@ PARTITIONS_MAX: Final = 2**31 - 1
 DESCRIPTION: Final = "List and describe topics, and change how many partitions they have."
 
 EPILOG: Final = """\
-With fewer partitions than the topic has, its last ones are deleted (KIP-694): they take no more
-records, can be read until the delay is over, and then their data goes. Until then, --alter with a
-higher number keeps them. This needs a cluster that has the request, with
+With fewer partitions than the topic has, the cluster deletes the last ones (KIP-694). They accept
+no more records, and can be read until the delay is over. Then their data is deleted. Until then,
+--alter with a higher number keeps them. This needs a cluster that supports KIP-694, with
 delete.topic.partition.enable=true.
 
-No Apache Kafka has it. There, an operation begins that loses no record: it waits until the last
-partitions have not been written for the delay, copies the topic into one with fewer partitions,
-compares them, and asks for the topic's name in the dashboard before it puts the copy in the topic's
-place.
+Apache Kafka does not support KIP-694. There, kshunt starts an operation that loses no record. It
+waits until the last partitions had no new records for the delay. It copies the topic into one
+with fewer partitions, and compares them. It asks for the topic's name in the dashboard before it
+replaces the topic with the copy.
 
 exit codes:
-  0   done, or begun in the cluster
-  1   an error or wrong usage; what was changed is said
+  0   done, or started in the cluster
+  1   an error or wrong usage; the message names what was changed
 """
 
 
@@ -115,42 +115,42 @@ FLAGS: Final = (
     Flag("list", "List the topics."),
     Flag("describe", "Describe topics: partitions, leaders, replicas, configurations."),
     Flag("alter", "Change how many partitions a topic has; needs --topic and --partitions."),
-    Flag("create", "Not offered; use Kafka's own tool."),
-    Flag("delete", "Not offered; use Kafka's own tool."),
+    Flag("create", "Not supported; use Kafka's own tool."),
+    Flag("delete", "Not supported; use Kafka's own tool."),
     Flag(
         "bootstrap-server",
         "Brokers to connect to first. REQUIRED unless --backend is given.",
         "HOST:PORT[,...]",
     ),
     Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
-    Flag("zookeeper", "DEPRECATED, and not served; use --bootstrap-server.", "HOST:PORT[,...]"),
+    Flag("zookeeper", "DEPRECATED, and not supported; use --bootstrap-server.", "HOST:PORT[,...]"),
     Flag("command-config", "Java properties file of an admin client.", "FILE"),
     Flag(
         "topic",
         "The topic. For --list and --describe a regular expression, as in Kafka's tool; for "
-        "--alter the very name.",
+        "--alter the exact name.",
         "TOPIC",
     ),
-    Flag("partitions", "How many partitions the topic shall have.", "N", _ALTER),
+    Flag("partitions", "How many partitions the topic should have.", "N", _ALTER),
     Flag(
         "replica-assignment",
-        "Brokers of all its partitions, those that are there included, where partitions are "
-        "added: 1:2,2:3 is partition 0 on brokers 1 and 2, partition 1 on brokers 2 and 3.",
+        "Brokers of all its partitions, including the existing ones, to add partitions: 1:2,2:3 "
+        "is partition 0 on brokers 1 and 2, partition 1 on brokers 2 and 3.",
         "B1:B2,B3:B4,...",
         _ALTER,
     ),
     Flag(
         "delete-partitions-delay",
-        "How long partitions that go can still be read (default 0: they go at once).",
+        "How long the partitions to delete can still be read (default 0: deleted immediately).",
         "MS",
         _ALTER,
     ),
     Flag(
-        "validate-only", "Say what would happen to each partition, and change nothing.", "", _ALTER
+        "validate-only", "Show what would happen to each partition, and change nothing.", "", _ALTER
     ),
     Flag(
         "if-exists",
-        "Do nothing, instead of failing, where there is no such topic.",
+        "Do nothing, instead of failing, if there is no such topic.",
         "",
         _with(TopicsAction.ALTER, TopicsAction.DESCRIBE, TopicsAction.DELETE),
     ),
@@ -161,17 +161,22 @@ FLAGS: Final = (
         _with(TopicsAction.LIST, TopicsAction.DESCRIBE),
     ),
     Flag("under-replicated-partitions", "Only partitions that lack a replica.", "", _DESCRIBE),
-    Flag("unavailable-partitions", "Only partitions that nobody leads.", "", _DESCRIBE),
+    Flag("unavailable-partitions", "Only partitions without a leader.", "", _DESCRIBE),
     Flag(
         "under-min-isr-partitions",
         "Only partitions with fewer replicas in sync than min.insync.replicas.",
         "",
         _DESCRIBE,
     ),
-    Flag("at-min-isr-partitions", "Only partitions with exactly so many.", "", _DESCRIBE),
+    Flag(
+        "at-min-isr-partitions",
+        "Only partitions with exactly min.insync.replicas in sync.",
+        "",
+        _DESCRIBE,
+    ),
     Flag(
         "topics-with-overrides",
-        "Only topics, without partitions, that are not configured as Kafka ships them.",
+        "Only topics that differ from Kafka's default configuration, without partitions.",
         "",
         _DESCRIBE,
     ),
@@ -236,7 +241,7 @@ def _action(given: Mapping[str, str]) -> TopicsAction:
         )
     if asked[0] in (TopicsAction.CREATE, TopicsAction.DELETE):
         raise UsageError(
-            f"--{asked[0]} is not offered here: kshunt changes topics that are there. Nothing was "
+            f"--{asked[0]} is not supported: kshunt only changes existing topics. Nothing was "
             "done.",
             advice=f"Use Kafka's own kafka-topics.sh --{asked[0]}.",
         )
@@ -254,7 +259,7 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(f"Option {ways[0]} requires an argument")
     if "command-config" in given and ways != ["bootstrap-server"]:
         raise UsageError(
-            "--command-config goes with --bootstrap-server; a backend has its own configuration"
+            "--command-config needs --bootstrap-server; a backend has its own configuration"
         )
 
 

@@ -159,8 +159,8 @@ def copied_report(options: TopicOptions, answer: ChangeAnswer) -> ToolReport:
         if not options.backend:
             server = f"--bootstrap-server {options.bootstrap_servers}"
         lines.append(
-            f"Operation {answer.operation_id} has begun. Watch it, and type the topic's name when "
-            f"it asks for it, among the operations of: kshunt {server}"
+            f"Operation {answer.operation_id} has started. Watch it among the operations of: "
+            f"kshunt {server}. Type the topic's name there when it asks for it"
         )
     return ToolReport("\n".join(lines), to_document(answer))
 

@@ -118,7 +118,7 @@ async def test_a_wrong_password_is_refused_at_once(
     wrong = {"security.protocol": "SASL_PLAINTEXT", **login(mechanism, "not-the-password")}
     error = await refusal(settings(guarded.sasl_bootstrap, tmp_path, wrong))
     assert isinstance(error, NotAuthorized)
-    assert "refuses our credentials" in error.message
+    assert "rejects our credentials" in error.message
     assert "not-the-password" not in shown(error)
 
 
@@ -183,10 +183,10 @@ async def test_a_connection_authenticates_again_before_its_session_ends(
     [
         ("ssl", "PLAINTEXT", ConfigError, "expects TLS"),
         ("ssl", "SASL_PLAINTEXT", ConfigError, "expects TLS"),
-        ("sasl", "PLAINTEXT", ClusterUnreachable, "Is PLAINTEXT what they expect"),
+        ("sasl", "PLAINTEXT", ClusterUnreachable, "Does the listener use PLAINTEXT?"),
         ("plain", "SASL_PLAINTEXT", ConfigError, "does not use SASL"),
-        ("plain", "SSL", ClusterUnreachable, "Is SSL what they expect"),
-        ("sasl", "SASL_SSL", ClusterUnreachable, "Is SASL_SSL what they expect"),
+        ("plain", "SSL", ClusterUnreachable, "Does the listener use SSL?"),
+        ("sasl", "SASL_SSL", ClusterUnreachable, "Does the listener use SASL_SSL?"),
     ],
 )
 async def test_another_protocol_than_the_listeners_is_told_apart(

@@ -250,9 +250,9 @@ def test_a_setting_that_is_wrong_is_said_when_it_is_loaded(tmp_path: Path) -> No
     malformed = tmp_path / "malformed"
     malformed.write_text("rack.first = \\u12\n")
     wrong: Mapping[str, PlacerSettings] = {
-        "nothing installed offers it": PlacerSettings("no-such-placer"),
-        "has not the methods place, configure, close": PlacerSettings(named("NoPlacer")),
-        "cannot be made": PlacerSettings(named("Absent")),
+        "no installed package has it": PlacerSettings("no-such-placer"),
+        "does not have the methods place, configure, close": PlacerSettings(named("NoPlacer")),
+        "cannot be created": PlacerSettings(named("Absent")),
         "cannot be read: Is a directory": PlacerSettings("striped", tmp_path),
         "cannot be read: No such file": PlacerSettings("striped", tmp_path / "absent"),
         "Line 1: .u is not followed": PlacerSettings("striped", malformed),

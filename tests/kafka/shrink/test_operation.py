@@ -64,7 +64,7 @@ def test_nobody_else_can_write_while_writes_are_blocked(tmp_path: Path) -> None:
         servers = guarded.bootstrap_servers
         create_topic(servers, "guarded", [[1]] * PARTITIONS)
         wanted = ShrinkRequest("guarded", PARTITIONS_LEFT, 0, write_block=True)
-        with pytest.raises(Conflict, match="No ACL is about"):
+        with pytest.raises(Conflict, match="There is no ACL for"):
             run(Driver(servers, tmp_path), lambda one: one.start(wanted))
         allow_reading(servers, "guarded")
         driver = Driver(servers, tmp_path)

@@ -14,10 +14,10 @@ import pytest
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
-from kshunt.backend.api.client import credential
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.client.credential import token, token_for
-from kshunt.backend.api.client.stdlib import StdlibSender
+from kshunt.backend.api.client.sending import credential
+from kshunt.backend.api.client.sending.credential import token, token_for
+from kshunt.backend.api.client.sending.stdlib_sender import StdlibSender
 from kshunt.backend.cli.main import main as kshunt
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VARIABLES, expanded
@@ -82,9 +82,9 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_context(tmp_path
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--token", SECRET], "A token is no flag"),
-        ([f"--token={SECRET}"], "A token is no flag"),
-        (["--token-file", "/x", "--token-command", "y"], "say the same"),
+        (["--token", SECRET], "A token must not be a flag"),
+        ([f"--token={SECRET}"], "A token must not be a flag"),
+        (["--token-file", "/x", "--token-command", "y"], "both give the token"),
         (["--token-file"], "--token-file needs a value"),
         (["--token-command="], "--token-command needs a value"),
     ],
@@ -96,7 +96,7 @@ def test_what_cannot_be_meant_is_refused_and_not_shown(words: list[str], said: s
 
 
 def test_without_a_backend_they_mean_nothing() -> None:
-    with pytest.raises(ConfigError, match="--token-file goes with --backend"):
+    with pytest.raises(ConfigError, match="--token-file needs --backend"):
         expanded(
             ["audit", "--bootstrap-server", "b:1", "--token-file", "/x"], {"XDG_CONFIG_HOME": "/"}
         )
@@ -132,7 +132,7 @@ def test_a_file_that_others_can_open_is_refused(tmp_path: Path, mode: int) -> No
     path = private(tmp_path / "token", SECRET)
     path.chmod(mode)
     os.environ["KSHUNT_TOKEN_FILE"] = str(path)
-    with pytest.raises(ConfigError, match=f"open to others .mode {mode:04o}") as caught:
+    with pytest.raises(ConfigError, match=f"open to other users .mode {mode:04o}") as caught:
         token()
     assert "chmod 600" in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -182,10 +182,10 @@ def python(code: str) -> str:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (python("print()"), "has printed is empty"),
+        (python("print()"), "command is empty"),
         (python(f'print("{SECRET} {SECRET}")'), "holds no token"),
         (python(f'print("{SECRET}"); raise SystemExit(3)'), "ended with 3"),
-        (python('import os; os.write(1, b"\\xff\\xfe")'), "has printed no token"),
+        (python('import os; os.write(1, b"\\xff\\xfe")'), "printed no token"),
         ("/none/keyring lookup", "cannot be run: No such file"),
         (os.devnull, "cannot be run: Permission denied"),
         ("an 'open quote", "cannot be read: No closing quotation"),
@@ -243,10 +243,10 @@ def test_a_token_is_never_sent_in_the_clear(address: str, shown: bool) -> None:
     [
         (401, {"detail": "The token is not valid.", "advice": "Give one."}, "not valid. Give one."),
         (401, {"detail": "The token is not valid."}, "Give a valid token by --token-file"),
-        (401, ["a proxy's"], "does not say why: is it a kshunt backend?"),
-        (403, {"detail": "ada is viewer."}, "ada is viewer. Ask somebody who may"),
+        (401, ["a proxy's"], "without a reason: is it a kshunt backend?"),
+        (403, {"detail": "ada is viewer."}, "ada is viewer. Ask a person who has the role"),
         (403, 5, "is it a kshunt backend?"),
-        (407, {}, "A proxy is in the way"),
+        (407, {}, "A proxy answered"),
         (421, {}, "--tls-server-name"),
         (502, {}, "The backend answered 502."),
     ],
@@ -331,12 +331,12 @@ def test_through_a_tunnel_another_name_is_not_believed(
         for words in (["audit"], ["kafka-reassign-partitions", "--list"]):
             assert kshunt([*words, *far.flags(port)]) == 1
             said = capsys.readouterr().err
-            assert "certificate that https://localhost:" in said
-            assert "by --tls-server-name where a tunnel is between" in said
+            assert "certificate of https://localhost:" in said
+            assert "in the certificate by --tls-server-name" in said
         assert kshunt(["audit", *far.flags(port), "--tls-server-name", "other.example.org"]) == 1
         assert "certificate" in capsys.readouterr().err
         assert kshunt(["audit", *far.flags(port), "--tls-server-name", "no name!"]) == 1
-        assert "is no name of a server" in capsys.readouterr().err
+        assert "is not a server name" in capsys.readouterr().err
 
 
 def test_a_token_that_is_not_valid_is_said_with_what_to_do(

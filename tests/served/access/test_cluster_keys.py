@@ -58,7 +58,7 @@ def test_keys_that_others_can_read_are_refused(bootstrap: str, tmp_path: Path) -
     write_keys(path, ClusterKeys.new())
     path.chmod(0o644)
     with (
-        pytest.raises(AssertionError, match="open to others"),
+        pytest.raises(AssertionError, match="open to other users"),
         serve_process(bootstrap, tmp_path / "s", "--cluster-keys", str(path)),
     ):
         pass

@@ -147,7 +147,7 @@ def test_a_change_is_not_handed_to_a_backend_that_asks_nobody_who_they_are(lax: 
 def test_a_lone_admin_runs_no_unclean_election_where_the_stand_by_wants_two(lax: Two) -> None:
     answer = lax.post("/v1/elections/unclean", UNCLEAN, "admin")
     assert answer.status_code == 409
-    assert "takes two here (shrink, unclean)" in answer.json()["detail"]
+    assert "changes that need one here (shrink, unclean)" in answer.json()["detail"]
 
 
 def test_an_operator_keeps_their_name_and_a_viewer_their_role(tmp_path: Path) -> None:

@@ -338,25 +338,25 @@ def test_a_web_page_cannot_ask(plain: str, headers: dict[str, str], status: int)
         (["--listen", "kshunt:0"], "kshunt is not a loopback address"),
         (["--listen", "0.0.0.0:0", "--tokens", "TOKENS"], "TLS"),
         (["--listen", "0.0.0.0:0", "--tls-certificate", "CERT", "--tls-key", "KEY"], "credentials"),
-        (["--listen", "127.0.0.1:0", "--tls-certificate", "CERT"], "go together"),
+        (["--listen", "127.0.0.1:0", "--tls-certificate", "CERT"], "must be given together"),
         (["--listen", "127.0.0.1:0", "--tls-certificate", "KEY", "--tls-key", "CERT"], "cannot be"),
         (
             ["--listen", "127.0.0.1:0", "--tls-certificate", "CERT", "--tls-key", "NONE"],
             "cannot be",
         ),
         (["--listen", "127.0.0.1:0", "--tokens", "NONE"], "cannot be read"),
-        (["--listen", "127.0.0.1:0", "--oidc-issuer", "https://x"], "go together"),
+        (["--listen", "127.0.0.1:0", "--oidc-issuer", "https://x"], "must be given together"),
         (
             [
                 *("--listen", "127.0.0.1:0", "--oidc-issuer", "https://x"),
                 *("--oidc-audience", "k", "--oidc-keys", "http://id.example.org/keys"),
             ],
-            "no https address",
+            "not an https address",
         ),
         (["--socket", "SOCKET", "--tokens", "TOKENS"], "are for a TCP port"),
-        (["--listen", "nowhere"], "no HOST:PORT"),
-        (["--listen", "127.0.0.1:²"], "no HOST:PORT"),
-        (["--listen", "127.0.0.1:99999"], "no HOST:PORT"),
+        (["--listen", "nowhere"], "not in the form HOST:PORT"),
+        (["--listen", "127.0.0.1:²"], "not in the form HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "not in the form HOST:PORT"),
     ],
 )
 def test_it_does_not_start(

@@ -78,7 +78,7 @@ def test_a_port_that_asks_nobody_is_warned_of_in_one_line(bootstrap: str, tmp_pa
             assert "http://127.0.0.1:" in said
         warned = [line for line in (tmp_path / "log").read_text().splitlines() if "Warning" in line]
         assert len(warned) == lines
-        assert all("everyone on this host is an admin" in line for line in warned)
+        assert all("every user of this host is an admin" in line for line in warned)
 
 
 def test_credentials_are_for_a_port_that_is_named(bootstrap: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What takes two people, over real sockets with tokens: proposed, approved, carried out."""
+"""What needs a second person, over real sockets with tokens: proposed, approved, carried out."""
 
 from __future__ import annotations
 
@@ -91,7 +91,12 @@ def test_it_is_proposed_approved_and_carried_out(team: Shared, topic: str) -> No
     with pytest.raises(AwaitsApproval) as awaits:
         fewer(team.ada, topic, change=Change(who="somebody else", reason="too many"))
     said = str(awaits.value)
-    for words in ("Nothing was changed yet", "takes two people", "an admin", "kshunt proposals"):
+    for words in (
+        "Nothing is changed yet",
+        "needs a second person",
+        "Another admin",
+        "kshunt proposals",
+    ):
         assert words in said
     assert count_of(team.ada, topic) == 4
     (waiting,) = [one for one in team.bob.proposals.list() if one.id in said]
@@ -120,7 +125,7 @@ def test_who_proposed_cannot_approve_and_who_may_not_cannot_either(
     team: Shared, topic: str
 ) -> None:
     waiting = proposed(team.ada, topic)
-    with pytest.raises(BackendError, match="another person has to approve") as refused:
+    with pytest.raises(BackendError, match="another person must approve") as refused:
         team.ada.proposals.approve(waiting.id)
     assert refused.value.status == 409
     for name in ("oli", "vic"):
@@ -140,7 +145,7 @@ def test_who_proposed_cannot_approve_and_who_may_not_cannot_either(
 
 def test_it_is_rejected_with_a_reason(team: Shared, topic: str) -> None:
     waiting = proposed(team.ada, topic)
-    with pytest.raises(BackendError, match="Say why") as unsaid:
+    with pytest.raises(BackendError, match="Give the reason why") as unsaid:
         team.bob.proposals.reject(waiting.id, Change(reason=""))
     assert unsaid.value.status == 422
     rejected = team.bob.proposals.reject(waiting.id, Change(reason="the wrong topic"))
@@ -185,7 +190,7 @@ def test_what_would_be_refused_is_not_even_proposed(team: Shared, topic: str) ->
         assert refused.value.status in (409, 422)
     # It has a leader, so no unclean election is needed.
     led = TopicPartition(topic, 0)
-    with pytest.raises(BackendError, match="It would be refused") as refused:
+    with pytest.raises(BackendError, match="It would be rejected") as refused:
         team.ada.elections.elect_unclean_leaders([led], confirm=[str(led)])
     assert refused.value.status == 409
     with pytest.raises(BackendError, match="must be exactly") as unconfirmed:
@@ -216,7 +221,7 @@ def test_one_of_two_topics_that_is_refused_is_named_so(team: Shared, topic: str)
     with pytest.raises(AwaitsApproval) as awaits:
         team.ada.shrinks.delete_partitions(wanted)
     lines = team.bob.proposals.foresee(awaits.value.proposal_id).lines
-    assert f"{topic}-3: goes at once, with what it holds" in lines
+    assert f"{topic}-3: is deleted immediately, with its records" in lines
     assert any(line.startswith("no-such-topic: REFUSED, ") for line in lines)
     done, answer = team.bob.proposals.approve(awaits.value.proposal_id)
     assert [one.item for one in answer.failures] == ["no-such-topic"]
@@ -238,7 +243,7 @@ def test_kafka_topics_says_that_it_takes_two(
     out, err = capsys.readouterr()
     said = json.loads(out)["error"]["detail"] if as_json else err
     (waiting,) = [one for one in team.ada.proposals.list() if topic in one.summary]
-    assert "Nothing was changed yet: this takes two people." in said
+    assert "Nothing is changed yet: this change needs a second person." in said
     assert f"It was proposed as {waiting.id}" in said
     assert count_of(team.ada, topic) == 4
 
@@ -343,7 +348,7 @@ def test_the_answer_to_a_proposal_is_what_the_description_says(team: Shared, top
         (["--socket", "SOCKET", "--two-person", "unclean"], "told apart"),
         (["--listen", "127.0.0.1:0", "--two-person", "shrink"], "--tokens or --oidc-issuer"),
         (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--two-person", "all"], "unclean, shr"),
-        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--two-person", ""], "not understood"),
+        (["--listen", "127.0.0.1:0", "--tokens", "TOKENS", "--two-person", ""], "is not valid"),
         (
             [*("--listen", "127.0.0.1:0", "--tokens", "TOKENS"), "--proposal-expiry", "15 min"],
             "15 min",

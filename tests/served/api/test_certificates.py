@@ -116,7 +116,7 @@ def test_one_that_cannot_be_used_changes_nothing(
             files.tls.certificate.write_bytes(b"")
     assert not certificates.reload()
     assert shown(certificates.context, client, "localhost") == first.serial
-    assert "stays as it is" in caplog.text
+    assert "stays the same" in caplog.text
     second = files.put()
     assert certificates.reload()
     assert shown(certificates.context, client, "localhost") == second.serial
@@ -136,7 +136,7 @@ async def test_files_that_are_others_are_noticed_within_a_minute(
     files.tls.certificate.write_bytes(second.certificate)
     await clock.passes(LOOK_S + 1)
     await clock.passes(5 * LOOK_S)
-    assert caplog.text.count("stays as it is") == 1
+    assert caplog.text.count("stays the same") == 1
     files.tls.key.write_bytes(second.key)
     await clock.passes(LOOK_S + 1)
     assert shown(certificates.context, client, "localhost") == second.serial
@@ -197,7 +197,7 @@ def test_sighup_takes_the_new_one_and_open_streams_go_on(bootstrap: str, files: 
             )
             files.tls.key.write_bytes(first.key)
             process.send_signal(signal.SIGHUP)
-            wait_until(lambda: "stays as it is" in log.read_text(), DEADLINE_S, "it is refused")
+            wait_until(lambda: "stays the same" in log.read_text(), DEADLINE_S, "it is refused")
             assert served_serial(port, ca) == second.serial
             # The stream has lived through all of it.
             assert next(line for line in lines if line) == ": alive"

@@ -25,8 +25,9 @@ from kshunt.backend.operations.ownership.cells import ListKey
 from kshunt.backend.operations.ownership.ownership import FoundSettings, Ownership, Shares
 from kshunt.backend.operations.throttles.sampler_needs import needed_lists
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
-from kshunt.tui.facts.eta_words import eta_cells
+from kshunt.tui.facts.done_words import HELD_TEXT, done_cells
 from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.text.glyphs import ASCII
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.snapshots import replicas_of, snapshot_of
@@ -160,11 +161,16 @@ def test_what_a_pause_holds_is_paused_and_not_stuck(address: str) -> None:
         assert not row["stuck"]
         assert not row["never"]
         assert row["reason"].startswith("The operation that moves it is paused")
-        summary = Facts(next(client.snapshots())).summary
-        assert (summary.paused, summary.stuck_replicas, summary.eta_never) == (1, 0, 0)
-        assert [cell.text for cell in eta_cells(summary)] == ["ETA held"]
+        wait_until(lambda: held_cells(client) == [HELD_TEXT], IN_TIME_S, "its end is not told")
+        assert Facts(next(client.snapshots())).summary.stuck_replicas == 0
         assert client.operations.resume(operation.id).failures == ()
     wait_until(lambda: why_not(address) != "paused", IN_TIME_S, "it goes on")
+
+
+def held_cells(client: BackendClient) -> list[str]:
+    """What the head says of the end."""
+    snapshot = next(client.snapshots())
+    return [cell.text for cell in done_cells(Facts(snapshot).summary.end, 0, ASCII)]
 
 
 def why_not(address: str) -> str | None:

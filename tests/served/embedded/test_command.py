@@ -190,14 +190,14 @@ def test_a_damaged_folder_is_one_clear_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--scenario", "nothing"), 1, "There is no scenario 'nothing'."),
+        (("--scenario", "nothing"), 1, "There is no scenario named 'nothing'."),
         (("--scenario", "none.toml"), 1, "none.toml cannot be read"),
         (("--scenario", "drain", "--brokers", "4"), 1, "A scenario has its own brokers"),
         (("--brokers", "0"), 1, "A cluster needs a broker."),
-        (("--port-base", "65535"), 1, "3 brokers have no place from port 65535 on."),
-        (("--port-base", "65536"), 2, "65536 is no port"),
-        (("--brokers", "some"), 2, "'some' is no whole number"),
-        (("--control-port", "any"), 2, "'any' is no whole number"),
+        (("--port-base", "65535"), 1, "3 brokers from port 65535 on."),
+        (("--port-base", "65536"), 2, "65536 is not a port"),
+        (("--brokers", "some"), 2, "'some' is not a whole number"),
+        (("--control-port", "any"), 2, "'any' is not a whole number"),
     ],
 )
 def test_what_cannot_be_meant_is_said(
@@ -282,6 +282,6 @@ def test_a_demo_that_is_killed_leaves_nothing_behind(runtime: Path) -> None:
 
 def test_a_demo_that_cannot_start_says_why(runtime: Path) -> None:
     with demo(runtime, "--scenario", "nothing") as shown:
-        shown.until(rb"kshunt: There is no scenario 'nothing'\.", DEADLINE_S)
+        shown.until(rb"kshunt: There is no scenario named 'nothing'\.", DEADLINE_S)
         assert shown.ended(DEADLINE_S) == 1
         assert list((runtime / "kshunt").iterdir()) == []

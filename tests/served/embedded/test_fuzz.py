@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.topics import create_topic
 
 FRAMES = 10_000
@@ -65,9 +65,9 @@ RICH: list[tuple[int, int, dict[str, Any]]] = [
     (10, 4, {"coordinator_keys": ["group", "other"]}),
     (32, 4, {"resources": [(2, "orders", ["a", "b"]), (4, "1", None)]}),
     (45, 0, {"topics": [("orders", [(0, [1, 2]), (1, None)])]}),
-    (seeds.REASSIGN_PARTITIONS_KEY, 0, {"topic_reassignments": [("orders", [(0, [1, 2])])]}),
-    (seeds.ALTER_TOPICS_KEY, 0, {"altered_topic": [("orders", 3, -1, [(0, [1])])]}),
-    (seeds.DELETE_PARTITIONS_KEY, 0, {"topics": [("orders", [1, 2])]}),
+    (kip_requests.REASSIGN_PARTITIONS_KEY, 0, {"topic_reassignments": [("orders", [(0, [1, 2])])]}),
+    (kip_requests.ALTER_TOPICS_KEY, 0, {"altered_topic": [("orders", 3, -1, [(0, [1])])]}),
+    (kip_requests.DELETE_PARTITIONS_KEY, 0, {"topics": [("orders", [1, 2])]}),
 ]
 
 

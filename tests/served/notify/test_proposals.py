@@ -49,10 +49,13 @@ def test_one_that_waits_is_told_once_with_its_end_and_its_reason() -> None:
     ("after", "words"),
     [
         (settled(State.DONE, outcome="1 of 1 done"), "was approved by bob and carried out"),
-        (settled(State.FAILED, outcome="it broke"), "was approved by bob and could not be carried"),
+        (
+            settled(State.FAILED, outcome="it broke"),
+            "was approved by bob, but could not be carried",
+        ),
         (settled(State.REJECTED, settled_reason="not today"), "was rejected by bob"),
         (settled(State.WITHDRAWN), "was withdrawn"),
-        (WAITS.at(900_000), "is dead: nobody approved it in time"),
+        (WAITS.at(900_000), "expired: nobody approved it in time"),
     ],
 )
 def test_what_became_of_it_is_told(after: ProposedChange, words: str) -> None:

@@ -179,7 +179,7 @@ def test_a_second_backend_needs_files_of_its_own(scene: Scene) -> None:
     one, other = scene.folder / "one.sock", scene.folder / "other.sock"
     with (
         serve_process(scene.bootstrap, one, *scene.options()),
-        pytest.raises(AssertionError, match="Another backend keeps its webhooks' messages"),
+        pytest.raises(AssertionError, match="Another backend keeps the messages of its webhooks"),
         serve_process(scene.bootstrap, other, *scene.options()),
     ):
         pass
@@ -217,7 +217,7 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.write_text(SECRET)
     path.chmod(0o640)
-    with pytest.raises(ConfigError, match="open to others") as caught:
+    with pytest.raises(ConfigError, match="open to other users") as caught:
         targets_of(parsed("--webhook", "https://a.example", "--webhook-secret-file", str(path)), {})
     assert SECRET not in str(caught.value)
 
@@ -225,11 +225,11 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--webhook-ca", "x"], "are for a --webhook"),
-        (["--webhook-secret-file", "x"], "are for a --webhook"),
+        (["--webhook-ca", "x"], "need --webhook"),
+        (["--webhook-secret-file", "x"], "need --webhook"),
         (["--webhook", "https://a.example", "--webhook", "https://a.example"], "given twice"),
         (["--webhook", "https://a.example", "--webhook-secret-file", "/none/x"], "cannot be read"),
-        (["--webhook", "http://a.example"], "in the clear"),
+        (["--webhook", "http://a.example"], "unencrypted"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(words: list[str], said: str) -> None:

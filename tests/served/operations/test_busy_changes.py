@@ -40,19 +40,21 @@ DRAINED: Final = {"drain": 7, "rack-loss": 9}
 
 def accepted(send: Callable[[], T]) -> T:
     """What was answered to a preview and its change; both anew where brokers that crash hold up
-    the journal, for the change may have been made.
+    the journal, for the change may have been made, or may still be.
 
     Raises:
-        BackendError: the preview is out of date.
+        BackendError: the preview is out of date, and no change of this call can be why.
     """
     answers: list[T] = []
+    in_doubt: list[BackendError] = []
 
     def is_sent() -> bool:
         try:
             answers.append(send())
         except BackendError as refused:
-            if "Since the preview" in refused.message:
+            if "Since the preview" in refused.message and not in_doubt:
                 raise
+            in_doubt.append(refused)
         return bool(answers)
 
     wait_until(is_sent, DEADLINE_S, "the journal takes it")

@@ -137,7 +137,7 @@ def test_prior_values_come_back_after_a_deletion_when_an_admin_says_so(
         client.sender.post("/v1/throttles/prior", {"who": "ada", "reason": "the journal is gone"})
         assert leader_rate(where, 1) == "70000000"
         assert client.sender.get("/v1/throttles/prior")["throttles"] == []
-        assert "bring back" in str(client.sender.get("/v1/audit"))
+        assert "restore" in str(client.sender.get("/v1/audit"))
         assert untrue_of(client, where.servers, "moved") == []
 
 

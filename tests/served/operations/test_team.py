@@ -99,7 +99,7 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
         "where it goes": lambda: oli.reassignments.start(elsewhere, additional=True),
     }
     for what, attempt in attempts.items():
-        with pytest.raises(BackendError, match="ada steers operation") as held:
+        with pytest.raises(BackendError, match="ada has claimed operation") as held:
             attempt()
         assert held.value.status == 409, what
         assert "the disks are slow" in str(held.value)
@@ -108,14 +108,14 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
     oli.throttles.alter_rates({4: ThrottledRate(5_000, None)}, Change(validate_only=True))
     # Whoever claimed it steers it.
     team.ada.operations.pause(moved.id)
-    with pytest.raises(BackendError, match="To take it over say why") as unsaid:
+    with pytest.raises(BackendError, match="To take it over, give a reason") as unsaid:
         oli.operations.claim(moved.id, take_over=True)
     assert unsaid.value.status == 422
     taken = oli.operations.claim(moved.id, Change(reason="ada is at lunch"), take_over=True)
     assert taken.claim is not None
     assert taken.claim.who == "oli"
     oli.operations.resume(moved.id)
-    with pytest.raises(BackendError, match="oli steers"):
+    with pytest.raises(BackendError, match="oli has claimed"):
         team.ada.operations.pause(moved.id)
     assert oli.operations.release(moved.id).claim is None
     team.ada.operations.cancel(moved.id)
@@ -137,7 +137,7 @@ def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
     ids = [one.id for one in team.ada.throttles.drift()]
     oli = team.clients["oli"]
     for ours in (True, False):
-        with pytest.raises(BackendError, match="ada steers operation") as held:
+        with pytest.raises(BackendError, match="ada has claimed operation") as held:
             oli.throttles.reapply_or_accept_drift(ids, ours=ours)
         assert held.value.status == 409
     assert {one.id for one in team.ada.throttles.drift()} == set(ids)
@@ -160,7 +160,7 @@ def test_a_claim_ends_with_its_operation(team: Shared, moved: Operation) -> None
     team.ada.operations.cancel(moved.id)
     wait_until(lambda: seen(team.ada, moved.id).state.ended, DEADLINE_S, "it is taken back")
     assert seen(team.ada, moved.id).claim is None
-    with pytest.raises(BackendError, match="nobody steers it") as ended:
+    with pytest.raises(BackendError, match="it cannot be claimed") as ended:
         team.ada.operations.claim(moved.id)
     assert ended.value.status == 409
 
@@ -297,9 +297,9 @@ def test_without_credentials_names_are_what_people_say(tmp_path: Path) -> None:
             plan = ReassignmentPlan({TopicPartition("orders", 0): (1, 3)})
             id = client.reassignments.start(plan, throttle_bytes_per_s=SLOW).operation_id or ""
             client.operations.claim(id, Change(who="ada@bastion"))
-            with pytest.raises(BackendError, match="ada@bastion steers"):
+            with pytest.raises(BackendError, match="ada@bastion has claimed"):
                 client.operations.cancel(id, Change(who="bob@laptop"))
-            with pytest.raises(BackendError, match="say a name"):
+            with pytest.raises(BackendError, match="give a name"):
                 client.operations.claim(id)
             client.operations.cancel(id, Change(who="ada@bastion"))
             found = client.presence.announce("a-session", who="ada@bastion", screen="brokers")

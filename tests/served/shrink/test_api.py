@@ -98,7 +98,7 @@ def test_a_topic_shrinks_and_the_audit_says_who_wanted_it(
     (operation,) = [one for one in client.operations.list() if one.id == answer.operation_id]
     assert (operation.kind, operation.state) == ("delete_partitions", "done")
     assert operation.partitions == (third, last)
-    words = f"shrink {topic}: keeps 2 partitions; the others go after 3600000 ms"
+    words = f"shrink {topic}: keeps 2 partitions; the others are deleted after 3600000 ms"
     assert operation.summary == words
     lines = client.audit.lines(answer.operation_id or "")
     assert [line.event for line in lines] == ["requested", "ended"]

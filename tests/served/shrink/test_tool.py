@@ -51,7 +51,7 @@ def test_it_begins_the_operation_and_says_where_to_go_on(
         (operation,) = client.operations.list()
         assert (operation.kind, operation.reason) == (OperationKind.SHRINK, "too many")
         said = capsys.readouterr().out
-        assert f"Operation {operation.id} has begun." in said
+        assert f"Operation {operation.id} has started." in said
         assert f"kshunt --backend {address}" in said
         # Not twice.
         assert alter("--backend", address, "--json") == 1

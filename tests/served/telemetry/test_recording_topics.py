@@ -90,7 +90,7 @@ def check_topics(servers: str, tmp_path: Path, topic: str) -> None:
         )
         process.terminate()
         process.wait(STOP_DEADLINE_S)
-    # The samples' topics are replicas as well, and some of them are seen before they are there.
+    # The topics of the samples have replicas too, and some are seen before they are there.
     rows = consumed(servers, f"{topic}-replicas", lambda rows: len(resting_of(rows)) >= 4)
     resting = resting_of(rows)
     for row in resting:
@@ -165,9 +165,9 @@ async def test_what_was_handed_over_and_is_let_go_at_the_end_is_counted() -> Non
 
 def test_a_cluster_that_is_not_there_is_unreachable_and_a_bad_setting_is_said() -> None:
     producer = SampleProducer("127.0.0.1:1", load_client_config(None), call_s=1.0)
-    with pytest.raises(ClusterUnreachable, match="samples' topics"):
+    with pytest.raises(ClusterUnreachable, match="topics of the samples"):
         producer.ensure(["a"], 1)
     producer.close()
     bad = SampleProducer("127.0.0.1:1", load_client_config(None), -1.0)
-    with pytest.raises(ConfigError, match="does not take the configuration"):
+    with pytest.raises(ConfigError, match="rejects the configuration"):
         bad.ensure(["a"], 1)

@@ -122,10 +122,10 @@ def test_other_lines_and_other_levels_are_written() -> None:
 def test_lines_that_differ_in_their_values_are_bounded_too() -> None:
     log = LoggedLines()
     for number in range(ALIKE_MAX + 50):
-        log.say("No place for %s.", number)
+        log.say("Too many connections %s.", number)
     assert len(log.lines) == ALIKE_MAX
     log.passes(WINDOW_S)
-    assert log.lines[-1] == f"Lines like this one: No place for {ALIKE_MAX + 49}. " + (
+    assert log.lines[-1] == f"Lines like this one: Too many connections {ALIKE_MAX + 49}. " + (
         "(50 times in the last minute)"
     )
 

@@ -52,4 +52,4 @@ def test_an_installed_placer_is_found_by_its_name_and_places(installed: Path) ->
     found = run("-c", USE, PYTHONPATH=os.pathsep.join([str(installed), str(ROOT / "src")]))
     assert found.returncode == 0, found.stderr
     absent = run("-c", USE, PYTHONPATH=str(ROOT / "src"))
-    assert "'rack-first' is no placer: nothing installed offers it." in absent.stderr
+    assert "'rack-first' is not a placer: no installed package has it." in absent.stderr

@@ -184,7 +184,7 @@ def test_a_placer_that_hangs_is_cut_off_at_the_requests_deadline(
     ):
         wanted = {made(alone, name): AlteredTopic(3) for name in ("first", "second")}
         first, second = client.topics.alter(wanted, timeout_ms=1_000).results
-        assert "gave no answer within 1 s and was cut off" in first.message
+        assert "gave no answer within 1 s and was stopped" in first.message
         assert "Hanging hangs" in second.message
         assert client.cluster().brokers == 3
         assert [replicas_of(alone, name) for name in wanted] == [BEFORE, BEFORE]
@@ -248,9 +248,10 @@ def refused(*options: str) -> tuple[int, str]:
 def test_a_wrong_setting_ends_the_start_before_anything_is_asked(tmp_path: Path) -> None:
     start = ("--bootstrap-server", NOWHERE, "--socket", str(tmp_path / "k.sock"))
     wrong: Mapping[tuple[str, ...], str] = {
-        ("no-such-placer",): "kshunt: 'no-such-placer' is no placer: nothing installed offers it.",
-        (named("NoPlacer"),): "has not the methods place, configure, close.",
-        (named("Absent"),): "cannot be made: AttributeError",
+        ("no-such-placer",): "kshunt: 'no-such-placer' is not a placer: no installed package has "
+        "it.",
+        (named("NoPlacer"),): "does not have the methods place, configure, close.",
+        (named("Absent"),): "cannot be created: AttributeError",
         ("rules",): "kshunt: kshunt.placer.rules is not set.",
         ("striped", "--replica-placer-config", str(tmp_path)): "cannot be read: Is a directory.",
     }
@@ -261,7 +262,7 @@ def test_a_wrong_setting_ends_the_start_before_anything_is_asked(tmp_path: Path)
     code, said = refused(*start, "--replica-placer-config", str(tmp_path))
     assert (code, said.partition("error: ")[2]) == (
         2,
-        "--replica-placer-config is for a placer: name it by --replica-placer",
+        "--replica-placer-config needs --replica-placer",
     )
     # Where the placer is right, it is the cluster that is missing.
     code, said = refused(*start, "--replica-placer", "striped")
@@ -287,9 +288,9 @@ def test_nothing_is_loaded_from_the_working_directory(
     (tmp_path / "acme_placer.py").write_text(EVIL)
     done = run_here(tmp_path, command, python_path)
     assert done.returncode == 1
-    words = f"The placer acme_placer:Placer lies in the working directory {tmp_path}."
+    words = f"The placer acme_placer:Placer is in the working directory {tmp_path}."
     assert words in done.stderr
-    assert done.stderr.endswith("Install it, or name its folder in PYTHONPATH.\n")
+    assert done.stderr.endswith("Install it, or add its folder to PYTHONPATH.\n")
     assert not (tmp_path / "ran").exists()
 
 
@@ -365,11 +366,11 @@ def test_tools_and_the_private_backend_use_the_placer_of_the_environment(
     assert (code, err.splitlines()[-1]) == (1, f"Error: private-5: {FULL}")
     assert not socket_path(alone.bootstrap_servers, None).exists()
     monkeypatch.setenv(PLACER_VARIABLE, "no-such-placer")
-    assert "'no-such-placer' is no placer" in reassign_tool(*generate, file)[2]
+    assert "'no-such-placer' is not a placer" in reassign_tool(*generate, file)[2]
     assert reassign_tool("--list", *at)[0] == 0
     code, _, err = topics_tool(*grow)
     assert code == 1
-    assert "'no-such-placer' is no placer" in err
+    assert "'no-such-placer' is not a placer" in err
     monkeypatch.setenv(PLACER_VARIABLE, RACK_FIRST)
     config = write(tmp_path, "placer.properties", "rack.first=rack-3\n")
     monkeypatch.setenv(PLACER_CONFIG_VARIABLE, config)

@@ -92,7 +92,7 @@ def test_nothing_that_is_there_is_replaced(tool: Tool, saved: str, tmp_path: Pat
         out = str(tmp_path / "command.json")
         code, _, err = tool("drain", "--broker", "3", "--picture", saved, "--out", out)
         assert code == 1
-        assert "it is there" in err
+        assert "it already exists" in err
         assert [each.read_text() for each in tmp_path.iterdir()] == ["mine"]
         (tmp_path / name).unlink()
 
@@ -179,7 +179,7 @@ def test_plans_are_rehearsed_side_by_side(tool: Tool, saved: str, tmp_path: Path
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["drain-2.json", "drain-3.json"]
     code, text, _ = tool("show", names[0], "--picture", saved)
     assert code == 0
-    assert "what it does to the cluster as it is" in text
+    assert "its effect on the cluster as it is" in text
 
 
 def test_a_plan_of_another_tool_is_shown(tool: Tool, saved: str, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_picture_of_a_cluster_is_saved(tool: Tool, address: str, tmp_path: Pat
     assert tool("drain", "--broker", "1", "--picture", str(out))[0] == 0
     code, _, err = tool("picture", "--backend", address, "--out", str(out))
     assert code == 1
-    assert "exists already" in err or "it is there" in err
+    assert "already exists" in err or "it already exists" in err
 
 
 # What cannot be meant
@@ -228,26 +228,26 @@ def test_a_picture_of_a_cluster_is_saved(tool: Tool, address: str, tmp_path: Pat
     ("words", "said"),
     [
         ([], "Name a goal or an action"),
-        (["empty"], "'empty' is no goal and no action"),
+        (["empty"], "'empty' is not a goal or an action"),
         (["drain"], "drain needs --broker"),
-        (["drain", "--broker", "x"], "'x' is no broker's id"),
-        (["drain", "--broker", "1,,2"], "names nothing somewhere"),
-        (["drain", "--broker", "1", "--with", "2"], "Option with does not go with drain"),
+        (["drain", "--broker", "x"], "'x' is not a broker id"),
+        (["drain", "--broker", "1,,2"], "has an empty part"),
+        (["drain", "--broker", "1", "--with", "2"], "Option with cannot be used with drain"),
         (["drain", "7"], "Unexpected argument '7'"),
         (["replace", "--broker", "1,2", "--with", "3"], "two brokers"),
-        (["replication-factor", "--factor", "orders"], "not like orders*=3"),
-        (["replication-factor", "--factor", "a=2,a=3"], "comes twice"),
-        (["rebalance", "--by", "colour"], "none of bytes, replicas, load"),
-        (["rebalance", "--tolerance", "ten"], "no percentage"),
-        (["rebalance", "--max-bytes", "lots"], "is no size"),
+        (["replication-factor", "--factor", "orders"], "must be like orders*=3"),
+        (["replication-factor", "--factor", "a=2,a=3"], "is given twice"),
+        (["rebalance", "--by", "colour"], "must be one of bytes, replicas, load"),
+        (["rebalance", "--tolerance", "ten"], "must be a percentage"),
+        (["rebalance", "--max-bytes", "lots"], "is not a size"),
         (["drain", "--broker", "1", "--disk-limit", "0"], "disk fraction"),
-        (["drain", "--broker", "1", "--throttle", "12"], "under 1 KB/s"),
-        (["drain", "--broker", "1", "--throttle", ",".join(["1MB"] * 9)], "8 are the most"),
-        (["drain", "--broker", "1", "--deadline", "soon"], "is no deadline"),
+        (["drain", "--broker", "1", "--throttle", "12"], "less than 1 KB/s"),
+        (["drain", "--broker", "1", "--throttle", ",".join(["1MB"] * 9)], "the maximum is 8"),
+        (["drain", "--broker", "1", "--deadline", "soon"], "is not a deadline"),
         (["rehearse"], "rehearse needs the file of a plan"),
         (["rehearse", "a.json"], "rehearse needs --throttle or --deadline"),
         (["show", "a.json", "b.json"], "Unexpected argument 'b.json'"),
-        (["picture", "--out", "x"], "picture looks at a cluster"),
+        (["picture", "--out", "x"], "picture reads a cluster"),
         (["leaders", "--backend", "unix:/x"], "Give one of"),
         (["leaders", "--nonsense"], "is not a recognized option"),
     ],

@@ -97,9 +97,7 @@ OUR_MISUSES = {
     f"--execute --zookeeper z:1 {HOST} {FILE}": (
         "Please don't specify both --zookeeper and --bootstrap-server"
     ),
-    f"--execute --zk-tls-config-file f {HOST} {FILE}": (
-        "--zk-tls-config-file goes with --zookeeper"
-    ),
+    f"--execute --zk-tls-config-file f {HOST} {FILE}": ("--zk-tls-config-file needs --zookeeper"),
     f"--cancel --zookeeper z:1 {FILE}": (
         'Option "[zookeeper]" can\'t be used with action "[cancel]"'
     ),
@@ -111,11 +109,11 @@ OUR_MISUSES = {
     f"--list {HOST} --backend unix:/x": (
         "Please don't specify both --bootstrap-server and --backend"
     ),
-    "--list --backend localhost:80": "'localhost:80' is no address of a backend",
-    "--list --backend unix:/x --command-config f": "--command-config goes with --bootstrap-server",
+    "--list --backend localhost:80": "'localhost:80' is not the address of a backend",
+    "--list --backend unix:/x --command-config f": "--command-config needs --bootstrap-server",
     f"--execute {HOST} {FILE} --throttle fast": "Cannot parse argument 'fast' of option throttle",
     f"--execute {HOST} {FILE} --throttle 999": (
-        "Cannot parse argument '999' of option throttle: A throttle of 999 B/s is under 1 KB/s"
+        "Cannot parse argument '999' of option throttle: A throttle of 999 B/s is less than 1 KB/s"
     ),
     f"--execute {HOST} {FILE} --throttle -2": "Cannot parse argument '-2' of option throttle",
     f"--execute {HOST} {FILE} --replica-alter-log-dirs-throttle 0": (
@@ -402,7 +400,9 @@ def test_without_brokers_reads_and_changes_fail_and_leave_nothing_running(
     assert servers in err
     code, _, err = tool("--execute", *at, "--reassignment-json-file", plan_file)
     assert code == 1
-    assert "The backend ended at once with exit code 1; nothing was changed. It said:" in err
+    assert (
+        "The backend stopped immediately with exit code 1; nothing was changed. Its output:" in err
+    )
     assert servers in err.splitlines()[-1]
     assert not answers(path)
     assert stat.S_IMODE(path.with_suffix(".log").stat().st_mode) == 0o600

@@ -59,15 +59,15 @@ OUR_MISUSES = {
     "--list": 'Missing required argument "[bootstrap-server]"',
     f"--list {HOST} --backend unix:/x": "Please don't specify both --bootstrap-server and",
     "--list --bootstrap-server ''": "Option bootstrap-server requires an argument",
-    "--list --backend h:1": "'h:1' is no address of a backend",
-    "--list --backend unix:/x --command-config f": "--command-config goes with",
+    "--list --backend h:1": "'h:1' is not the address of a backend",
+    "--list --backend unix:/x --command-config f": "--command-config needs",
     f"--list {HOST} extra": "Unexpected argument 'extra'",
     f"--list {HOST} --under-replicated-partitions": 'Option "[under-replicated-partitions]"',
     f"--list {HOST} --topic '*'": "* is an invalid regex.",
     f"--describe {HOST} --topic ' '": "Option topic requires an argument",
     f"--describe {HOST} --if-exists": "--topic is required",
-    f"--create {HOST} --topic t": "--create is not offered here",
-    f"--delete {HOST} --topic t": "--delete is not offered here",
+    f"--create {HOST} --topic t": "--create is not supported",
+    f"--delete {HOST} --topic t": "--delete is not supported",
     f"{ALTER} 0": "The partitions must be greater than 0",
     f"{ALTER} -3": "The partitions must be greater than 0",
     f"{ALTER} many": "Cannot parse argument 'many' of option partitions",
@@ -263,13 +263,13 @@ def test_what_is_no_change_changes_nothing(
     cases = {
         (*this, "--partitions", "3"): f"Error: Topic {topic} already has 3 partition(s).",
         (*this, "--partitions", "4", "--delete-partitions-delay", "5"): (
-            "Error: --delete-partitions-delay goes with fewer partitions"
+            "Error: --delete-partitions-delay needs fewer partitions"
         ),
         (*this, "--partitions", "2", "--replica-assignment", "1:2,2:3"): (
-            "Error: --replica-assignment goes with more partitions"
+            "Error: --replica-assignment needs more partitions"
         ),
         (*this, "--partitions", "4", "--replica-assignment", "1:2"): (
-            "Error: --replica-assignment names 1 partition(s), and topic"
+            "Error: --replica-assignment names 1 partition(s), but topic"
         ),
         (*at, "--topic", "no-such-topic", "--partitions", "2"): (
             "Error: Topic 'no-such-topic' does not exist as expected"
@@ -289,7 +289,7 @@ def test_an_internal_topic_does_not_shrink(tool: Tool, embedded: Running, addres
     at = ("--alter", "--backend", address, "--topic", "__consumer_offsets")
     code, out, err = tool(*at, "--partitions", "1")
     assert (code, out) == (1, "Nothing was changed.\n")
-    assert "INVALID_TOPIC_EXCEPTION: __consumer_offsets is internal" in err
+    assert "INVALID_TOPIC_EXCEPTION: __consumer_offsets is an internal topic" in err
 
 
 @pytest.mark.conforms(
@@ -318,7 +318,7 @@ def test_a_topic_shrinks_after_a_delay_unless_it_is_kept(
     assert [line.endswith("Mode: ReadOnly") for line in shown] == [False, False, True, True]
     code, _, err = tool(*at, "--partitions", "5")
     assert code == 1
-    assert "is losing partitions at this moment" in err
+    assert "is losing partitions now" in err
     code, out, err = tool(*at, "--partitions", "2")
     assert (code, err) == (0, f"{KEYED}\n{UNDER_CHANGES}\n")
     assert out.splitlines() == [
@@ -357,7 +357,7 @@ def test_a_cluster_that_knows_no_such_request_is_offered_a_copy(tool: Tool) -> N
         assert NO_DELAY in out
         waited = tool(*fewer, "--delete-partitions-delay", "300000")[1]
         assert NO_DELAY not in waited
-        assert "were not written for 5m00s" in waited
+        assert "had no new records for 5m00s" in waited
         assert out.startswith("t: 2 partitions become 1, through t.kshunt-")
         assert "POINT OF NO RETURN" in out
         assert out.endswith("Nothing was changed.\n")

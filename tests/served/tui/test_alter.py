@@ -16,8 +16,8 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.changes.verbs.alter import Present, Wanted, alter_intent
-from kshunt.tui.changes.verbs.alter_wizard import alter_wizard
+from kshunt.tui.changes.intents.alter import Present, Wanted, alter_intent
+from kshunt.tui.changes.intents.alter_wizard import alter_wizard
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
@@ -38,20 +38,20 @@ ORDERS = Present("orders", 6, 2, 4)
 
 
 def test_a_topic_that_is_so_already_is_refused() -> None:
-    with pytest.raises(BadInput, match="orders is so already"):
+    with pytest.raises(BadInput, match="orders already has these partitions and replicas"):
         alter_intent(ORDERS, HERE, Wanted(6, 2), UNICODE)
 
 
 def test_the_intent_says_before_and_after_and_what_it_costs() -> None:
     grown = alter_intent(ORDERS, HERE, Wanted(8, 2), UNICODE)
     assert grown.touches == (("Topic", "orders"), ("Partitions", "6 → 8"))
-    assert grown.effect == "Records with keys go to other partitions from here on."
+    assert grown.effect == "From now on, records with keys go to other partitions."
     more = alter_intent(ORDERS, HERE, Wanted(6, 3, 50_000_000), UNICODE)
-    assert dict(more.touches)["Throttle"].startswith("50.0 MB/s, lifted by itself")
+    assert dict(more.touches)["Throttle"].startswith("50.0 MB/s, removed")
     assert more.changes == {"orders": "replication factor 2 → 3"}
     assert more.preview is not None
     fewer = alter_intent(ORDERS, HERE, Wanted(6, 1), UNICODE)
-    assert fewer.effect == "Replicas go, with what they hold."
+    assert fewer.effect == "Replicas are removed, with their data."
     assert "Throttle" not in dict(fewer.touches)
 
 

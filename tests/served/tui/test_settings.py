@@ -18,8 +18,15 @@ from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
 from kshunt.tui.data.store import Store
 from kshunt.tui.dialogs.choose import ChooseScreen
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.settings import DashboardSettings, load_settings, parse_settings
+from kshunt.tui.settings import (
+    DashboardSettings,
+    keep_setting,
+    load_settings,
+    parse_settings,
+    sort_value,
+)
 from kshunt.tui.shell.theme_files import ThemeFolder
+from kshunt.tui.tables.model import Level, Order
 from kshunt.tui.views.attention import attention
 from tests.support.terminal import terminal
 from tests.support.tui.app import Shown, dashboard
@@ -41,6 +48,52 @@ def default_keys() -> Iterator[None]:
 
 
 # The file
+
+OWN_FILE = """\
+# Mine; see the wiki.
+theme = "mono"  # dark
+
+[keys]
+follow = "F"
+"""
+
+
+def test_a_choice_is_kept_and_comments_stay(tmp_path: Path) -> None:
+    path = tmp_path / "dashboard.toml"
+    path.write_text(OWN_FILE)
+    keep_setting(path, "", "theme", "daylight")
+    keep_setting(path, "sort", "partitions", ["-lag_bytes", "topic"])
+    kept = OWN_FILE.replace('"mono"', '"daylight"')
+    assert path.read_text() == f'{kept}\n[sort]\npartitions = ["-lag_bytes", "topic"]\n'
+    order = Order("lag_bytes", reverse=True, then=(Level("topic"),))
+    assert parse_settings(path.read_text()).sort == {PARTITIONS: order}
+    assert sort_value(order) == ["-lag_bytes", "topic"]
+    keep_setting(path, "sort", "partitions", [])
+    assert parse_settings(path.read_text()).sort == {}
+
+
+def test_the_file_and_its_folder_are_made_for_the_first_choice(tmp_path: Path) -> None:
+    path = tmp_path / "kshunt" / "dashboard.toml"
+    keep_setting(path, "", "theme", "mono")
+    assert parse_settings(path.read_text()).theme == "mono"
+
+
+def test_a_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "real.toml").write_text("read_only = true\n")
+    link = tmp_path / "dashboard.toml"
+    link.symlink_to("real.toml")
+    keep_setting(link, "", "theme", "mono")
+    assert link.is_symlink()
+    assert parse_settings((tmp_path / "real.toml").read_text()).theme == "mono"
+
+
+@pytest.mark.parametrize("text", ["theme = ", "sort = 3", b"\xff".decode("latin-1")])
+def test_a_file_that_cannot_be_changed_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "dashboard.toml"
+    path.write_text(text, "latin-1")
+    with pytest.raises(ConfigError, match="partitions was not kept"):
+        keep_setting(path, "sort", "partitions", ["topic"])
+    assert path.read_text("latin-1") == text
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
@@ -67,15 +120,19 @@ def test_everything_in_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("theme = ", "no TOML"),
+        ("theme = ", "not valid TOML"),
         ('colour = "red"', "there is no setting 'colour'"),
-        ("theme = 3", "theme has to be a text"),
-        ('read_only = "yes"', "read_only has to be true or false"),
+        ("theme = 3", "theme must be a text"),
+        ('read_only = "yes"', "read_only must be true or false"),
         ('start_view = "start"', "no view 'start'"),
-        ('keys = "F"', "keys has to be a table"),
+        ('keys = "F"', "keys must be a table"),
         ("[keys]\nfollow = 3", "a key, or a list of keys"),
         ("[keys]\nfollow = []", "a key, or a list of keys"),
-        ('[keys]\nfollow = [""]', "each key is a text"),
+        ('[keys]\nfollow = [""]', "each key must be a text"),
+        ("sort = 3", "sort must be a table"),
+        ('[sort]\nstart = ["topic"]', "there is no such table"),
+        ('[sort]\npartitions = "topic"', "a list of columns"),
+        ('[sort]\npartitions = [""]', "a list of columns"),
     ],
 )
 def test_what_means_nothing_is_named(text: str, words: str, tmp_path: Path) -> None:
@@ -123,9 +180,9 @@ def test_keys_are_written_as_the_help_writes_them(written: str, key: str, shown:
     ("keys", "words"),
     [
         ({"jump": ["J"]}, "there is no such action"),
-        ({"follow": ["F99"]}, "'F99' is no key"),
-        ({"follow": ["c"]}, "would both be on c"),
-        ({"brokers": ["2"]}, "would both be on 2"),
+        ({"follow": ["F99"]}, "'F99' is not a key"),
+        ({"follow": ["c"]}, "both have the key c"),
+        ({"brokers": ["2"]}, "both have the key 2"),
     ],
 )
 def test_keys_that_cannot_be_used_are_named(keys: dict[str, list[str]], words: str) -> None:
@@ -286,3 +343,48 @@ async def test_a_terminal_of_sixteen_colours_offers_its_own_alone(tmp_path: Path
     async with dashboard(tmp_path / "s", incident(), plain=True, themes=folder) as shown:
         assert "ansi" in shown.app.themes.names
         assert not {"mine", "midnight"} & set(shown.app.themes.names)
+
+
+# What an operator chooses on the screens
+
+
+async def test_a_theme_and_an_order_that_are_chosen_are_there_the_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "dashboard.toml"
+
+    def keep(table: str, name: str, value: str | list[str]) -> None:
+        keep_setting(path, table, name, value)
+
+    async with dashboard(tmp_path / "s", incident(), keep=keep) as shown:
+        await shown.press("s", "S")
+        order = shown.app.store.queries[PARTITIONS].order
+        assert order.levels
+        await shown.press("ctrl+t")
+        assert isinstance(shown.app.screen, ChooseScreen)
+        await shown.press("j", "enter")
+        theme = shown.app.theme
+        await shown.until(lambda: parse_settings(path.read_text()).theme == theme, "it is kept")
+    settings = parse_settings(path.read_text())
+    assert settings.sort == {PARTITIONS: order}
+    socket, orders = tmp_path / "s", settings.sort
+    async with dashboard(socket, incident(), theme=settings.theme, orders=orders) as shown:
+        assert shown.app.theme == theme
+        assert shown.app.store.queries[PARTITIONS].order == order
+        assert shown.grid.table is not None
+        assert shown.grid.table.order == order
+
+
+async def test_what_cannot_be_kept_is_said_and_applied_all_the_same(tmp_path: Path) -> None:
+    def keep(table: str, name: str, value: str | list[str]) -> None:
+        keep_setting(tmp_path, table, name, value)
+
+    async with dashboard(tmp_path / "s", incident(), keep=keep) as shown:
+        await shown.press("s")
+        await shown.until(lambda: "partitions was not kept" in shown.lines()[-1], "it is said")
+        assert shown.app.store.queries[PARTITIONS].order.levels
+
+
+async def test_an_order_by_a_column_that_is_not_there_is_said(tmp_path: Path) -> None:
+    order = Order("colour", then=(Level("lag_bytes", reverse=True),))
+    async with dashboard(tmp_path / "s", incident(), orders={PARTITIONS: order}) as shown:
+        assert "by colour: there is no such column" in shown.lines()[-1]
+        assert shown.app.store.queries[PARTITIONS].order == Order("lag_bytes", reverse=True)

@@ -191,7 +191,7 @@ async def test_a_session_in_a_browser(tmp_path: Path) -> None:
         origin = {"Origin": base}
         stranger = await browser.get(f"{base}/")
         assert stranger.status == 401
-        assert "does not let anybody in" in await stranger.text()
+        assert "does not give access" in await stranger.text()
         opened = await browser.get(address)
         assert opened.status == 200
         inside = str(opened.url)
@@ -312,7 +312,7 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (("--backend", "unix:/x", "--listen", "0.0.0.0:80"), "not a loopback address"),
-        (("--backend", "unix:/x", "--listen", "nonsense"), "no HOST:PORT"),
+        (("--backend", "unix:/x", "--listen", "nonsense"), "not in the form HOST:PORT"),
         ((), "give either --bootstrap-server or --backend"),
     ],
 )

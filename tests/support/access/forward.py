@@ -68,7 +68,7 @@ class Place:
     async def ready(self, timeout_s: float) -> None:
         if self.wins is not None:
             self.active = self.wins
-            raise NotActive("Another backend acts. Nothing was changed.", active=self.wins)
+            raise NotActive("Another backend is active. Nothing was changed.", active=self.wins)
         self.duty = LeaseState.ACT
 
 

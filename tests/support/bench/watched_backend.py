@@ -17,7 +17,7 @@ from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.api.server.listener import Listen, serve
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.serve.logs import set_up
 from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS

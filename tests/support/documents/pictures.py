@@ -78,7 +78,7 @@ PICTURES: Final = {
         Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
     ),
     "hot-broker": (
-        Picture("", r"What is it for", ("P",)),
+        Picture("", r"What is the goal", ("P",)),
         Picture("", r"Fill up to(.|\n)*of each disk", ("enter",)),
         Picture("", r"> 1 ", ("space", "enter")),
         Picture("", r"To drain broker 1", ("enter",) * 5),

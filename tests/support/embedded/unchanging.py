@@ -7,7 +7,7 @@ from typing import Any
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.loop_thread import LoopThread
 
 CLUSTER_ID = "embedded-demo-cluster"
@@ -41,7 +41,7 @@ class DemoCluster:
             FIND_COORDINATOR: self.find_coordinator,
             LIST_REASSIGNMENTS: self.list_reassignments,
             DESCRIBE_CLUSTER: self.describe_cluster,
-            seeds.REPLICA_STATUS_KEY: self.replica_status,
+            kip_requests.REPLICA_STATUS_KEY: self.replica_status,
         }
         self.brokers = {id: BrokerServer(id, handlers) for id in (1, 2, 3)}
 
@@ -69,7 +69,7 @@ class DemoCluster:
             controller_id=CONTROLLER,
             topics=[described(made.MetadataResponseTopic, name, version) for name in names],
         )
-        return seeds.add_modes(bytes(answer.encode(version=version)), version, MODES)
+        return kip_requests.add_modes(bytes(answer.encode(version=version)), version, MODES)
 
     async def describe_cluster(self, context: RequestContext, message: Any) -> Any:
         made = KAFKA_APIS[DESCRIBE_CLUSTER].response

@@ -20,7 +20,7 @@ from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.api.server.listener import Listen, serve
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import Body
 from kshunt.backend.settings import Settings
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule

@@ -42,7 +42,7 @@ class Book:
 
     def require(self) -> None:
         if not self.active:
-            raise NotActive("Another backend acts. Nothing was changed.")
+            raise NotActive("Another backend is active. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()

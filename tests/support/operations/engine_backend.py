@@ -40,10 +40,10 @@ from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.engine import Engine
 from kshunt.backend.operations.journal.entries import Body
 from kshunt.backend.operations.journal.port import check_append
+from kshunt.backend.operations.operation_control import OperationControl
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
-from kshunt.backend.operations.steering import Steering
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from kshunt.backend.operations.throttles.repair import ThrottleRepair
 from tests.support.absent_subjects import AbsentSubjects
@@ -79,7 +79,7 @@ class Backend(Process):
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         self.engine = Engine(context, runner, cancellations)
         self.reassignments = Reassignments(context, runner, cancellations)
-        self.steering = Steering(context, self.reassignments, runner)
+        self.operation_control = OperationControl(context, self.reassignments, runner)
         self.throttles = ThrottleChanges(context)
         self.mending = ThrottleRepair(context)
 
@@ -88,7 +88,7 @@ class Backend(Process):
         if not self.alive:
             raise Crash
         if self.world.writer is not self:
-            raise NotActive("Another backend acts. Nothing was changed.")
+            raise NotActive("Another backend is active. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
@@ -97,7 +97,7 @@ class Backend(Process):
         world = self.world
         fault = await world.at(self, Fault.REFUSED, Fault.IN_DOUBT, Fault.DIES_AFTER)
         if world.writer is not self:
-            raise JournalFenced("Another backend acts. Nothing was written.")
+            raise JournalFenced("Another backend is active. Nothing was written.")
         self.state = world.state
         check_append(world.state, entries, replacing)
         if fault is Fault.REFUSED:

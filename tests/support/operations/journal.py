@@ -18,7 +18,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.net.server import BrokerServer
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.replay import Unproven
 from tests.support.access.keys import KEYS

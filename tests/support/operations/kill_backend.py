@@ -42,7 +42,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import JournalUnavailable
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, Body, JournalState
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.settings import Settings

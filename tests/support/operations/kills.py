@@ -33,7 +33,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.journal.entries import EntryKind, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
-from kshunt.backend.wire.raw import RawRequest
+from kshunt.backend.wire.raw_request import RawRequest
 from tests.support.access.keys import keys_of
 from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems

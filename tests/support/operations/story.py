@@ -90,10 +90,37 @@ def calls_until_the_request(
     ask: Callable[[Story], object], before: Callable[[Story], object] = lambda story: None
 ) -> int:
     """The number of the call that starts or cancels the move, in a world like the story's."""
-    twin, numbers = Story(), []
+    numbers: list[tuple[int, int]] = []
+
+    def watch(world: World) -> None:
+        world.effected = lambda effect: numbers.append((effect.kind, world.calls - 1))
+
+    _in_a_twin(ask, before, watch)
+    return next(call for kind, call in numbers if kind == 0)
+
+
+def calls_of_commits(
+    ask: Callable[[Story], object], before: Callable[[Story], object] = lambda story: None
+) -> list[int]:
+    """The numbers of the calls that write into the journal, in a world like the story's."""
+    numbers: list[int] = []
+
+    def watch(world: World) -> None:
+        world.committed = lambda before, after: numbers.append(world.calls - 1)
+
+    _in_a_twin(ask, before, watch)
+    return numbers
+
+
+def _in_a_twin(
+    ask: Callable[[Story], object],
+    before: Callable[[Story], object],
+    watch: Callable[[World], None],
+) -> None:
+    """Ask in a world of its own, which is watched from then on."""
+    twin = Story()
     before(twin)
-    twin.world.effected = lambda effect: numbers.append((effect.kind, twin.world.calls - 1))
+    watch(twin.world)
     twin.world.plan_faults({})
     ask(twin)
     twin.world.close()
-    return next(call for kind, call in numbers if kind == 0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
-from kshunt.backend.pipeline.kernels import eta as kernel
 from kshunt.backend.pipeline.kernels.eta import OUT, eta
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.recorded import START_MS, time_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     pass
 
 MB = 1_000_000
-PLAIN = np.zeros((2, kernel.STAGES, 2, 2, 3))
+PLAIN = np.zeros(QUANTILES)
 Row = dict[str, Any]
 
 

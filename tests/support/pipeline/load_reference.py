@@ -225,23 +225,28 @@ def _advice(row: Row, elsewhere: float, may_lower: bool) -> tuple[str, str]:
     share, first, second = row["share_used"], row["first"], row["second"]
     grew = None not in (first, second) and second >= max(5.0, 1.5 * first)
     if row["permitted_bytes_per_s"] <= 1000:
-        return "keep", "it only holds, as in a pause"
+        return "keep", "it only holds the copies, as in a pause"
     if row["seconds"] < 30:
-        return "keep", "too little was seen of it"
+        return "keep", "there are too few samples of it"
     if row["pushed"] and may_lower:
         return "lower", "steady followers left the ISR"
     if grew and may_lower:
         return "lower", "steady lag grew"
     if row["pushed"] or grew:
-        return "keep", "steady followers fall behind, and less would not carry what is written"
+        return "keep", (
+            "steady followers fall behind, but a lower rate would not carry what is written"
+        )
     if share is not None and share >= 0.9:
         with_whom = "steady followers keep up" if row["steady"] else "no steady follower shares it"
-        return "raise", f"the throttle binds{' and' if row['steady'] else ', and'} {with_whom}"
+        return (
+            "raise",
+            f"the throttle is the limit, and {with_whom}",
+        )
     if elsewhere >= 0.5:
         return "keep", "the throttle at the other end holds the copies"
     if share is not None and share < 0.8:
         return "no effect", "links, disks or brokers are the limit"
-    return "keep", "most of it is used"
+    return "keep", "most of the rate is used"
 
 
 def _figures(rate: float, *, up: bool) -> int:

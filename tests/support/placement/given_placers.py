@@ -114,7 +114,7 @@ class NoPlacer:
 FAULTS: Mapping[str, str] = {
     "Refusing": FULL,
     "Broken": "failed: KeyError: 'rack'",
-    "Nonsense": "names broker 77, which is not one that may be used",
+    "Nonsense": "names broker 77, which must not be used",
     "Hanging": "gave no answer within 0.2 s",
 }
 """Classes of this module that do not place, and words of why."""

@@ -3,7 +3,8 @@
     python -m tests.support.runs.mutants --seed 1 --count 10 backend/domain backend/wire
 
 It works in a copy of the working tree and prints each mutant that no test noticed. The test files
-that name the mutated module come first. What they let pass faces the whole quick tier.
+that name the mutated module come first, then those of its package. What they let pass faces the
+whole quick tier. `strict` of `zip` is not mutated: it asserts what holds.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.Div: ast.Mult,
     ast.Mod: ast.Mult,
 }
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEADLINE_S: Final = 1_800.0
 LEFT_OUT: Final = (".git", ".venv", ".mypy_cache", ".hypothesis", ".pytest_cache", "libs")
 
@@ -64,11 +66,20 @@ class Mutant:
 
 
 def places(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below functions that can be mutated."""
+    """The nodes below functions that can be mutated, each once."""
     for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(function, _FUNCTIONS):
             for statement in function.body:
-                yield from filter(_can_change, ast.walk(statement))
+                yield from filter(_can_change, _own(statement))
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and what is below it, without functions in it and what cannot make a difference."""
+    if isinstance(node, _FUNCTIONS) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _own(child)
 
 
 def _can_change(node: ast.AST) -> bool:
@@ -134,29 +145,36 @@ def _mutant(path: Path, node: ast.AST) -> Mutant:
     return Mutant(path.relative_to(ROOT), node.lineno, before, after, text.decode())
 
 
-def naming(path: Path) -> list[str]:
-    """Quick test files that name a module, the ones closest to it by folder first."""
-    module = ".".join(path.with_suffix("").parts)
-    return sorted(
-        str(file.relative_to(ROOT))
+def near(path: Path) -> tuple[list[str], list[str]]:
+    """Quick test files that name a module; others that name its package, or lie in its folder."""
+    module, package = ".".join(path.with_suffix("").parts), ".".join(path.parent.parts)
+    folders = (Path("tests", *path.parent.parts), Path("tests/unit", *path.parent.parts[1:]))
+    texts = {
+        str(file.relative_to(ROOT)): file.read_text()
         for folder in ("unit", "property", "contract", "tui")
-        for file in (ROOT / "tests" / folder).rglob("test_*.py")
-        if module in file.read_text()
-    )
+        for file in sorted((ROOT / "tests" / folder).rglob("test_*.py"))
+    }
+    naming = [file for file, text in texts.items() if module in text]
+    beside = [
+        file
+        for file, text in texts.items()
+        if f"{package}." in text or any(Path(file).is_relative_to(folder) for folder in folders)
+    ]
+    return naming, [file for file in beside if file not in naming]
 
 
 def is_noticed(mutant: Mutant, copy_of_it: Path, *, near_only: bool) -> bool:
     """Whether a test of the quick tier fails, or cannot be read, with the mutant in the copy.
 
-    `near_only` leaves it at the test files that name the mutated module.
+    `near_only` leaves it at the test files that are near the mutated module.
     """
     target = copy_of_it / mutant.path
     original = target.read_text()
     target.write_text(mutant.source)
     try:
-        near = naming(mutant.path)
-        if near and _failure(copy_of_it, "--tier", "quick", *near):
-            return True
+        for files in filter(None, near(mutant.path)):
+            if _failure(copy_of_it, "--tier", "quick", *files):
+                return True
         if near_only:
             return False
         everything = ("-n", "5", "--dist", "loadgroup", "--no-loadscope-reorder")
@@ -198,8 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.copytree(ROOT, copy_of_it, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
         for folder in options.folders:
             chosen = mutants(folder, options.count, random.Random(options.seed))
-            near = {file for mutant in chosen for file in naming(mutant.path)}
-            if said := _failure(copy_of_it, "--tier", "quick", *sorted(near)):
+            asked = {file for mutant in chosen for files in near(mutant.path) for file in files}
+            if said := _failure(copy_of_it, "--tier", "quick", *sorted(asked)):
                 print(f"{folder}: this fails without a mutant:\n{said}")
                 return 2
             left = [
@@ -207,7 +225,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for mutant in chosen
                 if not is_noticed(mutant, copy_of_it, near_only=options.near_only)
             ]
-            print(f"{folder}: {len(chosen) - len(left)} of {len(chosen)} noticed", flush=True)
+            noticed = f"{len(chosen) - len(left)} of {len(chosen)} noticed"
+            print(f"{folder}, seed {options.seed}: {noticed}", flush=True)
             for mutant in left:
                 print(f"  {mutant}", flush=True)
             unnoticed, tried = unnoticed + len(left), tried + len(chosen)

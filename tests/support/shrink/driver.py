@@ -23,6 +23,7 @@ from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.kips.backend_placer import load_backend_placer
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.shrink.offset_maps import OFFSET_MAP
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.core.context import Context
@@ -38,6 +39,7 @@ from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed
 from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
 from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
+from kshunt.backend.pipeline_files.offset_map import COLUMNS
 from kshunt.backend.settings import PlacerSettings, Settings
 from tests.support.admin import instead
 from tests.support.shrink.copied_topics import Record, held
@@ -200,7 +202,8 @@ def _compared(servers: str, command: JobCommand) -> JobStatus:
     pairs = list(_paired(ours, theirs, by_rank=command.strip_header))
     same = [one for one in pairs if one[0].content == one[1].content]
     equal = len(same) == len(ours) == len(theirs)
-    _write_map(command.folder / "offset-map", pairs)
+    places = [(a.partition, a.offset, b.partition, b.offset) for a, b in pairs]
+    write_map(command.folder / OFFSET_MAP, places)
     said = {
         "equal": equal,
         "source_records": len(ours),
@@ -227,17 +230,15 @@ def _paired(
         yield from zip(here, there, strict=False)
 
 
-def _write_map(folder: Path, pairs: Sequence[tuple[Record, Record]]) -> None:
+def write_map(folder: Path, rows: Sequence[tuple[int, int, int, int]]) -> None:
+    """Leave an offset map: partition and offset in the source, and the same in the target."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = pa.table(
-        {
-            "source_partition": pa.array([a.partition for a, _ in pairs], pa.int32()),
-            "source_offset": pa.array([a.offset for a, _ in pairs], pa.int64()),
-            "target_partition": pa.array([b.partition for _, b in pairs], pa.int32()),
-            "target_offset": pa.array([b.offset for _, b in pairs], pa.int64()),
-        }
-    )
-    pq.write_table(rows, folder / "part.parquet")
+    types = (pa.int32(), pa.int64(), pa.int32(), pa.int64())
+    columns = {
+        name: pa.array([row[place] for row in rows], types[place])
+        for place, name in enumerate(COLUMNS)
+    }
+    pq.write_table(pa.table(columns), folder / "part.parquet")
     (folder / "_SUCCESS").touch()
 
 

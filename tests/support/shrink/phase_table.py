@@ -35,7 +35,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
         "the request can be meant; no other shrink of the topic runs",
         _NONE,
         "the check refuses nothing that was not insisted upon",
-        "nothing: the cluster was not touched",
+        "nothing: the cluster was not changed",
         "checks again",
     ),
     PhaseStep(
@@ -116,7 +116,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
     ),
     PhaseStep(
         _P.COPY_BACK,
-        "the topic was created anew",
+        "the topic was created again",
         "the repartition job from the copy, without its header, into partitions of like number",
         "the job says that all is copied",
         _IMPOSSIBLE,
@@ -143,7 +143,7 @@ PHASES: Final[tuple[PhaseStep, ...]] = (
         "every group has its position; or all is to be taken back",
         "settings from before return; what only the copy needed is deleted: settings, our ACL, the"
         " copy's topic where it is not the result, the job's groups, the offset map",
-        "each is read back, or the cluster says that it is not there",
+        "each is read back, or the cluster says that it does not exist",
         "nothing is left to undo",
         "repeats what is not gone yet",
     ),

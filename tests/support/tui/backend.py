@@ -21,7 +21,7 @@ from kshunt.backend.api.schema.cluster import (
     NotOfferedAction,
     UnreadableEntry,
 )
-from kshunt.backend.api.schema.frames.writer import FrameWriter
+from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
@@ -244,7 +244,7 @@ class ScriptedBackend:
             raise Problem(
                 409,
                 "Since the preview a leader changed. Nothing was done.",
-                "Look at the new preview and confirm that one.",
+                "Check the new preview and confirm that one.",
             )
         if path in self.scripted:
             return self.scripted[path](body)
@@ -359,7 +359,7 @@ class ScriptedBackend:
         return ChangeAnswer(body["validate_only"], id, results or (self._result(id),))
 
     def _adopt(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
-        comes_off = Result("broker 1 leader rate", 0, "NONE", "25 MB/s comes off at the end")
+        comes_off = Result("broker 1 leader rate", 0, "NONE", "25 MB/s at the end")
         return [comes_off], OperationKind.ADOPT
 
     def _reapply_or_accept(self, body: Json, earnest: bool) -> tuple[list[Result], OperationKind]:
@@ -369,7 +369,9 @@ class ScriptedBackend:
         return self._mended(self.orphans, body, earnest), OperationKind.ORPHANS
 
     def _mended(self, shown: dict[str, Any], body: Json, earnest: bool) -> list[Result]:
-        changed = Result("", -1, "CHANGED_SINCE", "it is gone, or has changed since it was shown")
+        changed = Result(
+            "", -1, "CHANGED_SINCE", "it was removed, or has changed since it was shown"
+        )
         results = [
             self._result(f"{shown[id].setting} of {shown[id].broker or shown[id].topic}")
             if id in shown
@@ -483,7 +485,7 @@ def status_json(status: BackendStatus) -> Json:
         ActingBackend(status.acting, status.host, "", 0) if status.acting else None,
         "__kshunt_journal",
         status.remarks,
-        tuple(UnreadableEntry(key, "damaged", "It is no JSON.") for key in status.unreadable),
+        tuple(UnreadableEntry(key, "damaged", "It is not JSON.") for key in status.unreadable),
         tuple(NotOfferedAction(what, why) for what, why in status.not_offered),
     )
     return to_document(part)

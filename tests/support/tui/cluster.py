@@ -15,6 +15,10 @@ import numpy as np
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.forecast.ends import Group, expected_ends
+from kshunt.backend.domain.forecast.outlook import outlook
+from kshunt.backend.domain.forecast.ranges import QUANTILES
+from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, snapshot_copies
 from kshunt.backend.domain.operations.operation import (
     Operation,
     OperationDetails,
@@ -22,6 +26,7 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
 )
 from kshunt.backend.domain.reassignment.answers import Result
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     DTYPES,
     UNKNOWN,
@@ -52,6 +57,8 @@ MESSAGE_BYTES = 1_000
 HOSTILE = "cfg[red]x[/red]"
 """A name that is markup to who takes it for that."""
 
+RANGE = np.zeros(QUANTILES) + np.log((0.9, 1.0, 1.2))
+"""Of every forecast: frames need not change whenever the shipped calibration does."""
 FREE_RATE = 120_000_000
 """Bytes a second of a copy that no throttle holds back."""
 DRIFT = ShownDrift(
@@ -77,6 +84,21 @@ ORPHAN = ShownOrphan(
 
 
 _FREE = ThrottledRate(None, None)
+
+
+def expected_ends_of(snapshot: Snapshot, operations: Sequence[Operation]) -> dict[str, ExpectedEnd]:
+    """When operations will be done, as a backend that has watched for ten minutes would say."""
+    running = [
+        RunningOperation(one.id, frozenset(one.partitions), (), None, held=False)
+        for one in operations
+        if not one.state.ended and one.partitions
+    ]
+    found = snapshot_copies(snapshot, running)
+    members = found.members(running)
+    groups = [Group(rows, 600.0) for rows in members.values()]
+    expected = outlook(found.copies, found.rates)
+    ends = expected_ends(expected, groups, RANGE, snapshot.taken_ms)
+    return dict(zip(members, ends, strict=True))
 
 
 @dataclass
@@ -228,7 +250,7 @@ class ScriptedCluster:
                 row["topic_index"] = places[partition.topic]
                 for name, value in row.items():
                     rows[name].append(value)
-        return Snapshot(
+        snapshot = Snapshot(
             version=self.version,
             taken_ms=self.now_ms,
             cluster_id=self.cluster_id,
@@ -251,6 +273,8 @@ class ScriptedCluster:
                 for id, why in sorted(self.down.items())
             ),
         )
+        ends = expected_ends_of(snapshot, tuple(self.operations.values()))
+        return replace(snapshot, expected_ends=ends)
 
     def _row(self, partition: TopicPartition, position: int, broker: int) -> dict[str, object]:
         state = self.partitions[partition]

@@ -165,7 +165,7 @@ def effects(now_ms: int) -> tuple[EffectRow, ...]:
         EffectRow(
             *(4, "leader", now_ms - 5 * MINUTE_MS, now_ms - 4_000, 50_000_000, 3),
             *("raise", 75_000_000),
-            "the throttle binds and steady followers keep up",
+            "the throttle is the limit, and steady followers keep up",
             achieved_bytes_per_s=48.9e6,
             share_used=0.98,
         ),

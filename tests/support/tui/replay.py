@@ -15,6 +15,7 @@ from kshunt.tui.actions.view_names import PARTITIONS, TABLES
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.feed.polled_facts import DRIFT
 from kshunt.tui.feed.scene import Scene
+from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.recorder import Recorder
 from kshunt.tui.recorder.retention import RetentionBounds
@@ -154,6 +155,7 @@ def _is_arrived(app: KshuntApp) -> bool:
             view not in TABLES
             or (isinstance(screen, TableScreen) and screen.grid.table is store.tables[view])
         )
+        and all(panel.is_drawn for panel in screen.query(PlotPanel))
     )
 
 

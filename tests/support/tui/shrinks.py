@@ -34,7 +34,7 @@ from kshunt.backend.domain.shrink.phases import (
 )
 from kshunt.backend.domain.topics.groups import ActiveProducer, GroupMember
 from kshunt.backend.domain.untrusted.json_codec import to_document
-from kshunt.tui.changes.verbs.cut_over import CutOverScreen
+from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from tests.support.tui.app import Shown, at_step, focused
@@ -65,19 +65,19 @@ WRITING = Finding(
     "writing",
     Severity.WARN,
     "Written to within 5m00s: partitions 4, 5.",
-    "Stop its producers; the shrink waits until nothing was written for its delay.",
+    "Stop its producers; the shrink waits until its delay has passed without a new record.",
 )
 ACTIVE = Finding(
     "groups-active",
     Severity.WARN,
     "1 consumer group with members: billing (billing-1@10.0.3.7).",
-    "Stop them before the cut-over: only a group without members can be moved on.",
+    "Stop them before the cut-over: kshunt can move only a group without members.",
 )
 UNREAD = Finding(
     "unread",
     Severity.NOTE,
-    "Not read yet on the partitions that go: billing (1,204), search-indexer (310,000).",
-    "Nothing of it is lost: it is copied, and they go on there.",
+    "Not read yet on the partitions to remove: billing (1,204), search-indexer (310,000).",
+    "Nothing is lost: the records are copied, and the groups continue on the copy.",
 )
 
 
@@ -272,7 +272,11 @@ class Shrinking:
     def _confirm(self, body: Json) -> Json:
         operation = self.backend.cluster.operations["op-1"]
         if "confirm" not in operation.actions:
-            raise Problem(409, "Operation op-1 does not wait for a name.", "Look at it.")
+            raise Problem(
+                409,
+                "Operation op-1 does not wait for a name.",
+                "Look at it.",
+            )
         if body["typed"] != TOPIC:
             raise Problem(422, f"'{body['typed']}' is not {TOPIC}.")
         self.show(shrink_of(progress_in(ShrinkPhase.SEAL)))
@@ -324,5 +328,5 @@ async def to_the_name(shown: Shown, shrinking: Shrinking) -> CutOverScreen:
     await shown.press("y")
     screen = await shown.dialog(CutOverScreen)
     assert isinstance(screen, CutOverScreen)
-    await until(shown, "Type orders to agree")
+    await until(shown, "Type orders to confirm")
     return screen

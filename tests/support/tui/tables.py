@@ -14,7 +14,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.tui.facts.filter_terms import Term, parse_filter
 from kshunt.tui.facts.replica_groups import GroupKey, group_rows
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.grid.board import Board
+from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import (
     NATURAL,
     Order,
@@ -28,9 +28,9 @@ from tests.support.tui.cluster import ScriptedCluster, incident
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def board(shown: Shown) -> Board:
+def board(shown: Shown) -> SelectableLines:
     """The lines in sight."""
-    return shown.view.query_one(Board)
+    return shown.view.query_one(SelectableLines)
 
 
 async def choose(shown: Shown, wanted: object) -> None:

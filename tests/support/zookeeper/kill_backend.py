@@ -28,7 +28,7 @@ from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
-from kshunt.backend.journals.zookeeper.parts import ZooKeeperParts
+from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.access.keys import KEYS

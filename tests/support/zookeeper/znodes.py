@@ -17,7 +17,7 @@ from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
 from kshunt.backend.admin.zookeeper.session import Session
 from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.journals.zookeeper.znode_journal import ZnodeJournal
+from kshunt.backend.journal_storage.zookeeper.znode_journal import ZnodeJournal
 from kshunt.backend.settings import ZOOKEEPER_SCHEME, Settings
 from tests.support.access.keys import KEYS
 

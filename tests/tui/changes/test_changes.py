@@ -130,7 +130,7 @@ async def test_one_change_at_a_time(shown: Shown) -> None:
     await shown.until(lambda: shown.backend.asked, "the rehearsal is asked for")
     assert shown.said == "Rehearsing; nothing is changed yet."
     await shown.press("l")
-    assert shown.said == "A change is under way; wait for its answer."
+    assert shown.said == "A change is running; wait for its answer."
     shown.backend.held.set()
     await shown.dialog(ConfirmScreen)
     assert len(shown.backend.asked) == 1
@@ -228,7 +228,7 @@ async def test_a_wizard_ends_with_its_preview_when_nothing_may_be_sent(
         await shown.press("r")
         await answer_form(shown, str(path), "30MB/s", "all", "")
         wizard = await at_step(shown, Step.PREVIEW)
-        assert "READ-ONLY: this is what would be sent" in shown.frame()
+        assert "READ-ONLY: this is what kshunt would send" in shown.frame()
         await shown.pilot.press("enter", "y", "enter")
         assert wizard.step is Step.PREVIEW
         assert in_earnest(shown) == []
@@ -302,7 +302,11 @@ async def test_a_brokers_rates_are_edited_and_mistakes_are_said_beneath(shown: S
     assert "Throttle of broker 2" in shown.frame()
     assert CLUSTER in shown.frame()
     assert form.input(0).value == "25MB/s"
-    for wrong, words in (("fast", "'fast' is not a rate."), ("12", "under 1 KB/s"), ("", "Type a")):
+    for wrong, words in (
+        ("fast", "'fast' is not a rate."),
+        ("12", "less than 1 KB/s"),
+        ("", "Type a"),
+    ):
         form.input(0).value = wrong
         await shown.pilot.press("enter")
         await hinted(shown, form, words)
@@ -338,7 +342,7 @@ async def test_lifting_a_throttle_during_a_move_warns(shown: Shown) -> None:
     await shown.press("3", "a")
     await answer_form(shown, "none", "none")
     await at_step(shown, Step.PREVIEW)
-    assert "Moves go on without a throttle" in shown.frame()
+    assert "Moves continue without a throttle" in shown.frame()
     assert "unknown of 6 replicas" in shown.frame()
 
 
@@ -379,7 +383,7 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
     assert "Start moving 2 partitions" in text
     assert "1 of 2 would succeed, 1 would fail" in text
     assert "UNKNOWN_TOPIC_OR_PARTITION" in text
-    assert "30.0 MB/s, lifted by itself" in text
+    assert "30.0 MB/s, removed" in text
     assert "3,4,5 → 1,2,3" in text
     assert in_earnest(shown) == []
     await go_through(shown)
@@ -402,7 +406,7 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
         ("{", "line 1, column 2: not JSON"),
         ('{"version": 1,\n "partitions": [{"topic": 1}]}', "line 2, column"),
         ('{"version": 1, "partitions": []}', "the plan's list of partitions is empty"),
-        ("\udcff", "is no text file"),
+        ("\udcff", "is not a text file"),
     ],
 )
 async def test_an_unusable_plan_is_said_beneath_its_path(

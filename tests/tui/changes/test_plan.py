@@ -110,9 +110,9 @@ async def test_a_start_that_is_refused_leads_back_to_the_plan(
     await compared(shown)
     await shown.pilot.press("enter")
     await at_step(shown, Step.CHOICES)
-    shown.backend.refuse = Problem(409, "Another backend acts.", "Ask that one.")
+    shown.backend.refuse = Problem(409, "Another backend is active.", "Ask that one.")
     await shown.pilot.press("enter", "enter", "enter")
-    await until(shown, "Another backend acts.")
+    await until(shown, "Another backend is active.")
     await shown.pilot.press("escape")
     await at_step(shown, Step.CHOICES)
     await shown.pilot.press("escape")
@@ -205,18 +205,18 @@ def test_there_are_eight_goals_with_a_line_each() -> None:
     ("number", "texts", "said"),
     [
         (1, [""], "Type the ids of brokers"),
-        (1, ["9"], "There is no broker 9; there are 1, 2, 3, 4, 5."),
+        (1, ["9"], "There is no broker 9; the brokers are 1, 2, 3, 4, 5."),
         (1, ["one"], "Type the ids of brokers"),
         (1, ["1,2,3,4,5"], "No broker would be left"),
-        (1, ["4", "nothing"], "No topic fits 'nothing'."),
-        (1, ["4", "a b/c"], "'b/c' is no topic"),
+        (1, ["4", "nothing"], "No topic matches 'nothing'."),
+        (1, ["4", "a b/c"], "'b/c' is not a topic"),
         (1, ["4", "*", "none", "maybe"], "Type yes or no."),
         (1, ["4", "*", "none", "no", "0%"], "above 0 and at most 100%"),
         (2, ["4", "weight"], "Type bytes, replicas, or load."),
         (3, ["orders", "6"], "There are 5 brokers"),
         (3, ["orders", ""], "Type a number from 1 to 5."),
-        (4, ["bytes", "much"], "'much' is no percentage"),
-        (4, ["bytes", "10%", "lots"], "'lots' is no size"),
+        (4, ["bytes", "much"], "'much' is not a percentage"),
+        (4, ["bytes", "10%", "lots"], "'lots' is not a size"),
         (7, ["4"], "Type two brokers"),
         (8, ["1, 2"], "Type one broker"),
         (8, ["1", "/not/there"], "No broker has a directory /not/there"),
@@ -269,7 +269,7 @@ async def test_leaving_ends_the_work(shown: Shown, planning: Planning) -> None:
     await fill(shown, await choose(shown), "4")
     await until(shown, "Working out a plan since 08:53:21 UTC")
     shown.time.now += 75
-    await until(shown, "for 1m15s. Nothing is changed by it.")
+    await until(shown, "for 1m15s. It changes nothing.")
     await shown.pilot.press("enter", "s", "r", "tab", "escape")
     screen = await at_plan(shown, PlanStep.CHOICES)
     assert screen.form(PlanStep.CHOICES).text(0) == "4"
@@ -285,7 +285,7 @@ async def test_leaving_ends_the_work(shown: Shown, planning: Planning) -> None:
     [
         Problem(422, "There is no broker 4.", "Name another."),
         Problem(409, "4 plans wait already.", "Ask again later."),
-        Problem(500, "The planner's process failed.", "The cluster is untouched."),
+        Problem(500, "The planner's process failed.", "The cluster is unchanged."),
     ],
 )
 async def test_a_refusal_is_said_and_can_be_asked_again(
@@ -295,7 +295,7 @@ async def test_a_refusal_is_said_and_can_be_asked_again(
     await proposed(shown)
     await until(shown, problem.detail)
     assert problem.advice in shown.frame()
-    assert "Enter tries again, Esc goes back; what was typed stays" in shown.frame()
+    assert "Enter tries again, Esc goes back to what you typed" in shown.frame()
     await shown.pilot.press("s", "r", "tab")
     planning.refuses = None
     await shown.pilot.press("enter")
@@ -338,8 +338,8 @@ async def test_a_plan_without_changes_starts_nothing(shown: Shown, planning: Pla
     await proposed(shown)
     assert "nothing changes; 1 note." in shown.frame()
     for key, said in (
-        ("enter", "there is nothing to start"),
-        ("r", "there is nothing to start"),
+        ("enter", "nothing to start"),
+        ("r", "nothing to start"),
         ("s", "there is no plan to save"),
     ):
         await shown.pilot.press(key)
@@ -351,7 +351,7 @@ async def test_what_copies_nothing_is_not_rehearsed(shown: Shown, planning: Plan
     planning.answer = replace(answer, impact=replace(answer.impact, added=0))
     await proposed(shown)
     await shown.pilot.press("enter")
-    await until(shown, "Nothing is copied from broker to broker: r starts it")
+    await until(shown, "Nothing is copied between brokers: r starts it")
 
 
 async def test_read_only_shows_what_would_be_and_sends_nothing(tmp_path: Path) -> None:

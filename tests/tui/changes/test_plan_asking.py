@@ -11,7 +11,7 @@ import pytest
 
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest
 from kshunt.backend.errors import BackendError, BackendUnreachable
-from kshunt.tui.feed.link import PlannerConnection, ask_planner
+from kshunt.tui.feed.backend_link import PlannerConnection, ask_planner
 
 DEADLINE_S = 10.0
 QUESTION = PlanRequest(Goal.DRAIN, (1,))

@@ -227,7 +227,7 @@ def test_what_endangers_partitions_stands_out() -> None:
     under = "! Under min.insync.replicas: 5 partitions (orders-0, orders-1 and 3 more)."
     assert texts[under] == "bad"
     assert texts["! Fullest at its peak: broker 1, 122% (110 GB)."] == "bad"
-    assert "By 5/200 moves at once, 10 phases: 1, 2, 3, 4, 5 partitions and so on." in texts
+    assert "With 5/200 moves at a time, 10 phases: 1, 2, 3, 4, 5 partitions and so on." in texts
 
 
 def test_what_is_not_known_is_said() -> None:
@@ -235,7 +235,7 @@ def test_what_is_not_known_is_said() -> None:
     unknown = tuple(replace(row, disk_bytes=None) for row in answer.impact.brokers)
     impact = replace(answer.impact, brokers=unknown)
     said = [line.text for line in proposal_words.summary(replace(answer, impact=impact), ASCII)]
-    assert "Disks: their sizes are not known." in said
+    assert "Disks: their sizes are unknown." in said
     assert proposal_tables.shares_cell(unknown[0]).text == "?"
 
 
@@ -364,7 +364,7 @@ def test_both_files_are_written_or_none(tmp_path: Path) -> None:
     save_pair((first, "1"), (second, "2"))
     assert (first.read_text(), second.read_text()) == ("1\n", "2\n")
     other = tmp_path / "b.json"
-    with pytest.raises(BadInput, match="Nothing was written over"):
+    with pytest.raises(BadInput, match="No file was replaced"):
         save_pair((other, "3"), (second, "4"))
     assert not other.exists()
     assert second.read_text() == "2\n"
@@ -401,11 +401,11 @@ async def test_a_plan_is_saved_once_with_its_way_back(
         assert parse_plan(back.read_text()).replicas == proposal.before
         assert json.loads(plan.read_text())["cluster_id"] == planning.answer.cluster_id
         await shown.pilot.press("s", "enter")
-        await until(shown, "exists; it is not written over.")
+        await until(shown, "exists; it is not replaced.")
         screen = await shown.dialog(SavePlanScreen)
         screen.query_one(FormPart).input(0).value = "other.txt"
         await shown.pilot.press("enter")
-        await until(shown, "The name has to end in .json.")
+        await until(shown, "The name must end in .json.")
         await shown.pilot.press("escape")
         await until(shown, "To drain broker 4")
         assert parse_plan(plan.read_text()).replicas == proposal.targets

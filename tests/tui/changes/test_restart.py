@@ -119,7 +119,7 @@ async def test_a_question_that_cannot_be_sent_keeps_all_that_was_said(shown: Sho
     await shown.pilot.press("y")
     await at_step(shown, Step.WATCH)
     assert "No backend answers" in shown.frame()
-    assert "Esc goes back to the preview, what was typed stays" in shown.frame()
+    assert "Esc goes back to the preview, what you typed stays" in shown.frame()
     await back(shown)
     assert shown.backend.changes == []
     await shown.pilot.press("escape")

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import GroupShown, ShrinkPhase
-from kshunt.tui.changes.verbs.cut_over import CutOverScreen
+from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -152,7 +152,7 @@ async def test_the_whole_view_can_be_scrolled_to(shown: Shown, shrinking: Shrink
     await fill(shown)
     assert "more below" in shown.frame()
     await shown.pilot.press("pagedown", "pagedown", "j")
-    await until(shown, "that is all of it")
+    await until(shown, "that is everything")
     assert "Unread there" in shown.frame()
     await shown.pilot.press("pageup", "pageup", "k")
     await until(shown, "more below")
@@ -236,7 +236,7 @@ async def test_pausing_and_cancelling_say_what_becomes_of_a_shrink(
     await until(shown, "c cancel")
     await shown.press("p")
     await shown.dialog(ConfirmScreen)
-    assert "Its copy ends after the batch that it is at" in shown.frame()
+    assert "Its copy stops after the current batch" in shown.frame()
     await shown.pilot.press("y")
     await shown.dialog(ResultScreen)
     assert shown.backend.previewed == []
@@ -264,7 +264,7 @@ async def test_home_says_who_is_waited_for_and_leads_there(
 ) -> None:
     shrinking.show(waiting())
     await shown.press("1")
-    await until(shown, "Shrink of orders waits for its name to be typed: 5, then y.")
+    await until(shown, "Shrink of orders waits until you type its name: 5, then y.")
     shrinking.show(
         shrink_of(
             progress_in(
@@ -281,7 +281,7 @@ async def test_home_says_who_is_waited_for_and_leads_there(
 async def test_only_the_name_cuts_over(shown: Shown, shrinking: Shrinking) -> None:
     await to_the_name(shown, shrinking)
     text = shown.frame()
-    assert "This deletes topic orders; it is made anew with 3 partitions" in text
+    assert "This deletes topic orders; it is recreated with 3 partitions" in text
     assert f"Its 2,000,000 records are in {COPY}, verified" in text
     assert "billing: no members, reads 1,204 twice" in text
     await shown.pilot.press("enter")
@@ -312,7 +312,7 @@ async def test_what_somebody_else_has_confirmed_is_not_agreed_to_again(
     await to_the_name(shown, shrinking)
     await shown.write("ord")
     shrinking.show(shrink_of(progress_in(ShrinkPhase.SEAL)))
-    await until(shown, "It waits for this no more: it is running, in seal.")
+    await until(shown, "It no longer waits for this: it is running, in seal.")
     await shown.write("ers")
     await shown.pilot.press("enter")
     await shown.closed()
@@ -324,7 +324,7 @@ async def test_a_shrink_that_was_cancelled_meanwhile_asks_no_more(
 ) -> None:
     await to_the_name(shown, shrinking)
     shrinking.show(replace(waiting(), state=OperationState.CANCELLED, actions=()))
-    await until(shown, "It waits for this no more: it is cancelled.")
+    await until(shown, "It no longer waits for this: it is cancelled.")
 
 
 async def test_a_backend_that_is_gone_is_said_and_nothing_is_lost(
@@ -365,7 +365,7 @@ async def test_nothing_that_is_out_of_sight_is_agreed_to(
 ) -> None:
     screen = await to_the_name(shown, shrinking)
     await shown.resize(80, 12)
-    await until(shown, "Too small to agree")
+    await until(shown, "Too small to confirm")
     await shown.write(TOPIC)
     await shown.pilot.press("enter")
     assert shown.backend.asked == []
@@ -378,14 +378,14 @@ async def test_nothing_that_is_out_of_sight_is_agreed_to(
 async def test_a_difference_after_the_copy_back_is_asked_about_in_its_own_words(
     shown: Shown, shrinking: Shrinking
 ) -> None:
-    words = "orders is not the copy, did producers write it already? 3 records more"
+    words = "orders differs from the copy; did producers already write to it? 3 records more"
     progress = progress_in(ShrinkPhase.VERIFY_BACK, needs="confirm", words=words)
     shrinking.show(shrink_of(progress))
     await shown.press("5")
     await until(shown, "y confirm")
     await shown.press("y")
     await shown.dialog(CutOverScreen)
-    await until(shown, "did producers write it already?")
+    await until(shown, "did producers already")
     assert "This deletes" not in shown.frame()
 
 
@@ -422,6 +422,7 @@ async def test_what_is_typed_into_is_in_sight(tmp_path: Path, size: tuple[int, i
             await shown.pilot.press("enter")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (80, 15)])
 async def test_small_terminals_show_what_there_is_room_for(
     tmp_path: Path, size: tuple[int, int]

@@ -65,7 +65,7 @@ async def test_frame_of_the_safety_view(framed: Shown) -> None:
     check_frame(named("shrink-choices", framed), framed)
     await choose(framed, wizard, "5m", "no", "retention-short")
     await framed.pilot.press("pagedown", "pagedown")
-    await until(framed, "that is all of it")
+    await until(framed, "that is everything")
     check_frame(named("shrink-safety-below", framed), framed)
     await go_through(framed)
     shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
@@ -93,7 +93,7 @@ async def test_frame_of_the_lists(framed: Shown) -> None:
     await until(framed, "y confirm")
     check_frame(named("shrink-operations", framed), framed)
     await framed.press("1")
-    await until(framed, "its name to be typed: 5")
+    await until(framed, "its name: 5")
     check_frame(named("shrink-overview", framed), framed)
 
 

@@ -15,7 +15,7 @@ from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.operations.team import Claim, ConnectedSession, Note, Presence
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.untrusted.json_codec import to_document
-from kshunt.tui.changes.verbs.proposals import rehearsed, warnings_of
+from kshunt.tui.changes.intents.proposals import rehearsed, warnings_of
 from kshunt.tui.changes.wizard.answer_table import headline
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -38,14 +38,15 @@ from tests.support.tui.cluster import START_MS, incident, running_move
 BOB: Final = ConnectedSession("bob-session", "bob@laptop", "partitions", "orders-0-3", START_MS)
 EVE: Final = ConnectedSession("eve-session", "eve", "", "", START_MS)
 GO: Final = tuple(
-    Result(f"orders-{number}", 0, "NONE", "goes at once, with what it holds") for number in (2, 3)
+    Result(f"orders-{number}", 0, "NONE", "is deleted immediately, with its records")
+    for number in (2, 3)
 )
 GOING: Final = tuple(f"{one.item}: {one.message}" for one in GO)
 PROPOSAL: Final = ShownProposal(
     id="1a2b3c4d",
     action="delete_partitions",
     subject="",
-    summary="shrink orders to 2 partitions: the last ones go, with what they hold",
+    summary="shrink orders to 2 partitions: deletes the last partitions with their records",
     state=ProposalState.WAITING,
     who="bob",
     reason="too many",
@@ -160,7 +161,7 @@ async def test_who_leaves_says_so(tmp_path: Path) -> None:
 
 async def test_a_backend_that_is_full_still_says_by_what_name_it_knows_one(shown: Shown) -> None:
     shown.backend.team.you = "token-ada"
-    shown.backend.team.full = Problem(409, "200 sessions are here, and no more are remembered.")
+    shown.backend.team.full = Problem(409, "200 sessions are listed, which is the maximum.")
     await look_again(shown)
     await shown.until(lambda: my_name(shown.app.store) == "token-ada", "it knows its name")
     await announced(shown, claim=Claim("token-ada", START_MS))
@@ -184,7 +185,7 @@ def test_names_are_shortened_and_counted() -> None:
     facts = presence_facts(Presence((EVE, BOB), session="bob-session"))
     assert facts == [
         ("bob@laptop (you)", "Partitions: orders-0-3 (here since 08:53 UTC)"),
-        ("eve", "does not say what it looks at (here since 08:53 UTC)"),
+        ("eve", "does not report its view (here since 08:53 UTC)"),
     ]
 
 
@@ -205,29 +206,29 @@ async def test_an_operation_is_claimed_shown_and_released(sized: Shown) -> None:
     dialog.query_one(Input).value = "watching the disks"
     await sized.press("enter")
     await sized.closed()
-    await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who steers it")
+    await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who has claimed it")
     assert sent[-1][0] == "/v1/operations/op-1/claim"
     assert sent[-1][1]["reason"] == "watching the disks"
     assert not sent[-1][1]["take_over"]
     assert "watching the disks" in sized.frame()
     await sized.press("K")
     await sized.until(lambda: sent[-1][0].endswith("/release"), "it is released")
-    await sized.until(lambda: "Claimed" not in sized.frame(), "nobody steers it")
+    await sized.until(lambda: "Claimed" not in sized.frame(), "nobody has claimed it")
     assert sized.backend.changes == []
 
 
 async def test_what_another_steers_is_taken_over_before_it_is_steered(sized: Shown) -> None:
     await announced(sized, claim=Claim("bob@laptop", START_MS, "the disks are slow"))
-    await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who steers it")
+    await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who has claimed it")
     check_frame(named("claimed", sized), sized)
     for key in ("p", "c"):
         await sized.press(key)
-        assert "bob@laptop steers it since 08:53:20 UTC: the disks are slow." in sized.said
+        assert "bob@laptop has claimed it since 08:53:20 UTC: the disks are slow." in sized.said
         assert "K takes over" in sized.said
     assert sized.backend.asked == []
     await sized.press("K")
     dialog = await sized.dialog(TextPromptScreen)
-    assert "bob@laptop steers it since 08:53:20 UTC: the disks are slow;" in sized.frame()
+    assert "bob@laptop has claimed it since 08:53:20 UTC: the disks are slow;" in sized.frame()
     await sized.press("enter")
     assert "Say why." in sized.frame()
     dialog.query_one(Input).value = "bob is at lunch"
@@ -252,7 +253,7 @@ async def test_a_note_is_written_and_seen(sized: Shown) -> None:
     await sized.press("N")
     dialog = await sized.dialog(TextPromptScreen)
     await sized.press("enter")
-    assert "A note without text" in sized.frame()
+    assert "A note needs text" in sized.frame()
     dialog.query_one(Input).value = "it was the controller"
     await sized.press("enter")
     await sized.closed()
@@ -270,7 +271,7 @@ async def test_nothing_is_said_of_what_has_ended_or_when_read_only(tmp_path: Pat
     )
     async with dashboard(tmp_path / "s", cluster, start_view="operations", read_only=True) as shown:
         await shown.press("K")
-        assert "nobody steers it" in shown.said
+        assert "it cannot be claimed" in shown.said
         await shown.press("N")
         assert "READ-ONLY" in shown.said
         assert shown.backend.team.sent == []
@@ -336,7 +337,7 @@ async def test_a_proposal_is_approved_by_typing_its_id(sized: Shown) -> None:
     name = sized.app.screen.query_one("#typed", Input)
     await sized.pilot.resize_terminal(40, 10)
     await sized.until(lambda: name.disabled, "its line is out of sight")
-    assert "Too small to agree" in sized.frame()
+    assert "Too small to confirm" in sized.frame()
     await sized.press("1", "a", "y")
     assert isinstance(sized.app.screen, ConfirmScreen)
     await sized.pilot.resize_terminal(80, 24)
@@ -375,7 +376,7 @@ async def test_a_proposal_is_rejected_with_a_reason(shown: Shown) -> None:
     await shown.dialog(ProposalsScreen)
     await shown.until(lambda: "rejected" in shown.frame(), "it is settled")
     await shown.press("a")
-    assert "It is rejected; nothing more can come of it." in shown.frame()
+    assert "It is rejected; it cannot be changed any more." in shown.frame()
 
 
 async def test_ones_own_is_withdrawn_and_not_approved(shown: Shown) -> None:
@@ -384,7 +385,7 @@ async def test_ones_own_is_withdrawn_and_not_approved(shown: Shown) -> None:
     await shown.dialog(ProposalsScreen)
     await shown.until(lambda: "1a2b3c4d" in shown.frame(), "it is listed")
     await shown.press("a")
-    assert "You proposed it: another one has to approve it." in shown.frame()
+    assert "You proposed it: another person must approve it." in shown.frame()
     await shown.pilot.press("w")
     await shown.closed()
     await shown.until(lambda: shown.backend.team.sent, "it is sent")
@@ -420,7 +421,7 @@ async def test_the_chosen_one_stays_chosen_whatever_comes(shown: Shown) -> None:
     screen = shown.app.screen
     await shown.until(lambda: len(screen.query(".item")) == 82, "all of them have their lines")
     await shown.press("w")
-    assert "It is done; nothing more can come of it." in shown.frame()
+    assert "It is done; it cannot be changed any more." in shown.frame()
     assert shown.backend.team.sent == []
     await shown.until(lambda: "> done" in shown.frame(), "it is in sight")
     await shown.press("k")
@@ -442,14 +443,14 @@ async def test_what_takes_two_people_is_said_where_it_was_asked_for(shown: Shown
     dialog = await shown.dialog(ErrorScreen)
     assert dialog.error.title == "Awaits approval"
     words = " ".join(shown.frame().replace("│", " ").split())
-    assert "Nothing was changed yet" in words
-    assert "kshunt proposals show 1a2b3c4d" in words
+    assert "Nothing is changed yet" in words
+    assert "proposals show 1a2b3c4d" in words
 
 
 async def test_without_proposals_the_list_says_so(shown: Shown) -> None:
     await shown.press("Y")
     await shown.dialog(ProposalsScreen)
-    await shown.until(lambda: "Nothing was proposed" in shown.frame(), "it is said")
+    await shown.until(lambda: "There is no proposal" in shown.frame(), "it is said")
     await shown.press("a", "j", "escape")
     await shown.closed()
 
@@ -468,7 +469,7 @@ async def test_whoever_may_only_look_is_told_so(shown: Shown) -> None:
 def test_what_would_be_lost_is_a_warning() -> None:
     one = ProposalEffect(("lossy-0: the partition may lose 20 messages",), (), "a", changed=True)
     said = list(warnings_of(replace(PROPOSAL, action="unclean_election"), one))
-    assert said[0].startswith("It would do something else")
+    assert said[0].startswith("It would have another effect")
     assert "LOST for good" in said[1]
     assert said[2] == one.lines[0]
     assert list(warnings_of(replace(PROPOSAL, action="shrink"), ProposalEffect(GOING))) == []
@@ -485,7 +486,7 @@ def test_what_would_be_refused_is_a_failure_of_its_rehearsal() -> None:
 def test_a_proposal_in_two_lines() -> None:
     head, rest = proposal_lines(PROPOSAL, START_MS + 1_000)
     assert head.startswith("waiting   shrink orders to 2 partitions")
-    assert rest == "1a2b3c4d, by bob: too many; dies in 15m; you may approve or reject it"
+    assert rest == "1a2b3c4d, by bob: too many; expires in 15m; you may approve or reject it"
     failed = replace(
         PROPOSAL, state=ProposalState.FAILED, settled_by="ada", outcome="broker 1 leads"
     )

@@ -12,8 +12,8 @@ from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import BadInput
-from kshunt.tui.changes.verbs.leader_skew import leader_skew, skew_lines
-from kshunt.tui.changes.verbs.wizards import audit_wizard, election_wizard
+from kshunt.tui.changes.intents.common_wizards import audit_wizard, election_wizard
+from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line
@@ -175,13 +175,13 @@ def test_who_leads_before_and_after_an_election() -> None:
     assert skew.after == dict.fromkeys(range(1, 6), 6)
     assert skew.spreads == (2, 0)
     assert skew_lines(skew) == [
-        "Leaders a broker: 5 to 7 before, 6 after; spread 2 -> 0.",
+        "Leaders per broker: 5 to 7 before, 6 after; spread 2 -> 0.",
         "broker 2    5 #######... -> 6 #########.",
         "broker 3    7 ########## -> 6 #########.",
     ]
     other = leader_skew(facts, [TopicPartition("orders", 1)])
     assert other.before == other.after
-    assert skew_lines(other)[-1] == "Every broker leads as many as before."
+    assert skew_lines(other)[-1] == "Every broker leads the same number as before."
 
 
 def test_a_preferred_replica_that_is_not_in_sync_is_not_counted_on() -> None:
@@ -207,7 +207,7 @@ async def test_an_election_says_what_became_of_the_skew(shown: Shown) -> None:
 LINES = (
     AuditLine(START_MS - 7_200_000, "requested", "bob@laptop", "x", "op-0", "reassign", "x", ""),
     AuditLine(START_MS, "started", "ada@bastion", "", "op-1", touched=("2 brokers: 1, 2",)),
-    AuditLine(None, "unreadable", "", "It is no JSON."),
+    AuditLine(None, "unreadable", "", "It is not JSON."),
 )
 
 

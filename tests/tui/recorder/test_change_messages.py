@@ -21,9 +21,9 @@ from kshunt.backend.errors import AwaitsApproval, KshuntError
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.actions.view_names import OPERATIONS
-from kshunt.tui.changes.verbs import intents, operations, proposals, shrink
-from kshunt.tui.changes.verbs.alter import Present, Wanted, alter_intent
-from kshunt.tui.changes.verbs.intents import Start
+from kshunt.tui.changes.intents import common_intents, operations, proposals, shrink
+from kshunt.tui.changes.intents.alter import Present, Wanted, alter_intent
+from kshunt.tui.changes.intents.common_intents import Start
 from kshunt.tui.changes.wizard.change_service import ChangeService
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen
@@ -68,24 +68,24 @@ class Given:
 
 
 def _reassign(given: Given) -> Intent:
-    return intents.reassign_intent(given.facts, given.target, Start(PLAN, None, None), ASCII)
+    return common_intents.reassign_intent(given.facts, given.target, Start(PLAN, None, None), ASCII)
 
 
 def _cancel(given: Given) -> Intent:
-    return intents.cancel_intent(given.facts, given.target, given.facts.moving_partitions)
+    return common_intents.cancel_intent(given.facts, given.target, given.facts.moving_partitions)
 
 
 def _elect(given: Given) -> Intent:
-    return intents.election_intent(given.facts, given.target, None)
+    return common_intents.election_intent(given.facts, given.target, None)
 
 
 def _rates(given: Given) -> Intent:
-    return intents.rates_intent(given.facts, given.target, {1: RATE}, ASCII)
+    return common_intents.rates_intent(given.facts, given.target, {1: RATE}, ASCII)
 
 
 def _lists(given: Given) -> Intent:
     lists = ThrottledReplicas(ReplicaSet(), ReplicaSet())
-    return intents.lists_intent(given.facts, given.target, "orders", lists)
+    return common_intents.lists_intent(given.facts, given.target, "orders", lists)
 
 
 def _steered(verb: str) -> Callable[[Given], Intent]:
@@ -229,7 +229,7 @@ def test_what_takes_two_people_is_answered_with_the_proposal() -> None:
         with_messages(told.append, ActionTaken("sent", "Shrink orders", "ada"), send)(client)
     assert [(one.stage, one.text) for one in told] == [
         ("sent", "Shrink orders"),
-        ("answered", "Shrink orders: proposed as p1, for somebody else to approve"),
+        ("answered", "Shrink orders: proposed as p1, for another person to approve"),
     ]
 
 

@@ -279,7 +279,7 @@ def test_a_picture_that_was_changed_anywhere_ends_in_no_traceback(tmp_path: Path
         ('{"version": 1, "partitions": ' + "[" * 150 + "]" * 150 + "}", "nested too deeply"),
         ('{"version": 1, "version": 1, "partitions": []}', "'version' twice"),
         ('{"version": 1, "partitions": [{"topic": "\\ud800"}]}', "half a character"),
-        ('{"version": NaN, "partitions": []}', "NaN is no number"),
+        ('{"version": NaN, "partitions": []}', "NaN is not a JSON number"),
         ('{"version": 1, "partitions": []', "not JSON"),
     ],
     ids=range(7),

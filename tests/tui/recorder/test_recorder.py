@@ -173,7 +173,9 @@ messages = st.one_of(
     st.builds(Disconnected, st.text(max_size=20)),
     st.builds(AlertArrived, st.text(max_size=20)),
     st.builds(
-        AnswerArrived, st.just("who acts"), st.just(BackendStatus("a", "act", remarks=("x",)))
+        AnswerArrived,
+        st.just("who acts"),
+        st.just(BackendStatus("a", "act", remarks=("x",))),
     ),
     st.builds(AnswerArrived, st.just("drift"), st.sampled_from([(), (DRIFT,)])),
     st.builds(AnswerFailed, st.sampled_from(["drift", "who acts"]), st.text(max_size=9)),
@@ -318,7 +320,7 @@ def test_cut_at_every_byte_of_its_last_record_it_loses_that_alone(
         cut.close()
     path.write_bytes(data[:-1])
     with closing(RecordingReader([path])) as reel:
-        assert "was cut off there, and nothing before is lost" in reel.trouble[0]
+        assert "record is incomplete; all earlier ones are complete" in reel.trouble[0]
         assert reel.scene_at(reel.last_ms).snapshot is not None
 
 
@@ -353,9 +355,9 @@ def test_a_damaged_record_is_named_and_what_is_before_it_still_plays(
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "is no recording of kshunt"),
-        (b"PAR1" * 100, "is no recording of kshunt"),
-        (recording_file.MAGIC, "ends within its heading"),
+        (b"", "is not a recording of kshunt"),
+        (b"PAR1" * 100, "is not a recording of kshunt"),
+        (recording_file.MAGIC, "ends in its heading"),
         (
             recording_file.MAGIC + b"\x02\x00" + recording_file.heading({})[14:],
             "was written by a newer kshunt",
@@ -461,8 +463,8 @@ def test_a_full_disk_ends_the_recording_and_keeps_what_is_whole(
     wait_until(lambda: bool(said), 10, "it is said")
     recorder.stop()
     assert said == [
-        f"Recording has stopped: No space left on device ({recorder.paths[0]}). "
-        "The dashboard goes on."
+        f"Recording has stopped: No space left on device ({recorder.paths[0]}). The dashboard "
+        "continues."
     ]
     assert recorder.paths[0].stat().st_size == kept
     recorder.take(SnapshotArrived(cluster.step()))

@@ -9,8 +9,8 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.tui.feed.change_messages import answer_words
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.handover.notes import RecordedFacts, handover, timeline
-from kshunt.tui.handover.writer import facts_until
+from kshunt.tui.handover_notes.notes import RecordedFacts, handover, timeline
+from kshunt.tui.handover_notes.writer import facts_until
 from kshunt.tui.recorder.reader import RecordingReader
 from tests.support.tui.replay import Recorded, recorded, scripted
 
@@ -68,7 +68,7 @@ async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: R
         "Throttled to 25.0 MB/s.",
         "Broker 3",
         "Answered by ada@bastion-1: Cancel the move of",
-        "Watch that the throttles come off",
+        "Check that kshunt removes the throttles",
         "Broker 1: sends 25.0 MB/s, fetches 25.0 MB/s",
     ):
         assert words in text, words
@@ -87,8 +87,8 @@ async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:
 
 def test_without_a_snapshot_a_note_says_so() -> None:
     facts = RecordedFacts(Scene(), 0, (), (), (), 0, ("x.kshunt is damaged.",))
-    assert "Nothing was known of the cluster" in handover(facts)
-    assert "Not all of it could be read: x.kshunt is damaged." in timeline(facts)
+    assert "Nothing was known about the cluster" in handover(facts)
+    assert "Some facts could not be read: x.kshunt is damaged." in timeline(facts)
 
 
 async def test_text_from_the_cluster_is_no_markdown(tmp_path: Path) -> None:
@@ -134,4 +134,4 @@ async def test_the_command_writes_notes_of_a_file(
     assert main(["replay", file, "--handover", str(note)]) == 1
     assert "exists" in capsys.readouterr().err
     assert main(["replay", str(note)]) == 1
-    assert "is no recording of kshunt" in capsys.readouterr().err
+    assert "is not a recording of kshunt" in capsys.readouterr().err

@@ -56,6 +56,7 @@ async def lose_and_find_the_backend(shown: Recorded) -> dict[str, list[str]]:
     return frames
 
 
+@pytest.mark.slow
 async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> None:
     moments: list[dict[str, list[str]]] = []
     async with recorded(tmp_path, scripted()) as shown:
@@ -139,7 +140,7 @@ async def test_a_recording_sends_nothing_and_returns_to_no_present(live: Recorde
     await live.quiet()
     async with replayed(live.recorder.paths) as replay:
         await replay.go("T")
-        assert replay.said == "This is a recording, nothing is live; q leaves."
+        assert replay.said == "This is a recording without live data; q leaves."
         await replay.pilot.press("r")
         assert replay.said == "This is a recording: nothing can be sent."
         with pytest.raises(Conflict):
@@ -204,7 +205,7 @@ async def test_without_a_recorder_there_is_no_past(tmp_path: Path) -> None:
 async def test_no_one_goes_back_while_a_change_is_under_way(live: Recorded) -> None:
     live.app.changing = True
     await live.go("left_square_bracket")
-    assert "A change is under way" in live.said
+    assert "A change is running" in live.said
     assert not live.app.playback.past
 
 

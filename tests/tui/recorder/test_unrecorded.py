@@ -12,7 +12,7 @@ from kshunt.tui.views.operations.operation_dialog import WatchScreen
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.replay import Replayed, recorded, replayed
 
-WORDS = "not recorded: not looked at while this was recorded"
+WORDS = "not recorded: this was not shown during the recording"
 TALL = (100, 50)
 
 

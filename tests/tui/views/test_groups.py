@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
 from kshunt.tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
@@ -181,16 +182,16 @@ def test_groups_sort_without_losing_one(seed: int, kind: str, reverse: bool) -> 
         assert all(found.row_of(found.key_of(row)) == row for row in range(len(found)))
 
 
-def test_the_groups_eta_is_the_summarys() -> None:
+def test_a_groups_eta_is_that_of_its_last_replica() -> None:
     cluster = incident()
     operation = running_move(cluster)
     facts = facts_of(cluster, 5.0)
     table = groups(facts, "operation", "adding", operations=[operation])
     assert keys(table) == [GroupKey("operation", "op-1")]
     summary, place = facts.summary, int(table.shown[0])
-    assert table.sums.eta_s[place] == pytest.approx(summary.eta_s)
-    assert table.sums.eta_latest_s[place] == pytest.approx(summary.eta_latest_s)
-    assert row_words(table, 0, 30)["eta"].count(" to ") == 1
+    last_s = float(facts.rows.eta_s[facts.rows.adding].max())
+    assert table.sums.eta_s[place] == pytest.approx(last_s)
+    assert row_words(table, 0, 30)["eta"] == duration_text(last_s)
     assert table.sums.moving[place] == summary.moving_replicas
 
 

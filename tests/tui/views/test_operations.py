@@ -136,7 +136,7 @@ def test_moves_that_no_operation_owns_are_counted_where_throttles_stand() -> Non
 async def test_the_pane_says_what_the_table_has_no_room_for(shown: Shown) -> None:
     text = shown.frame()
     assert "ada@bastion-1: drain broker 4 before its disk is replaced" in text
-    assert "25.0 MB/s a broker, comes off when the move ends" in text
+    assert "25.0 MB/s a broker, removed when the move ends" in text
     assert "0 of 6 replicas" in text
     assert "orders-0  2,3,4 → 2,3,5" in text
     shown.backend.audit = [("op-1", AuditLine(START_MS, "started", "ada@bastion-1"))]
@@ -169,7 +169,7 @@ async def test_one_key_pauses_and_resumes(shown: Shown) -> None:
     await agree(shown)
     await shown.until(lambda: "p resume" in shown.lines()[-1], "the footer offers the way on")
     assert "held by the pause" in shown.frame()
-    assert "ETA held" in shown.lines()[1]
+    assert "held by a pause" in shown.lines()[1]
     assert "! Operation op-1 is paused, its copies are held: 5, then p" in shown.frame()
     await shown.press("p")
     await agree(shown)
@@ -183,9 +183,9 @@ async def test_one_key_pauses_and_resumes(shown: Shown) -> None:
 
 async def test_what_cannot_be_done_is_refused_with_what_can(shown: Shown) -> None:
     await shown.press("u")
-    assert shown.said == "It is running: no undo is possible. What is: pause, cancel."
+    assert shown.said == "It is running: undo is not possible. Possible: pause, cancel."
     await shown.press("X")
-    assert "no abandon is possible" in shown.said
+    assert "abandon is not possible" in shown.said
     assert shown.backend.asked == []
 
 
@@ -202,7 +202,7 @@ async def test_what_zookeeper_does_not_offer_is_not_blamed_on_the_state(shown: S
     await shown.until(lambda: "It is read." in shown.frame(), "its status is known")
     await shown.until(lambda: "c cancel" not in shown.lines()[-1], "it is not offered")
     await shown.press("c")
-    assert shown.said == "ZooKeeper does not offer cancel: no znode stops it. What is: pause."
+    assert shown.said == "ZooKeeper does not support cancel: no znode stops it. Possible: pause."
     assert shown.backend.asked == []
 
 
@@ -228,7 +228,7 @@ async def test_an_operation_is_abandoned_for_brokers_that_are_gone(shown: Shown)
         shown.backend.cluster.operations["op-1"],
         state=OperationState.LIFTING,
         actions=("abandon",),
-        outcome="throttle not off yet: broker 3 leader rate did not answer",
+        outcome="throttle not removed yet: broker 3 leader rate did not answer",
     )
     shown.backend.cluster.operations["op-1"] = lifting
     shown.backend.announce(lifting)
@@ -243,7 +243,7 @@ async def test_an_operation_is_abandoned_for_brokers_that_are_gone(shown: Shown)
     await at_step(shown, Step.PREVIEW)
     await shown.pilot.press("enter")
     await at_step(shown, Step.CONFIRM)
-    assert "Type op-1 or kSh-9x to agree" in shown.frame()
+    assert "Type op-1 or kSh-9x to confirm" in shown.frame()
     await shown.write("op-2")
     await shown.pilot.press("enter")
     await shown.until(lambda: "'op-2' is not op-1 or kSh-9x" in shown.frame(), "it is refused")
@@ -273,7 +273,7 @@ async def test_the_audit_is_written_to_a_new_file(
     await shown.press("w")
     await answer_form(shown, "op-1", str(path))
     form = await shown.dialog(WizardScreen)
-    await shown.until(lambda: "it is not written over" in form.hint(1).plain, "it is refused")
+    await shown.until(lambda: "it is not replaced" in form.hint(1).plain, "it is refused")
 
 
 # Before every confirmation
@@ -355,7 +355,7 @@ async def test_several_drifts_are_asked_about_and_may_be_kept(shown: Shown) -> N
     ((path, body),) = sent(shown)
     assert (path, body["ids"]) == ("/v1/drift/accept", ["d1", "d2"])
     await shown.press("d")
-    assert shown.said == "No throttle of ours was changed by somebody else."
+    assert shown.said == "Nobody else has changed a throttle of ours."
 
 
 async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
@@ -367,7 +367,7 @@ async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
     await shown.press("X")
     await shown.dialog(ConfirmScreen)
     assert "Remove 2 orphan throttles" in shown.frame()
-    assert "Type kSh-9x to agree" in shown.frame()
+    assert "Type kSh-9x to confirm" in shown.frame()
     await shown.pilot.press("y", "enter")
     await shown.until(lambda: "'y' is not kSh-9x; nothing was sent" in shown.frame(), "refused")
     await shown.pilot.press("escape")
@@ -384,11 +384,11 @@ async def test_orphans_are_listed_and_removed(shown: Shown) -> None:
 async def test_moves_of_others_are_taken_over_after_the_difference(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", incident()) as shown:
         await shown.press("4")
-        assert "6 partitions move that no operation here owns" in shown.frame()
+        assert "6 partitions move that no operation of kshunt owns" in shown.frame()
         assert shown.lines()[-1].startswith(" t take over")
         await shown.press("t")
         await shown.dialog(ConfirmScreen)
-        assert "25 MB/s comes off at the end" in shown.frame()
+        assert "25 MB/s at the end" in shown.frame()
         await agree(shown)
         assert sent(shown)[0][0] == "/v1/throttles/adopt"
 
@@ -403,10 +403,10 @@ def test_many_orphans_are_counted_by_where_they_are_from() -> None:
     assert title == "All brokers and topics"
     said = [f"{line.label} {line.text}".strip() for line in lines]
     assert f"Orphans 5 {left}" in said
-    assert "1 unknown; perhaps an operator's own" in said
+    assert "1 unknown; perhaps set by an operator" in said
     assert "and 2 more" in said
     assert [text for text in said if text.startswith("Press")] == [
-        "Press d puts all of them back   D keeps what they set",
+        "Press d restores all of them   D keeps their value",
         "Press x removes all of them",
         "Press t shows what they are and takes them over",
     ]

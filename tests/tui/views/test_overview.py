@@ -386,12 +386,22 @@ async def test_data_of_no_broker_are_as_old_as_the_last_answer(tmp_path: Path) -
         assert "live, <2s old" in shown.lines()[0]
 
 
+async def test_data_over_three_seconds_old_are_not_called_live(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", idle(), start_view=OVERVIEW) as shown:
+        store = shown.app.store
+        now_s = store.now_s
+        store.now_s = lambda: now_s() + 4
+        await shown.publish()
+        await shown.press("2")
+        assert "late, 4s old" in shown.lines()[0]
+
+
 async def test_what_the_way_to_the_cluster_does_not_offer_is_said_with_why(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", idle(), size=(160, 50), start_view=OVERVIEW) as shown:
         assert "ZooKeeper" not in shown.frame()
         shown.backend.status = replace(
-            shown.backend.status, not_offered=(("unclean election", "no znode asks for one"),)
+            shown.backend.status, not_offered=(("unclean election", "there is no znode for it"),)
         )
         shown.time.now += 60
-        words = "ZooKeeper does not offer unclean election: no znode asks for one."
+        words = "ZooKeeper does not support unclean election: there is no znode for it."
         await shown.until(lambda: words in shown.frame(), "it is said")

@@ -236,7 +236,7 @@ async def test_nothing_is_done_to_a_row_while_the_cursor_is_on_its_way(tmp_path:
         shown.app.underway = True
         for key in ("enter", "c", "e"):
             await shown.press(key)
-            assert "on its way to the row" in shown.said
+            assert "the cursor moves to the row" in shown.said
             assert shown.app.screen is shown.view
         shown.app.underway = False
         await shown.press("enter")

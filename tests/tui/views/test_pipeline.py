@@ -15,19 +15,11 @@ from kshunt.backend.domain.pipeline.delivered import (
     SamplesStatus,
     TableStatus,
 )
-from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
-from kshunt.tui.facts.forecast import (
-    PipelineForecast,
-    age_text,
-    full_text,
-    of_all,
-    of_operation,
-    range_text,
-)
+from kshunt.tui.actions.view_names import HISTORY, OVERVIEW, PARTITIONS, THROTTLES
+from kshunt.tui.facts.forecast import PipelineForecast, age_text, end_text, of_operation, range_text
 from kshunt.tui.feed.polled_facts import (
     DELIVERED,
     EFFECTS,
-    FORECASTS,
     PIPELINE,
     PollingState,
     due,
@@ -47,9 +39,10 @@ async def delivered(shown: Shown) -> None:
     """Have everything delivered, asked for and shown."""
     deliver(shown.backend, shown.backend.cluster.now_ms)
     shown.app.polling.nudge()
-    await shown.until(lambda: shown.app.store.scene.has_pipeline, "it is known that it runs")
+    await shown.until(
+        lambda: bool(shown.app.store.scene.answer(PIPELINE)), "it is known that it runs"
+    )
     shown.app.polling.nudge()
-    await shown.until(lambda: bool(shown.app.store.scene.answer(FORECASTS)), "forecasts are known")
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
@@ -69,15 +62,15 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
     async with dashboard(
         tmp_path / "s", cluster, size=SIZES["160x50"], start_view=HISTORY
     ) as shown:
-        torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is passed over")
+        torn = TableStatus("stalls", problem="stalls/batch_id=3/part-0.parquet is ignored")
         found = pipeline_status(cluster.now_ms)
         shown.backend.pipeline = replace(found, tables=(*found.tables[:2], torn))
         shown.app.polling.nudge()
         await shown.until(lambda: "Stalls     none in a day" in shown.frame(), "it is shown")
         assert "Not here: broker load, pairs, quality." in shown.frame()
-        assert "batch_id=3/part-0.parquet is passed over" in shown.frame()
+        assert "batch_id=3/part-0.parquet is ignored" in shown.frame()
         assert "nothing was copied" in shown.frame()
-        assert "nothing runs that is forecast" in shown.frame()
+        assert "no running operation has a forecast" in shown.frame()
 
 
 async def test_every_line_of_the_history_can_be_reached(tmp_path: Path) -> None:
@@ -93,42 +86,12 @@ async def test_every_line_of_the_history_can_be_reached(tmp_path: Path) -> None:
         for words in (
             "leader throttle of broker 4",
             "throughput",
-            "goes on",
+            "continues",
             "full in 1d14h",
             "12 dropped: one row a moment",
             "throttled",
         ):
             assert words in seen, words
-
-
-@pytest.mark.parametrize("size", sorted(SIZES))
-async def test_the_home_screen_takes_the_forecast_and_says_so(size: str, tmp_path: Path) -> None:
-    async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=OVERVIEW) as shown:
-        await delivered(shown)
-        await shown.until(lambda: "(pipeline)" in shown.frame(), "the forecast is shown")
-        check_frame(f"overview-forecast-{size}", shown)
-
-
-async def test_an_old_forecast_gives_way_to_the_live_eta(tmp_path: Path) -> None:
-    async with dashboard(tmp_path / "s", moving(), start_view=OVERVIEW) as shown:
-        await delivered(shown)
-        await shown.until(lambda: "(pipeline)" in shown.frame(), "the forecast is shown")
-        await shown.publish(seconds=40.0)
-        await shown.until(lambda: "(live)" in shown.frame(), "the live one is shown")
-        assert "(pipeline)" not in shown.frame()
-
-
-async def test_an_operation_tells_both(tmp_path: Path) -> None:
-    async with dashboard(
-        tmp_path / "s", moving(), size=SIZES["160x50"], start_view=OPERATIONS
-    ) as shown:
-        await delivered(shown)
-        await shown.press("enter")
-        await shown.until(lambda: "8 in 10" in shown.frame(), "the forecast is told")
-        assert "12m00s to 31m00s (8 in 10), half by 19m00s; leader throttle of broker 4" in (
-            shown.frame()
-        )
-        assert "(live, by the rates of this moment)" in shown.frame()
 
 
 async def test_why_a_replica_is_stuck_tells_of_its_past(tmp_path: Path) -> None:
@@ -153,7 +116,7 @@ async def test_a_throttle_is_recommended_with_its_reason(tmp_path: Path) -> None
         )
         await shown.until(lambda: "raise to 75.0 MB/s" in shown.frame(), "it is recommended")
         check_frame("throttles-advice-80x24", shown)
-        assert "binds and steady followers keep up" in " ".join(shown.frame().split())
+        assert "is the limit, and steady followers keep up" in " ".join(shown.frame().split())
 
 
 async def test_it_fits_every_terminal_and_plain_ascii(tmp_path: Path) -> None:
@@ -196,13 +159,11 @@ def test_what_was_delivered_can_be_recorded(tmp_path: Path) -> None:
 
 def test_results_are_asked_for_where_there_are_any() -> None:
     live = PollingState(0.0, live=True, running=True, view=HISTORY)
-    asked = {FORECASTS, DELIVERED}
-    assert not asked.intersection(due(live, {}))
+    assert DELIVERED not in due(live, {})
     assert PIPELINE in due(live, {})
     tables = frozenset({"eta", "throttle_effect", "rates"})
-    assert asked.issubset(due(replace(live, tables=tables), {}))
+    assert DELIVERED in due(replace(live, tables=tables), {})
     assert EFFECTS in due(replace(live, tables=tables, view=THROTTLES), {})
-    assert FORECASTS not in due(replace(live, tables=tables, running=False), {})
     assert not due(replace(live, live=False, tables=tables), {})
 
 
@@ -217,16 +178,6 @@ def test_a_forecast_counts_from_now_and_ends_being_fresh() -> None:
     assert of_operation([row], "op-1", NOW_MS + 26_000) is None
 
 
-def test_of_several_operations_the_last_one_counts() -> None:
-    rows = [eta("a", NOW_MS), eta("b", NOW_MS, p50_s=2_004.0, p90_s=2_404.0, bound="link 1->4")]
-    found = of_all(rows, ["a", "b"], NOW_MS)
-    assert found is not None
-    assert range_text(found) == "12m00s to 40m00s"
-    assert found.bound == "link 1->4"
-    assert of_all(rows, ["a", "b", "c"], NOW_MS) is None
-    assert of_all(rows, [], NOW_MS) is None
-
-
 def test_never_is_said_with_its_reason_and_unknown_is_no_forecast() -> None:
     never = eta(
         "a", NOW_MS, p10_s=None, p50_s=None, p90_s=None, why="never: nothing is let through"
@@ -234,7 +185,7 @@ def test_never_is_said_with_its_reason_and_unknown_is_no_forecast() -> None:
     found = of_operation([never], "a", NOW_MS)
     assert found is not None
     assert found.never
-    assert full_text(found) == "never: nothing is let through (pipeline, <10s old)"
+    assert end_text(found) == "never: nothing is let through"
     unknown = replace(never, why="its rate is not known")
     assert of_operation([unknown], "a", NOW_MS) is None
 
@@ -286,6 +237,6 @@ def test_gaps_are_said_for_an_hour() -> None:
 def test_a_pipeline_that_ends_again_and_again_is_said() -> None:
     ended = PipelineProcess(False, NOW_MS, 3, "Spark gave up.")
     found = said(state=PipelineState.RESTARTING, process=ended, reason="Spark gave up.")
-    assert found == ["The pipeline ended and is started again (3 times so far): Spark gave up."]
+    assert found == ["The pipeline ended and is starting again (3 times so far): Spark gave up."]
     found = said(state=PipelineState.FAILED, reason="No manifest.")
     assert found == ["Results of the pipeline cannot be read: No manifest."]

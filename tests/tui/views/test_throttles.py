@@ -1,5 +1,6 @@
 """Throttles in the dashboard: whose they are, edited in place, and what that would do."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.widgets import Input
 
+from kshunt.backend.domain.forecast.what_if import what_if
 from kshunt.backend.domain.replicas.stuck_causes import RateNeed
-from kshunt.backend.domain.replicas.what_if import what_if
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -112,7 +113,7 @@ async def test_each_row_says_whose_it_is_and_what_comes_back(shown: Shown) -> No
     assert "op-1 ada" in row(shown, "orders")
     text = shown.frame()
     assert "leader rate and follower rate: op-1 of ada@bastion-1 wants 25.0 MB/s" in text
-    assert "none, comes back in the end" in text
+    assert "none, restored at the end" in text
     check_frame(name(shown, "throttles-owned"), shown)
     await shown.press("enter")
     await shown.dialog(RowDetailsScreen)
@@ -155,9 +156,9 @@ def test_owners_in_words() -> None:
             "follower rate: op-1 of ada@bastion-1 wants 25.0 MB/s; op-2 of somebody wants "
             "25.0 MB/s",
         ),
-        ("Before", "none, comes back in the end"),
-        ("Owner", "leader rate: op-1 of ada@bastion-1 has ended and left 25.0 MB/s on"),
-        ("Before", "1.00 kB/s (dynamic default broker config), comes back in the end"),
+        ("Before", "none, restored at the end"),
+        ("Owner", "leader rate: op-1 of ada@bastion-1 has ended and left 25.0 MB/s set"),
+        ("Before", "1.00 kB/s (dynamic default broker config), restored at the end"),
     ]
 
 
@@ -194,7 +195,7 @@ async def test_enter_goes_through_the_same_question_as_every_change(shown: Shown
     text = shown.frame()
     assert "Set the throttle of broker 2" in text
     assert "25.0 MB/s → 27.5 MB/s" in text
-    assert "At 27.5 MB/s: ETA" in text
+    assert "At 27.5 MB/s: done" in text
     await shown.pilot.press("escape")
     await shown.closed()
     assert sent(shown) == []
@@ -236,7 +237,7 @@ async def test_a_rate_is_typed_with_its_unit_for_one_or_for_all(shown: Shown) ->
     assert "Rate of brokers 1, 2, 3, 4 and 1 more" in shown.frame()
     line.value = "40MB/s"
     await shown.press("enter")
-    await shown.until(lambda: "At 40.0 MB/s: ETA" in shown.frame(), "for all of them")
+    await shown.until(lambda: "At 40.0 MB/s: done" in shown.frame(), "for all of them")
     check_frame(name(shown, "throttles-all"), shown)
     await shown.press("a", "escape")
     assert not line.has_focus
@@ -249,9 +250,9 @@ async def test_what_has_no_rate_is_not_stepped(shown: Shown) -> None:
     shown.backend.cluster.rates[1] = ThrottledRate(None, None)
     await shown.publish()
     await shown.press("g", "plus")
-    assert shown.said.startswith("No rate is set here")
+    assert shown.said.startswith("There is no rate here")
     await shown.press("G", "plus")
-    assert shown.said == "A topic has lists and no rate; e edits its lists."
+    assert shown.said == "A topic has lists, but no rate; e edits its lists."
     await shown.press("equals_sign")
     assert shown.said.startswith("A topic has lists")
 
@@ -312,28 +313,22 @@ def foresight(cluster: ScriptedCluster, rate: int, *brokers: int) -> Foresight:
     snapshot = cluster.step()
     wanted = dict.fromkeys(brokers, ThrottledRate(rate, rate))
     pending = with_rates((), wanted, snapshot.throttles)
-    return Foresight(
-        pending, snapshot.throttles, what_if(snapshot, {}), what_if(snapshot, dict(pending))
-    )
+    now, then = what_if(snapshot, {}), what_if(snapshot, dict(pending))
+    return Foresight(pending, snapshot.throttles, now, then, snapshot.taken_ms)
 
 
 def test_what_would_be_is_said_in_one_line() -> None:
     every = tuple(incident().racks)
     faster = what_if_text(foresight(incident(), 50 * MB, *every))
-    assert faster == (
-        "At 50.0 MB/s: ETA 8m16s to 12m25s (was 16m31s to 24m49s); broker 4 would use 50.0 of "
-        "50.0 MB/s"
-    )
+    end = r"09:\d\d \(09:\d\d-09:\d\d\)"
+    said = f"At 50.0 MB/s: done {end}, was {end}; broker 4 would use 50.0 of 50.0 MB/s"
+    assert re.fullmatch(said, faster), faster
     growing = incident()
     growing.growing = {2}
-    assert "; 1 replica receives nothing yet, reckoned by a share" in what_if_text(
-        foresight(growing, 26 * MB, *every)
-    )
-    assert "ETA about " in what_if_text(foresight(growing, 26 * MB, *every))
     assert "never arrive" in what_if_text(foresight(growing, 10_000, *every))
     idle = ScriptedCluster.of(3, {"t": 3})
     assert what_if_text(foresight(idle, MB, 1)) == (
-        "At 1.00 MB/s: nothing is being copied, so no ETA changes"
+        "At 1.00 MB/s: nothing is being copied, so no end changes"
     )
     assert "as it is" in what_if_text(foresight(incident(), 30 * MB, 1))
 
@@ -344,7 +339,7 @@ def test_what_would_be_is_said_in_one_line() -> None:
         (33 * MB, "At 33.0 MB/s: too low, broker 5 needs a follower rate of 34.1 MB/s"),
         (
             35 * MB,
-            "At 35.0 MB/s: enough for all that is stuck; ETA not known yet",
+            "At 35.0 MB/s: enough for all stuck replicas; their end is unknown yet",
         ),
     ],
 )

@@ -136,7 +136,7 @@ async def test_two_long_subjects_are_two_people(claims: ClaimsCheck) -> None:
 
 async def test_keys_that_others_can_write_are_not_used(provider: Provider) -> None:
     os.chmod(provider.keys, 0o666)
-    with pytest.raises(ConfigError, match="Others can write the file of keys"):
+    with pytest.raises(ConfigError, match="Other users can write the file of keys"):
         await ClaimsCheck(provider, StoppedClock()).start()
 
 

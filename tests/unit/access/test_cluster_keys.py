@@ -105,7 +105,7 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text(ClusterKeys.new().text())
     path.chmod(0o644)
-    with pytest.raises(ConfigError, match="open to others"):
+    with pytest.raises(ConfigError, match="open to other users"):
         read_keys(path)
 
 

@@ -66,19 +66,19 @@ def test_the_log_names_the_peer_and_never_fills(
         for _ in range(500):
             tries.failed("10.0.0.5", secret)
         assert [record.getMessage() for record in caplog.records] == [
-            "a token from 10.0.0.5 was refused (token 0123456789ab)"
+            "a token from 10.0.0.5 was rejected (token 0123456789ab)"
         ]
         clock.now_s += 61
         tries.failed("10.0.0.5", "x")
         assert caplog.messages[-1] == (
-            "a token from 10.0.0.5 was refused; 499 more since the last line"
+            "a token from 10.0.0.5 was rejected; 499 more since the last line"
         )
         for number in range(300):
             tries.failed(f"10.1.{number}.1", "x")
         assert len(caplog.records) == 1 + LINES_PER_MINUTE
         clock.now_s += 61
         tries.failed("10.9.9.9", "x")
-    assert "tokens of 291 more peers were refused in the last minute" in caplog.messages
+    assert "tokens of 291 more peers were rejected in the last minute" in caplog.messages
     assert "s" * 43 not in caplog.text
 
 

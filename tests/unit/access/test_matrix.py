@@ -97,7 +97,7 @@ VARIANTS: dict[str, Callable[[str], Case]] = {
             ("x-forwarded-user", "root"), ("forwarded", "for=::1"), ("x-kshunt-role", "admin")
         ),
     ),
-    "passed on": lambda path: Case(
+    "forwarded": lambda path: Case(
         path.encode(),
         b"",
         _headers(
@@ -113,7 +113,7 @@ VARIANTS: dict[str, Callable[[str], Case]] = {
 
 HARMLESS = (
     *("plain", "mixed case", "a letter escaped", "a path in the query", "another method"),
-    *("another URL", "somebody else", "passed on", "two credentials"),
+    *("another URL", "somebody else", "forwarded", "two credentials"),
 )
 DISGUISES = sorted(set(VARIANTS) - set(HARMLESS))
 """Variants that no path may have."""

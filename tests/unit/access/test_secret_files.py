@@ -66,7 +66,7 @@ def test_what_others_can_write_is_not_used(tmp_path: Path, reader: str) -> None:
 def test_a_folder_where_others_can_replace_it(tmp_path: Path, reader: str) -> None:
     path, read = made(tmp_path, reader)
     tmp_path.chmod(0o777)
-    with pytest.raises(ConfigError, match="others can write to the folder"):
+    with pytest.raises(ConfigError, match="other users can write to the folder"):
         read(path)
 
 
@@ -80,7 +80,7 @@ def test_a_link_into_such_a_folder(tmp_path: Path, reader: str) -> None:
     if reader != "a token of SASL":
         read(link)
     folder.chmod(0o777)
-    with pytest.raises(ConfigError, match="others can write to the folder"):
+    with pytest.raises(ConfigError, match="other users can write to the folder"):
         read(link)
 
 
@@ -96,7 +96,7 @@ def test_a_group_that_may_write(tmp_path: Path) -> None:
     path.chmod(0o664)
     refuse_writable(path, "The file")
     os.chown(path, -1, 65_534)
-    with pytest.raises(ConfigError, match="Others can write"):
+    with pytest.raises(ConfigError, match="Other users can write"):
         refuse_writable(path, "The file")
 
 
@@ -105,7 +105,7 @@ def test_the_keys_of_a_cluster(tmp_path: Path) -> None:
     read_or_make_keys(path)
     read_keys(path)
     path.parent.chmod(0o777)
-    with pytest.raises(ConfigError, match="others can write to the folder"):
+    with pytest.raises(ConfigError, match="other users can write to the folder"):
         read_keys(path)
 
 
@@ -146,5 +146,5 @@ def test_a_password_that_others_can_read_is_told(
     path.chmod(mode)
     with caplog.at_level(logging.WARNING):
         load_client_config(path)
-    assert ("others can read it" in caplog.text) is said
+    assert ("other users can read it" in caplog.text) is said
     assert "geheim" not in caplog.text

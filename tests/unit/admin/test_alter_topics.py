@@ -88,7 +88,7 @@ async def test_a_call_that_is_not_served_is_composed_and_the_log_says_so(
         cluster.instead[ALTER_TOPICS] = served
         with caplog.at_level(logging.WARNING, "kshunt.backend.admin"):
             assert (await alter(admin)).ok
-        assert "AlterTopics is advertised and not served" in caplog.text
+        assert "AlterTopics is advertised but not served" in caplog.text
         assert lengths(cluster) == [3, 3, 3]
 
 
@@ -143,7 +143,7 @@ async def test_what_cannot_be_read_back_is_not_known() -> None:
 
         cluster.instead[ALTER_TOPICS] = last_words
         result = await alter(admin)
-        assert "whether it began is not known" in result.message
+        assert "whether it began is unknown" in result.message
         assert ways(cluster) == [ALTER_TOPICS]
 
 
@@ -194,7 +194,7 @@ async def test_partitions_that_were_added_before_a_refusal_are_named() -> None:
         cluster.instead[ALTER_REASSIGNMENTS] = refusing(CLUSTER_FORBIDDEN)
         result = await alter(admin)
         assert result.error_name == "CLUSTER_AUTHORIZATION_FAILED"
-        assert result.message.endswith("the 1 partitions that were added stay")
+        assert result.message.endswith("the 1 partitions that were added remain")
         assert lengths(cluster) == [2, 2, 2]
 
 

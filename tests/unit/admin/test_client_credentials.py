@@ -162,9 +162,9 @@ def test_tls_versions_are_kept_to(pems: Pems, tmp_path: Path) -> None:
     [
         ({"ssl.key.password": "wrong"}, "key store cannot be used"),
         ({"ssl.key.password": ""}, "key store cannot be used"),
-        ({"ssl.keystore.certificate.chain": ""}, "go together"),
-        ({"ssl.keystore.certificate.chain": "none"}, "chain holds no PEM"),
-        ({"ssl.truststore.certificates": "none"}, "certificates holds no PEM"),
+        ({"ssl.keystore.certificate.chain": ""}, "must be given together"),
+        ({"ssl.keystore.certificate.chain": "none"}, "chain does not hold PEM"),
+        ({"ssl.truststore.certificates": "none"}, "certificates does not hold PEM"),
         (
             {"ssl.truststore.certificates": NO_CERTIFICATE},
             "trust store cannot be used",
@@ -315,8 +315,13 @@ def test_a_token_near_its_end_is_renewed_in_the_background_and_an_expired_one_at
         (400, {"error": f"<{SECRET}>"}, NotAuthorized, "HTTP 400"),
         (302, {}, ClusterUnreachable, "HTTP 302"),
         (503, {}, ClusterUnreachable, "HTTP 503"),
-        (200, {}, ClusterUnreachable, "sent no token"),
-        (200, {"access_token": f"bad\x01{SECRET}"}, ConfigError, "characters that none has"),
+        (200, {}, ClusterUnreachable, "did not send a token"),
+        (
+            200,
+            {"access_token": f"bad\x01{SECRET}"},
+            ConfigError,
+            "characters that a token cannot have",
+        ),
     ],
 )
 def test_a_refusal_shows_no_secret_and_is_not_followed_elsewhere(
@@ -333,7 +338,7 @@ def test_a_refusal_shows_no_secret_and_is_not_followed_elsewhere(
 def test_an_endpoint_that_is_not_there_is_unreachable() -> None:
     with endpoint(lambda: (200, {})) as served:
         url = served.url
-    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1 does not answer") as caught:
+    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1 cannot be reached") as caught:
         tokens(oauth(url)).token()
     assert SECRET not in shown(caught.value)
 

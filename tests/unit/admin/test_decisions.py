@@ -69,7 +69,7 @@ from kshunt.backend.errors import (
     NotSupported,
 )
 from kshunt.backend.settings import Settings
-from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.raw_request import RawAnswer
 from kshunt.backend.wire.reader import WireError
 
 P0, P1, P2 = (TopicPartition("t", n) for n in range(3))

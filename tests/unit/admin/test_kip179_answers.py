@@ -24,7 +24,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.embedded.core.spec import plain_brokers
 from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
 from kshunt.backend.errors import BadInput
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.background import running
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, ListeningCluster, lists, rate
@@ -59,7 +59,7 @@ async def cleared(admin: Reached) -> None:
 
 async def wire_of_pair(cluster: ListeningCluster, pair: str) -> int:
     number, broker = map(int, pair.split(":"))
-    made = seeds.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
+    made = kip_requests.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
     entry = made(version=1, partition_id=number, leaders=[broker], followers=[])
     answer = await cluster.ask(
         1, REPLICAS, 1, topic_throttles=[("t", [entry])], timeout=1000, validate_only=True
@@ -151,7 +151,7 @@ async def test_a_move_with_a_rate_that_the_wire_refuses_does_not_start(native: b
         ):
             outcome = await move(admin, options=options)
             assert outcome.results[T0].error_code == INVALID_REQUEST
-            assert "under 1000 B/s" in outcome.results[T0].message
+            assert "less than 1000 B/s" in outcome.results[T0].message
         assert not cluster.image.is_moving
         assert cluster.throttled() == {}
 

@@ -16,7 +16,7 @@ from kshunt.backend.embedded.core.cluster_core import ControllerLost
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.embedded.net.api import WireClose
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-from kshunt.backend.wire.raw import RawAnswer
+from kshunt.backend.wire.raw_request import RawAnswer
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import THROTTLED_RATES, THROTTLED_REPLICAS, lists, rate
 from tests.support.native import (
@@ -294,7 +294,7 @@ async def test_a_controller_that_dies_in_the_middle_leaves_no_throttle_to_the_ne
             try:
                 return await cluster.own[REASSIGN](context, message)
             except ControllerLost:
-                raise WireClose("the controller is gone") from None
+                raise WireClose("the controller does not") from None
 
         cluster.instead[REASSIGN] = dies
         outcome = await move(admin)
@@ -331,7 +331,7 @@ async def test_where_the_cluster_cannot_be_asked_what_became_of_it_that_is_said(
             server.faults.heal()
         assert (outcome.undone, outcome.unknown) == (False, True)
         assert not outcome.results[T0].ok
-        assert "its throttle stays on" in outcome.results[T0].message
+        assert "its throttle stays set" in outcome.results[T0].message
         assert set(outcome.throttled_brokers) == {1, 2, 4}
 
 

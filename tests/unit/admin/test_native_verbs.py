@@ -89,7 +89,7 @@ async def test_rates_that_name_every_throttled_broker_go_with_the_move() -> None
     ids=[
         "not all",
         "a rate removed",
-        "under 1 KB/s",
+        "less than 1 KB/s",
         "log directories",
         "no such broker",
         "one takes no part",
@@ -315,7 +315,7 @@ async def test_one_leader_that_does_not_serve_the_call_is_measured(
         cluster.instead[STATUS] = partly
         cluster.asked.clear()
         assert await lags_of(admin, T0, T1) == expected
-        assert "ReplicaStatus of broker 2 is advertised and not served" in caplog.text
+        assert "ReplicaStatus of broker 2 is advertised but not served" in caplog.text
         assert "broker 1" not in caplog.text
         assert cluster.asked.count(LIST_OFFSETS) == 2
 

@@ -20,7 +20,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
 )
 from kshunt.backend.embedded.net.server import RequestContext
 from kshunt.backend.errors import Conflict
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.native import (
     T0,
     T1,
@@ -32,7 +32,7 @@ from tests.support.native import (
     stay_silent,
 )
 
-DELETE = seeds.DELETE_PARTITIONS_KEY
+DELETE = kip_requests.DELETE_PARTITIONS_KEY
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 KEPT, LATER, NOW = DeletedPartition(RW), DeletedPartition(RO), DeletedPartition(NONE)
 LIST_REASSIGNMENTS, CLUSTER_FORBIDDEN = 46, 31

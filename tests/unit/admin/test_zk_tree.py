@@ -19,7 +19,11 @@ from kshunt.backend.admin.zookeeper.session import Create, Delete, Put
 from kshunt.backend.admin.zookeeper.znode_layout import TopicZnode, UnreadableZnode
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.errors import ConfigError, Conflict
-from kshunt.backend.journals.zookeeper.throttle_removal import FoundRecords, Removal, changes_for
+from kshunt.backend.journal_storage.zookeeper.throttle_removal import (
+    FoundRecords,
+    Removal,
+    changes_for,
+)
 from tests.support.brokers.tls import make_tls_files
 
 ZERO = TopicPartition("t", 0)
@@ -116,9 +120,9 @@ def test_no_json_leads_to_another_error(found: object) -> None:
 def test_what_is_written_again_is_of_a_version_that_is_known(version: object) -> None:
     """Else what it holds besides would be lost."""
     data = json.dumps({"version": version, "config": {}, "topics": [], "quota": 1}).encode()
-    with pytest.raises(UnreadableZnode, match="/config is of version"):
+    with pytest.raises(UnreadableZnode, match="/config has version"):
         znode_layout.read_config("/config", data)
-    with pytest.raises(UnreadableZnode, match="/removal is of version"):
+    with pytest.raises(UnreadableZnode, match="/removal has version"):
         znode_layout.read_removal("/removal", "topics", data, str)
     assert znode_layout.read_config("/config", b'{"version":"1","config":{"a":"b"}}') == {"a": "b"}
 
@@ -201,7 +205,7 @@ def test_names_of_others_stay_and_ours_come_and_go(
 def test_a_removal_record_that_cannot_be_read_is_not_written_over() -> None:
     path = znode_layout.BROKERS_REMOVAL
     found = FoundRecords(
-        unreadable={path: UnreadableZnode(path, "holds no JSON")}, versions={path: 1}
+        unreadable={path: UnreadableZnode(path, "does not hold JSON")}, versions={path: 1}
     )
     assert (
         changes_for(found, Removal(), Removal(frozenset("t")))[0].path
@@ -249,11 +253,11 @@ def test_a_file_says_who_we_are_and_the_repr_does_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("zookeeper.digest=ops", "no user:password"),
-        ("zookeeper.digest=:secret", "no user:password"),
-        ("zookeeper.ssl.client.enable=yes", "neither true nor false"),
+        ("zookeeper.digest=ops", "not in the form user:password"),
+        ("zookeeper.digest=:secret", "not in the form user:password"),
+        ("zookeeper.ssl.client.enable=yes", "be true or false"),
         ("zookeeper.set.acl=true", "zookeeper.set.acl"),
-        ("jute.maxbuffer=many", "no number"),
+        ("jute.maxbuffer=many", "not a number"),
         ("zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location=x.jks", "PEM"),
         ("zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location=x.pem", "x.pem"),
     ],

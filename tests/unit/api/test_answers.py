@@ -104,7 +104,7 @@ async def test_a_response_passes_as_it_is_and_another_value_is_a_defect() -> Non
         return made.pop(0)
 
     assert (await answered(next_answer, ChangeAnswer)()).status_code == 404
-    with pytest.raises(TypeError, match="ChangeAnswer is promised, and dict returned"):
+    with pytest.raises(TypeError, match="ChangeAnswer is promised, but dict was returned"):
         await answered(next_answer, ChangeAnswer)()
 
 

@@ -23,8 +23,8 @@ from kshunt.backend.api.http.request_bodies import (
     validated,
     values_of,
 )
-from kshunt.backend.api.models.base import PlanModel, Strict
-from kshunt.backend.api.models.reassignments import ReassignRequestModel
+from kshunt.backend.api.request_models.base import PlanModel, Strict
+from kshunt.backend.api.request_models.reassignments import ReassignRequestModel
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.offload import OFFLOAD_MIN, offload
 from kshunt.backend.settings import LIMITS

@@ -117,21 +117,25 @@ async def test_a_viewer_who_was_passed_on_is_a_viewer_behind_an_open_door() -> N
 @pytest.mark.parametrize(
     ("changed", "status", "said"),
     [
-        ({"meant": "another"}, 409, "was not meant"),
-        ({"sender": "acting"}, 409, "was not meant"),
+        ({"meant": "another"}, 409, "was not its target"),
+        ({"sender": "acting"}, 409, "was not its target"),
         ({"method": "GET"}, 403, "is not the request"),
         ({"target": "/v1/elections/unclean"}, 403, "is not the request"),
         ({"target": f"{PATH}?x=1"}, 403, "is not the request"),
-        ({"body_digest": digest_of(b"{}")}, 403, "body is not what was signed"),
+        ({"body_digest": digest_of(b"{}")}, 403, "body is not the one that was signed"),
         ({"beat_ms": -FRESH_MS - 5_000}, 409, "too old"),
         ({"beat_ms": FRESH_MS + 60_000}, 409, "too old"),
-        ({"name": ""}, 403, "names no caller"),
-        ({"name": " "}, 403, "names no caller"),
-        ({"caller": ""}, 403, "names no caller"),
-        ({"caller": "local"}, 403, "names no caller"),
-        ({"role": "root"}, 403, "names no caller"),
-        ({"reach": "owner"}, 403, "names no caller"),
-        ({"reach": "world", "name": "", "caller": "local", "role": "admin"}, 403, "no caller"),
+        ({"name": ""}, 403, "does not name a caller"),
+        ({"name": " "}, 403, "does not name a caller"),
+        ({"caller": ""}, 403, "does not name a caller"),
+        ({"caller": "local"}, 403, "does not name a caller"),
+        ({"role": "root"}, 403, "does not name a caller"),
+        ({"reach": "owner"}, 403, "does not name a caller"),
+        (
+            {"reach": "world", "name": "", "caller": "local", "role": "admin"},
+            403,
+            "does not name a caller",
+        ),
     ],
 )
 async def test_a_statement_is_good_for_one_request_to_one_backend(
@@ -386,7 +390,7 @@ def test_a_socket_is_one_of_this_user_on_this_host(
         (tmp_path / "link").symlink_to(path)
         (tmp_path / "file").touch()
         for name in ("link", "file"):
-            assert "no socket" in unreachable(me, beat(at("a", f"unix:{tmp_path / name}")))
+            assert "not a socket" in unreachable(me, beat(at("a", f"unix:{tmp_path / name}")))
         for odd in ("unix:", "unix:relative", "unix:/a\0b"):
             assert unreachable(me, beat(at("a", odd)))
         monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)

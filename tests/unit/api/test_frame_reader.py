@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.api.schema.frames.arrow import read_batches
-from kshunt.backend.api.schema.frames.writer import FrameWriter, read_snapshots
+from kshunt.backend.api.schema.frames.arrow_columns import read_batches
+from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter, read_snapshots
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import COLUMNS, Snapshot
-from kshunt.backend.domain.replicas.stuck_causes import Cause
-from kshunt.tui.facts.snapshot_facts import Facts, eta_range
+from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.tui.cluster import ScriptedCluster, incident
 
 WORDS = st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
@@ -115,45 +113,3 @@ def test_facts_that_are_taken_over_are_those_that_would_be_computed() -> None:
         assert facts.moving_partitions == fresh.moving_partitions
         assert facts.topic_places == fresh.topic_places
         assert repr(facts.summary) == repr(fresh.summary)
-
-
-# ETA
-
-
-def test_one_replica_that_never_arrives_does_not_hide_when_the_others_do() -> None:
-    snapshot = incident().step()
-    rows = snapshot.replicas
-    copying = np.flatnonzero(rows.adding)[:3]
-    rows.lag_bytes[copying] = (600, 300, 1_000)
-    rows.catch_up_bytes_per_s[copying] = (1.0, 1.0, 0.0)
-    rows.eta_s[copying] = (600.0, 300.0, math.inf)
-    rows.broker[copying] = (1, 2, 2)
-    mask = np.zeros(len(rows), np.bool_)
-    mask[copying] = True
-    assert eta_range(rows, mask) == (600.0, 600.0, 1, 0)
-
-
-def test_what_a_pause_holds_does_not_hide_when_the_others_arrive() -> None:
-    snapshot = incident().step()
-    rows = snapshot.replicas
-    copying = np.flatnonzero(rows.adding)[:2]
-    rows.lag_bytes[copying] = (600, 300)
-    rows.catch_up_bytes_per_s[copying] = (1.0, 0.0)
-    rows.eta_s[copying] = (600.0, math.nan)
-    rows.cause[copying] = (Cause.NONE, Cause.PAUSED)
-    rows.broker[copying] = (1, 1)
-    mask = np.zeros(len(rows), np.bool_)
-    mask[copying] = True
-    assert eta_range(rows, mask) == (600.0, 600.0, 0, 0)
-    mask[copying[0]] = False
-    assert np.isnan(eta_range(rows, mask)[:2]).all()
-
-
-def test_where_none_arrives_there_is_no_eta() -> None:
-    snapshot = incident().step()
-    rows = snapshot.replicas
-    rows.eta_s[rows.adding] = math.inf
-    earliest, latest, never, _ = eta_range(rows, rows.adding)
-    assert math.isnan(earliest)
-    assert math.isnan(latest)
-    assert never == int(rows.adding.sum())

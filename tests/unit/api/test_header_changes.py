@@ -17,10 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.schema.frames.arrow import FrameBatch, read_batches
+from kshunt.backend.api.schema.frames.arrow_columns import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
-from kshunt.backend.api.schema.frames.reader import HEADER_KEY, decode_frame, read_snapshots
-from kshunt.backend.api.schema.frames.writer import FrameWriter, encode_frame
+from kshunt.backend.api.schema.frames.snapshot_reader import (
+    HEADER_KEY,
+    decode_frame,
+    read_snapshots,
+)
+from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter, encode_frame
 from kshunt.backend.api.service.frame_feed import FrameFeed, frame_bytes
 from kshunt.backend.api.service.streams import replica_stream
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest

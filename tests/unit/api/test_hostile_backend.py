@@ -17,7 +17,7 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.client.reassignments import ReassignmentsClient
-from kshunt.backend.api.client.stdlib import StdlibSender
+from kshunt.backend.api.client.sending.stdlib_sender import StdlibSender
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.schema.frames.arrow import read_batches
-from kshunt.backend.api.schema.frames.reader import HEADER_KEY, decode_frame
-from kshunt.backend.api.schema.frames.writer import FrameWriter, encode_frame, read_snapshots
+from kshunt.backend.api.schema.frames.arrow_columns import read_batches
+from kshunt.backend.api.schema.frames.snapshot_reader import HEADER_KEY, decode_frame
+from kshunt.backend.api.schema.frames.snapshot_writer import (
+    FrameWriter,
+    encode_frame,
+    read_snapshots,
+)
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.api.schema.frames.writer import (
+from kshunt.backend.api.schema.frames.snapshot_writer import (
     SCHEMA,
     FrameWriter,
     encode_frame,

@@ -87,6 +87,32 @@ def test_what_cannot_be_meant_is_refused_with_what_can_be_typed(text: str) -> No
     assert caught.value.advice
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "advice"),
+    [
+        ("21:59 today", "'21:59 today' is not a deadline.", "Type a time (06:00)"),
+        ("24:00", "'24:00' is not a deadline.", "Type a time (06:00)"),
+        ("0m", "'0m' is already over.", "Type a time (06:00)"),
+        ("2026-11-22 22:00", "'2026-11-22 22:00' is already over.", "Type a time (06:00)"),
+        ("2025-11-20 22:00", "'2025-11-20 22:00' is already over.", "Type a time (06:00)"),
+        ("367d", "'367d' is 367d from now.", "The maximum is 366 days."),
+        ("2027-11-24 22:00", "'2027-11-24 22:00' is 367d from now.", "The maximum is 366 days."),
+        ("9999-12-31 23:59", "'9999-12-31 23:59' is 99999d from now.", "The maximum is 366 days."),
+        ("9" * 41, f"'{'9' * 40}...' is not a deadline.", "Type a time (06:00)"),
+        ("9" * 40, f"'{'9' * 40}' is not a deadline.", "Type a time (06:00)"),
+    ],
+)
+def test_why_it_is_no_deadline_is_said(text: str, words: str, advice: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        deadline_s(text, NOW_MS, UTC)
+    assert (caught.value.message, caught.value.advice[: len(advice)]) == (words, advice)
+
+
+def test_the_latest_deadline_is_a_leap_year_ahead() -> None:
+    assert deadline_s("366d", NOW_MS, UTC) == 366 * DAY_S
+    assert deadline_s("2027-11-23 22:00", NOW_MS, UTC) == 366 * DAY_S
+
+
 def test_the_clock_of_another_place() -> None:
     assert deadline_s("06:00", NOW_MS, BERLIN) == 7 * 3_600
     assert deadline_s("06:00", NOW_MS, timezone(timedelta(hours=-8))) == 16 * 3_600
@@ -107,7 +133,7 @@ def test_a_time_that_comes_twice_is_the_first_one_ahead() -> None:
 def test_a_time_that_clocks_pass_over_is_the_one_of_the_next_day() -> None:
     night = ms(2026, 3, 29, 1, 0, tz=BERLIN)
     assert deadline_s("02:30", night, BERLIN) == DAY_S + 1_800
-    with pytest.raises(BadInput, match="put forward past 02:30 on 2026-03-29"):
+    with pytest.raises(BadInput, match="clocks skip 02:30 on 2026-03-29"):
         deadline_s("2026-03-29 02:30", night, BERLIN)
 
 

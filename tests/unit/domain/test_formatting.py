@@ -11,6 +11,7 @@ from kshunt.backend.domain.text.formatting import (
     count_text,
     duration_text,
     eta_text,
+    exact_rate_text,
     limit_text,
     listed,
     many,
@@ -57,12 +58,51 @@ def test_sizes_have_three_figures_and_unknown_is_no_number(value: float | None, 
         (-2_500_000, "-2.50 MB/s", "-2.5MB"),
         (0.0, "0 B/s", "0B"),
         (-0.2, "0 B/s", "0B"),
+        (999.4, "999 B/s", "999B"),
+        (-999.6, "-1.00 kB/s", "-1.0kB"),
+        (9_994, "9.99 kB/s", "9.99kB"),
+        (9_996, "10.0 kB/s", "10.0kB"),
+        (99_940, "99.9 kB/s", "99.9kB"),
+        (99_960, "100 kB/s", "100kB"),
+        (-99_600, "-99.6 kB/s", "-100kB"),
+        (999_499, "999 kB/s", "999kB"),
+        (999_500, "1.00 MB/s", "1.00MB"),
         (NAN, "?", "?"),
     ],
 )
 def test_rates(value: float, text: str, tight: str) -> None:
     assert rate_text(value) == limit_text(value) == text
     assert rate_text(value, tight=True) == limit_text(value, tight=True) == tight
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [
+        (None, "none"),
+        (0, "0 B/s"),
+        (999, "999 B/s"),
+        (1_000, "1 kB/s"),
+        (1_001, "1.001 kB/s"),
+        (999_999, "999.999 kB/s"),
+        (10**6, "1 MB/s"),
+        (26_214_400, "26.2144 MB/s"),
+        (10**9, "1 GB/s"),
+        (10**12 + 10, "1000.00000001 GB/s"),
+    ],
+)
+def test_an_exact_rate_has_all_its_figures(rate: int | None, text: str) -> None:
+    assert exact_rate_text(rate) == text
+
+
+def test_tight_sizes_have_no_space() -> None:
+    sizes = (0, 999, 1_000, 12_345_678, None, NAN, -1)
+    texts = ["0B", "999B", "1.00kB", "12.3MB", "?", "?", "?"]
+    assert [bytes_text(size, tight=True) for size in sizes] == texts
+
+
+def test_the_largest_unit_has_as_many_figures_as_it_takes() -> None:
+    assert bytes_text(9.9e20) == "990 EB"
+    assert bytes_text(1.5e22) == "15000 EB"
 
 
 def test_a_rate_that_is_not_known_and_a_throttle_that_is_not_set() -> None:
@@ -84,9 +124,18 @@ def test_a_terse_rate_has_four_characters() -> None:
         (59.4, "59s"),
         (59.6, "1m00s"),
         (133, "2m13s"),
+        (59.5, "1m00s"),
+        (60, "1m00s"),
+        (3_599, "59m59s"),
+        (3_600, "1h00m"),
         (3_840, "1h04m"),
+        (86_399, "23h59m"),
+        (86_400, "1d00h"),
         (180_000, "2d02h"),
+        (8_639_999, "99d23h"),
         (8_640_000, "100d"),
+        (99_999 * 86_400, "99999d"),
+        (1e12, "99999d"),
         (-1, "?"),
         (NAN, "?"),
         (None, "?"),
@@ -99,20 +148,28 @@ def test_durations(seconds: float | None, text: str) -> None:
 
 def test_an_eta_that_never_comes_is_said_in_words_where_they_fit() -> None:
     assert eta_text(INF) == "not at this rate"
-    assert eta_text(INF, 6) == "never"
+    assert eta_text(INF, 6) == eta_text(INF, 15) == "never"
+    assert eta_text(INF, 16) == "not at this rate"
+    assert eta_text(90, 6) == "1m30s"
     assert eta_text(NAN) == "?"
 
 
 def test_counts() -> None:
     assert count_text(1_234_567) == "1,234,567"
     assert count_text(1_234_567, tight=True) == "1.23M"
-    assert count_text(-1) == count_text(None) == "?"
+    assert count_text(-1) == count_text(None) == count_text(NAN) == "?"
+    assert (count_text(0), count_text(0, tight=True)) == ("0", "0")
+    assert count_text(99_999.4, tight=True) == "99999"
+    assert count_text(99_999.5, tight=True) == "100k"
     assert message_rate_text(-2_500.4) == "-2,500/s"
     assert message_rate_text(-0.2) == "0/s"
     assert many(1, "partition") == "1 partition"
     assert many(2_000, "partition") == "2,000 partitions"
     assert many(2, "copy", "copies") == "2 copies"
+    assert many(0, "partition") == "0 partitions"
     assert listed("abcdefgh", 3) == "a, b, c and 5 more"
+    assert (listed("abcde"), listed("abcdef")) == ("a, b, c, d, e", "a, b, c, d, e and 1 more")
+    assert listed("") == ""
     assert listed(range(2_000), 1) == "0 and 1,999 more"
 
 

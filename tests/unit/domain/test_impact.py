@@ -51,6 +51,22 @@ def test_a_move_is_counted_where_it_comes_from_and_where_it_goes() -> None:
     assert [one.peak_share for one in found.brokers] == [0.22, 1.1, None, None]
 
 
+@pytest.mark.parametrize(
+    ("broker", "changes"),
+    [
+        (BrokerImpact(1, 2, 2, 1, 1, 9, 9, 9, 0, 0, None), False),
+        (BrokerImpact(1, 2, 2, 1, 1, 9, 9, 9, 1, 0, None), True),
+        (BrokerImpact(1, 2, 2, 1, 1, 9, 9, 9, 0, 1, None), True),
+        (BrokerImpact(1, 2, 3, 1, 1, 9, 9, 9, 0, 0, None), True),
+        (BrokerImpact(1, 2, 2, 1, 0, 9, 9, 9, 0, 0, None), True),
+        (BrokerImpact(1, 2, 2, 1, 1, 9, 10, 9, 0, 0, None), True),
+        (BrokerImpact(1, 2, 2, 1, 1, 9, 9, 8, 0, 0, None), True),
+    ],
+)
+def test_a_broker_with_which_a_plan_has_nothing_to_do(broker: BrokerImpact, changes: bool) -> None:
+    assert broker.changes is changes
+
+
 def test_another_order_copies_nothing() -> None:
     found = impact(cluster(), {named(0): (2, 1)})
     assert (found.partitions, found.reordered, found.moved_bytes) == (1, 1, 0)
@@ -72,9 +88,9 @@ def test_racks_and_replicas_that_are_lost_are_named() -> None:
 def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(BadInput, match="no partition t-7"):
         impact(cluster(), {named(7): (1,)})
-    with pytest.raises(BadInput, match="broker 9, which nobody knows"):
+    with pytest.raises(BadInput, match="broker 9, which is unknown"):
         impact(cluster(), {named(0): (1, 9)})
-    with pytest.raises(BadInput, match="names nobody"):
+    with pytest.raises(BadInput, match="names no broker"):
         impact(cluster(), {named(0): ()})
     assert impact(cluster(), {}).partitions == 0
     assert impact(Situation.of([], []), {}).brokers == ()

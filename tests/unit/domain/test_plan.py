@@ -116,7 +116,7 @@ BAD_PLANS = {
     '{"version": 1,\n "partitions": [': (2, 17, "not JSON"),
     '{"version": 1,\n\n  partitions: []}': (3, 3, "not JSON"),
     "": (1, 1, "not JSON"),
-    "[]": (1, 1, "a plan is an object"),
+    "[]": (1, 1, "a plan must be an object"),
     '{"version": 2, "partitions": []}': (1, 1, "plan version 2 is not supported"),
     '{"version": true, "partitions": []}': (1, 1, "plan version True is not supported"),
     '{"version": 1}': (1, 1, '"partitions" must be a list'),
@@ -238,7 +238,7 @@ def test_a_bad_election_file_is_a_plan_error() -> None:
     [
         (b'{"version":1,\n"partitions":[', "line 2, column 15: not JSON"),
         (b'{"partitions":[\n{"topic":"t","partition":0,"replicas":[1,1]}]}', "line 2, column 1: "),
-        (b"\xff\xfe", "is not UTF-8 text: byte 0 cannot be"),
+        (b"\xff\xfe", "is not UTF-8 text: byte 0 is not valid"),
         (b" " * (LIMITS.request_body_bytes + 1), "is larger than"),
     ],
 )

@@ -40,6 +40,12 @@ from kshunt.backend.domain.reassignment.progress import (
     verify_rows,
     with_causes,
 )
+from kshunt.backend.domain.replicas.expected_ends import (
+    Bottleneck,
+    ExpectedEnd,
+    Resource,
+    ResourceKind,
+)
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck, StuckEvidence
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.tools.reassign.reports import progress_report, verify_report
@@ -331,8 +337,8 @@ def test_a_replica_that_is_stuck_says_why_and_what_to_do_on_a_line_of_its_own() 
     evidence = StuckEvidence(registered=False, answers=False)
     why = Stuck(MY_0, 1, Cause.BROKER_DOWN, evidence=evidence)
     told = with_causes(rows, {(MY_0, 1): why})
-    assert from_document(ProgressRows, progress_report(told).document).rows == told
-    report = progress_report(told)
+    assert from_document(ProgressRows, progress_report(ProgressRows(told)).document).rows == told
+    report = progress_report(ProgressRows(told))
     assert report.code == 2
     assert report.document["rows"][1]["cause"] == "broker_down"
     assert report.text == (
@@ -364,7 +370,7 @@ def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: i
         )
         for text in statuses
     ]
-    report = progress_report(rows)
+    report = progress_report(ProgressRows(tuple(rows)))
     assert report.code == code
     assert report.text == format_progress(rows)
     assert json.loads(json.dumps(report.document)) == {
@@ -382,8 +388,22 @@ def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: i
                 "matches": text not in UNMATCHED,
             }
             for text in statuses
-        ]
+        ],
+        "expected_end": None,
     }
+
+
+def test_progress_says_below_its_table_when_the_plan_will_be_done() -> None:
+    rows = (ProgressRow("my_topic", 0, 1, "Behind: 7 messages behind", 7, in_sync=False),)
+    noon_ms = 1_760_011_200_000
+    waits = (Bottleneck(Resource(ResourceKind.LEADER_THROTTLE, (7,)), 900.0),)
+    end = ExpectedEnd(noon_ms, 1, 780.0, 900.0, 1_200.0, bottlenecks=waits)
+    report = progress_report(ProgressRows(rows, end))
+    assert report.text == (
+        f"{format_progress(rows)}\n\n"
+        "Done: 12:15 (12:13-12:20); waits for leader throttle of broker 7"
+    )
+    assert report.document["expected_end"]["p50_s"] == 900.0
 
 
 def verify_answer(state: VerifyState, **more: Any) -> VerifyAnswer:
@@ -411,7 +431,7 @@ LOST_DIR = LogDirRow("my_topic", 0, 1, "Partition my_topic-0 is lost.", done=Fal
         (
             verify_answer(VerifyState.COMPLETED, active_elsewhere=True),
             0,
-            f"{COMPLETED}\nOther partitions still move, so no throttle was touched.",
+            f"{COMPLETED}\nOther partitions still move, so no throttle was changed.",
         ),
         (
             verify_answer(VerifyState.IN_PROGRESS),

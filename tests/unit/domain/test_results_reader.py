@@ -168,7 +168,7 @@ def test_a_torn_file_is_said_and_the_others_count(cut: int, results: Results) ->
     found = results.stalls(START_MS)
     assert [one.start_ms for one in found.rows] == [START_MS]
     assert "batch_id=2" in found.of.problem
-    assert "passed over" in found.of.problem
+    assert "is ignored" in found.of.problem
     assert found.of.newest_ms == START_MS + 20_000
 
 
@@ -178,7 +178,7 @@ def test_a_foreign_file_is_said(results: Results) -> None:
     pq.write_table(pa.table({"x": [1]}), path.with_name("part-other.parquet"))
     found = results.stalls(START_MS)
     assert len(found.rows) == 1
-    assert "part-other.parquet is passed over: it has no column" in found.of.problem
+    assert "part-other.parquet is ignored: it has no column" in found.of.problem
 
 
 def test_a_column_of_a_later_version_is_null(results: Results) -> None:

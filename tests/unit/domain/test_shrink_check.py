@@ -2,107 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, LogDir
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
+from kshunt.backend.domain.shrink.check import KeyUse, Severity
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 from kshunt.backend.domain.shrink.disk_space import HEADER_BYTES
-from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from kshunt.backend.domain.shrink.judge import judge
 from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
     ConsumerGroup,
     GroupMember,
-    PartitionOffsets,
     RecordSample,
 )
-
-NOW = 1_800_000_000_000
-HOUR = 3_600_000
-MB, GB = 10**6, 10**9
-DAY = 24 * HOUR
-CONFIGS = {
-    "cleanup.policy": "delete",
-    "retention.ms": str(7 * DAY),
-    "retention.bytes": "-1",
-    "max.message.bytes": "1048588",
-    "message.timestamp.type": "CreateTime",
-    "message.timestamp.before.max.ms": str(2**63 - 1),
-}
-
-
-def offsets(
-    start: int = 0, end: int = 100, *, stable: int | None = None, age_ms: int = DAY
-) -> PartitionOffsets:
-    """Of a log whose records are from an hour within a day ago."""
-    return PartitionOffsets(
-        start, end, end if stable is None else stable, NOW - age_ms, NOW - age_ms + HOUR
-    )
-
-
-def partition(number: int, **given: Any) -> PartitionFacts:
-    """A partition in which nothing is wrong."""
-    found = PartitionFacts(
-        number,
-        leader=1,
-        replicas=(1, 2),
-        isr=(1, 2),
-        size_bytes=MB,
-        offsets=offsets(),
-        later_end=100,
-        producers=(),
-    )
-    return replace(found, **given)
-
-
-def dirs(free: int = 100 * GB, brokers: Iterable[int] = (1, 2, 3)) -> tuple[LogDir, ...]:
-    """One directory a broker."""
-    return tuple(LogDir(broker, "/d", 200 * GB, free) for broker in brokers)
-
-
-def facts(*partitions: PartitionFacts, wanted: int = 2, **given: Any) -> ShrinkFacts:
-    """A topic of four partitions in which nothing is wrong, and nobody reads."""
-    found = ShrinkFacts(
-        "orders",
-        wanted,
-        NOW,
-        partitions or tuple(map(partition, range(4))),
-        configs=CONFIGS,
-        dirs=dirs(),
-        live=frozenset({1, 2, 3}),
-        sample=RecordSample(20, 0, largest_bytes=100, partitions=(3,)),
-        watched_ms=1000,
-    )
-    return replace(found, **given)
-
-
-def configured(**changes: str) -> Mapping[str, str]:
-    """Configurations with these changes; underscores stand for dots."""
-    return {**CONFIGS, **{key.replace("_", "."): value for key, value in changes.items()}}
-
-
-def codes(check: ShrinkCheck, severity: Severity) -> set[str]:
-    return {one.code for one in check.findings if one.severity is severity}
-
-
-def refused(of: ShrinkFacts) -> set[str]:
-    return codes(judge(of), Severity.REFUSE)
-
-
-def warned(of: ShrinkFacts) -> set[str]:
-    return codes(judge(of), Severity.WARN)
-
-
-def words(of: ShrinkFacts, code: str) -> str:
-    """What is said under a code, and what to do."""
-    found = next(one for one in judge(of).findings if one.code == code)
-    return f"{found.words} {found.advice}"
+from tests.support.shrink.facts import (
+    DAY,
+    GB,
+    HOUR,
+    MB,
+    NOW,
+    codes,
+    configured,
+    dirs,
+    facts,
+    offsets,
+    partition,
+    refused,
+    warned,
+    words,
+)
 
 
 def test_a_topic_in_which_nothing_is_wrong_can_shrink() -> None:
@@ -233,7 +164,7 @@ def test_a_copy_that_fits_nowhere_is_refused() -> None:
 def test_a_broker_without_room_is_named() -> None:
     tight = facts(dirs=(*dirs(100 * GB, (1, 2)), *dirs(20 * GB, (3,))))
     assert warned(tight) == {"room-tight"}
-    assert "broker 3 has no room" in words(tight, "room-tight")
+    assert "broker 3 has no space" in words(tight, "room-tight")
 
 
 def test_what_is_not_known_of_disks_is_said() -> None:
@@ -321,7 +252,7 @@ def test_producers_that_wrote_lately_are_named() -> None:
 
 def test_a_log_that_grows_is_written_whoever_does_it() -> None:
     growing = facts(*(partition(n, later_end=105, producers=None) for n in range(3)))
-    assert "15 records while it was looked at" in words(growing, "writing")
+    assert "15 records arrived during the check" in words(growing, "writing")
 
 
 def test_a_new_timestamp_tells_of_a_writer() -> None:
@@ -406,7 +337,7 @@ def test_natively_nothing_is_copied_and_what_is_unread_is_lost() -> None:
 def test_natively_a_compacted_topic_loses_the_newest_of_its_keys() -> None:
     native = facts(support=ShrinkSupport.ENABLED, configs=configured(cleanup_policy="compact"))
     assert refused(native) == {"compacted"}
-    assert "nothing has it again" in words(native, "compacted")
+    assert "is deleted for good" in words(native, "compacted")
 
 
 def test_a_cluster_that_could_is_noted() -> None:

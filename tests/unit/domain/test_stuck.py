@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.forecast.outlook import outlook
+from kshunt.backend.domain.forecast.snapshot_copies import snapshot_copies
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
@@ -27,6 +31,7 @@ from kshunt.backend.embedded.scenario.model import (
     TopicSpec,
 )
 from kshunt.backend.embedded.scenario.reading import load_scenario
+from kshunt.backend.telemetry.stuck.diagnosis import Diagnosis
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.embedded.scenarios import Played
 from tests.support.operations.stuck import (
@@ -173,7 +178,7 @@ def test_a_throttle_that_no_move_needs() -> None:
     observer.run(60)
     cluster.restart(4)
     diagnosis = observer.until(lambda found: found == {NEW: Cause.THROTTLE_ORPHAN}, IN_TIME_S)
-    assert f"Take {FOLLOWER_RATE} of broker 4 off" in words_of(diagnosis)[NEW].action
+    assert f"Remove {FOLLOWER_RATE} of broker 4" in words_of(diagnosis)[NEW].action
     configure(cluster.core, ResourceType.BROKER, "4", {FOLLOWER_RATE: None})
     observer.until(lambda found: not found, 25)
 
@@ -249,6 +254,14 @@ def test_a_copy_between_directories_that_never_ends() -> None:
     assert cluster.at("t").log_dir(4) == other
 
 
+def seconds_of(diagnosis: Diagnosis, cause: Cause) -> float:
+    """When the copy that has a cause is expected to arrive."""
+    rows = replace(diagnosis.snapshot.replicas, cause=diagnosis.causes)
+    found = snapshot_copies(replace(diagnosis.snapshot, replicas=rows))
+    place = np.flatnonzero(rows.cause[found.rows] == cause)
+    return float(outlook(found.copies, found.rates).seconds[place[0]])
+
+
 def test_a_replica_whose_turn_comes_is_not_stuck() -> None:
     cluster = SmallCluster()
     cluster.start()
@@ -269,8 +282,7 @@ def test_a_replica_whose_turn_comes_is_not_stuck() -> None:
     assert "shares follower.replication.throttled.rate of broker 4 with 3 others" in (
         words_of(diagnosis)["hot", 0, 4].reason
     )
-    row = np.flatnonzero(diagnosis.causes == Cause.WAITING_TURN)
-    (promised_s,) = diagnosis.turn_eta_s(row)
+    promised_s = seconds_of(diagnosis, Cause.WAITING_TURN)
     began_ms = cluster.core.now_ms
     while cluster.image.is_moving:
         assert stuck_of(observer.tick()) == {}

@@ -145,7 +145,7 @@ def test_clearing_a_plan_leaves_what_another_move_lists() -> None:
     )
     clearing = cleared_by([TopicPartition("a", 0)], present, Ownership())
     assert clearing.brokers == ()
-    assert clearing.left_alone == {2: "throttled replicas of b name it"}
+    assert clearing.left_alone == {2: "throttled replicas of b include it"}
     assert clearing.topics == {"a": ThrottledReplicas(ReplicaSet.parse("1:1"), ReplicaSet())}
 
 

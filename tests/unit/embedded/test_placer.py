@@ -183,7 +183,7 @@ def test_new_topics_partitions_and_alterations_ask_the_placer() -> None:
         ("Short", "placed 1 of 2 partitions"),
         ("Twice", "broker 1 more than once"),
         ("Fenced", "led by broker 5, which is fenced"),
-        ("NotPlaced", "partition 0 names '0', which is no broker id"),
+        ("NotPlaced", "partition 0 names '0', which is not a broker id"),
         ("Strange", "partition 1 names broker 9"),
     ],
 )
@@ -369,10 +369,10 @@ def test_a_placer_is_closed_where_the_cluster_cannot_start(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "'' is no placer"),
-        ("no-such-placer", "nothing installed offers it"),
-        (f"{__name__}:NoPlacer", "has not the methods"),
-        (f"{__name__}:Absent", "cannot be made"),
+        ("", "'' is not a placer"),
+        ("no-such-placer", "no installed package has it"),
+        (f"{__name__}:NoPlacer", "does not have the methods"),
+        (f"{__name__}:Absent", "cannot be created"),
     ],
 )
 def test_a_wrong_placer_keeps_a_cluster_from_starting(name: str, words: str) -> None:

@@ -13,7 +13,7 @@ from kshunt.backend.embedded.handlers.admin import topics
 from kshunt.backend.embedded.handlers.security.guard import guarded
 from kshunt.backend.embedded.handlers.security.rights import GUARDS
 from kshunt.backend.embedded.net.api import WireClose
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.rights import ADMIN, NOBODY, RightsCluster, allow, codes, grant
 from tests.support.embedded.rights_cases import CASES, FILTER, GROUP, OFFSETS
 
@@ -81,7 +81,7 @@ def test_the_modes_of_partitions_are_told_beside_a_refusal() -> None:
     cluster.cluster.advance(1_000)
     asked = {"topics": [{"name": "orders"}, {"name": "secret"}]}
     body = cluster.ask_bytes("Metadata", 12, asked)
-    assert seeds.read_modes(body, 12) == {("orders", 2): PartitionMode.READ_ONLY}
+    assert kip_requests.read_modes(body, 12) == {("orders", 2): PartitionMode.READ_ONLY}
 
 
 def test_operations_told_are_those_of_the_client() -> None:

@@ -436,7 +436,7 @@ def test_a_command_line_names_users_by_their_files(tmp_path: Path) -> None:
     ("options", "words"),
     [
         (("--sasl-user", "admin"), "is not NAME:PASSWORD-FILE"),
-        (("--sasl-user", "admin:open"), "is open to others"),
+        (("--sasl-user", "admin:open"), "is open to other users"),
         (("--sasl-user", "admin:empty"), "is empty"),
         (("--super-user", "admin"), "has no effect without --authorizer"),
     ],

@@ -90,7 +90,7 @@ def test_a_file_of_ones_own_is_a_scenario_too(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match=r"no scenario 'nothing'.*expand"):
+    with pytest.raises(BadInput, match=r"no scenario named 'nothing'.*expand"):
         load_scenario("nothing")
 
 
@@ -98,9 +98,9 @@ EVENT = '[[events]]\nat_s = 1\naction = "{}"\n{}\n'
 
 
 def test_the_manual_names_every_action(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="not one of") as refused:
+    with pytest.raises(BadInput, match="must be one of") as refused:
         read_scenario(written(tmp_path, SMALL + EVENT.format("explode", "")))
-    actions = re.findall(r"[a-z_]+", str(refused.value).partition("not one of")[2])
+    actions = re.findall(r"[a-z_]+", str(refused.value).partition("must be one of")[2])
     manual = (ROOT / "docs" / "embedded-cluster.md").read_text()
     assert len(actions) > 10
     assert [action for action in actions if f"`{action}`" not in manual] == []
@@ -109,13 +109,13 @@ def test_the_manual_names_every_action(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("colour = 1", r"topics\[0\].colour is not known"),
+        ("colour = 1", r"topics\[0\].colour is unknown"),
         ("skew = 'much'", r"topics\[0\].skew is not a number"),
-        ("swing = -1", r"topics\[0\].swing is not a finite number of at least 0"),
-        ("noise = nan", r"topics\[0\].noise is not a finite number"),
-        ("noise = inf", r"topics\[0\].noise is not a finite number"),
+        ("swing = -1", r"topics\[0\].swing must be a finite number of at least 0"),
+        ("noise = nan", r"topics\[0\].noise must be a finite number"),
+        ("noise = inf", r"topics\[0\].noise must be a finite number"),
         ("count = true", r"topics\[0\].count is not a whole number"),
-        ("count = 2", r"topics\[0\].name has \{\} for a number"),
+        ("count = 2", r"topics\[0\].name must have \{\} for a number"),
         ("replication_factor = 5", r"topics\[0\].replication_factor is 5"),
         ("brokers = [9]", r"topics\[0\].brokers names broker 9"),
         ("brokers = [1, 'x']", r"topics\[0\].brokers\[1\] is not a whole number"),
@@ -127,27 +127,30 @@ def test_the_manual_names_every_action(tmp_path: Path) -> None:
         ("[[topics]]\nname = 'u'", r"topics\[1\].partitions is missing"),
         ("[[brokers]]\nids = [1]", "brokers has an id twice"),
         ("[[brokers]]\nids = [-1]", r"brokers\[1\].ids has a negative one"),
-        ("[[brokers]]\nids = [7]\ncount = 2", r"brokers\[1\].count cannot go with ids"),
+        ("[[brokers]]\nids = [7]\ncount = 2", r"brokers\[1\].count cannot be used with ids"),
         ("[[events]]\naction = 'elect'", r"events\[0\].at_s is missing"),
-        ("[[events]]\nat_s = -1\naction = 'elect'", r"events\[0\].at_s is not a finite"),
-        (EVENT.format("explode", ""), r"events\[0\].action is 'explode', and not one of stop"),
-        (EVENT.format("stop", ""), r"events\[0\].brokers names no broker"),
+        ("[[events]]\nat_s = -1\naction = 'elect'", r"events\[0\].at_s must be a finite"),
+        (EVENT.format("explode", ""), r"events\[0\].action is 'explode', but must be one of stop"),
+        (EVENT.format("stop", ""), r"events\[0\]\.brokers names no broker"),
         (EVENT.format("stop", "brokers = [5]"), r"events\[0\].brokers names broker 5"),
-        (EVENT.format("elect", "brokers = [1]"), r"events\[0\].brokers is not known"),
+        (EVENT.format("elect", "brokers = [1]"), r"events\[0\].brokers is unknown"),
         (EVENT.format("fail_log_dir", "broker = 1\npath = '/d3'"), r"events\[0\].path is '/d3'"),
         (EVENT.format("slow_link", "source = 1\ntarget = 8"), r"target names broker 8"),
         (EVENT.format("reassign", ""), r"events\[0\].drain or expand or moves must be"),
         (EVENT.format("reassign", "drain = [1]\nexpand = [2]"), "only one of them"),
-        (EVENT.format("reassign", "moves = {t-8 = [1]}"), "moves.t-8 is no partition"),
+        (EVENT.format("reassign", "moves = {t-8 = [1]}"), "moves.t-8 is not a partition"),
         (EVENT.format("reassign", "moves = {t-0 = [1, 1]}"), "moves.t-0 is empty, or has"),
         (EVENT.format("reassign", "drain = [1]\nby = 'me'"), r"events\[0\].by is 'me'"),
         (EVENT.format("set_config", "values = {'x' = '1'}"), r"values.x cannot be '1'"),
         (EVENT.format("set_config", "topics = ['u']"), r"events\[0\].topics names 'u'"),
         (EVENT.format("set_config", ""), r"events\[0\].values is missing"),
         (EVENT.format("delete_config", "keys = ['x']"), r"events\[0\].keys\[0\] is 'x'"),
-        (EVENT.format("delete_partitions", "topic = 't'\npartitions = 8"), "is not less than t"),
+        (
+            EVENT.format("delete_partitions", "topic = 't'\npartitions = 8"),
+            "is not less than the number that t",
+        ),
         (EVENT.format("traffic", "factor = 'x'"), r"events\[0\].factor is not a number"),
-        ("[[events]", "is no TOML"),
+        ("[[events]", "is not valid TOML"),
     ],
 )
 def test_a_mistake_is_named_by_file_and_key(tmp_path: Path, more: str, problem: str) -> None:

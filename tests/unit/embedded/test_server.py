@@ -14,7 +14,7 @@ from kafka.protocol.metadata import MetadataResponse
 from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.faults import Faults
 from kshunt.backend.embedded.net.server import BrokerServer, RequestContext, ServerLimits
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.connection import (
     DEADLINE_S,
     DESCRIBE_CLUSTER,
@@ -142,14 +142,14 @@ async def test_no_answer_bytes_and_errors() -> None:
     async def elsewhere(context: RequestContext, message: Any) -> Any:
         raise WireReply(NOT_CONTROLLER, "ask another")
 
-    handlers = {PRODUCE: produce, METADATA: metadata, seeds.DELETE_PARTITIONS_KEY: elsewhere}
+    handlers = {PRODUCE: produce, METADATA: metadata, kip_requests.DELETE_PARTITIONS_KEY: elsewhere}
     async with serving(handlers=handlers) as server, connected(server) as client:
         client.ask(1, PRODUCE, version=3)
         client.ask(2, METADATA, version=12)
-        client.ask(3, seeds.DELETE_PARTITIONS_KEY, version=0)
+        client.ask(3, kip_requests.DELETE_PARTITIONS_KEY, version=0)
         assert await client.answer() == (2, b"\x00as it is")
         number, body = await client.answer()
-        failed = seeds.DeletePartitionsResponse.decode(body[1:], version=0)
+        failed = kip_requests.DeletePartitionsResponse.decode(body[1:], version=0)
         assert (number, failed.error_code, failed.error_message) == (
             3,
             NOT_CONTROLLER,

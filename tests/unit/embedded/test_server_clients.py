@@ -16,7 +16,7 @@ from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.columns import columns_of
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.settings import Settings
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.connection import connected
 from tests.support.embedded.loop_thread import DEADLINE_S
 from tests.support.embedded.unchanging import (
@@ -101,4 +101,4 @@ async def test_what_they_all_read_past_holds_the_mode(cluster: DemoCluster) -> N
     async with connected(cluster.brokers[1]) as client:
         client.ask(1, METADATA, version=12, topics=None)
         _, answer = await client.answer()
-        assert seeds.read_modes(answer[1:], 12) == MODES
+        assert kip_requests.read_modes(answer[1:], 12) == MODES

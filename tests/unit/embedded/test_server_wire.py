@@ -11,7 +11,7 @@ from kafka.protocol.metadata import ApiVersionsResponse
 
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, Api, ApiTable, WireReply
 from kshunt.backend.embedded.net.frame_check import BadFrame, Costs, check_message
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.reader import Reader, WireError
 from tests.support.embedded.frames import (
     ALL_TOPICS,
@@ -143,7 +143,9 @@ def test_a_failure_is_said_where_the_api_has_a_place_for_it() -> None:
 
 
 def test_a_failure_is_said_in_the_seeds_answers() -> None:
-    moved = error_of(seeds.REASSIGN_PARTITIONS_KEY, 0, topic_reassignments=[("t", [(7, [1])])])
+    moved = error_of(
+        kip_requests.REASSIGN_PARTITIONS_KEY, 0, topic_reassignments=[("t", [(7, [1])])]
+    )
     (topic,) = moved["reassign_partition_result"]
     assert topic == {
         "topic": "t",
@@ -151,18 +153,22 @@ def test_a_failure_is_said_in_the_seeds_answers() -> None:
             {"partition_id": 7, "error_code": NOT_CONTROLLER, "error_message": "elsewhere"}
         ],
     }
-    elected = error_of(seeds.ELECT_PREFERRED_LEADERS_KEY, 0, topic_partitions=[("t", [1, 2])])
+    elected = error_of(
+        kip_requests.ELECT_PREFERRED_LEADERS_KEY, 0, topic_partitions=[("t", [1, 2])]
+    )
     (topic,) = elected["replica_election_result"]
     assert [p["partition_id"] for p in topic["partition_result"]] == [1, 2]
-    altered = error_of(seeds.ALTER_TOPICS_KEY, 0, altered_topic=[("t", 3, 1, [])])
+    altered = error_of(kip_requests.ALTER_TOPICS_KEY, 0, altered_topic=[("t", 3, 1, [])])
     assert altered["altered_topic"] == [
         {"topic": "t", "error": NOT_CONTROLLER, "detail": "elsewhere"}
     ]
-    rated = error_of(seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY, 0, broker_throttles=[(3, 1, 2)])
+    rated = error_of(
+        kip_requests.ALTER_INTERBROKER_THROTTLED_RATES_KEY, 0, broker_throttles=[(3, 1, 2)]
+    )
     assert [(b["broker_id"], b["error_code"]) for b in rated["broker_error"]] == [
         (3, NOT_CONTROLLER)
     ]
-    deleted = error_of(seeds.DELETE_PARTITIONS_KEY, 0, topics=[("t", [1])])
+    deleted = error_of(kip_requests.DELETE_PARTITIONS_KEY, 0, topics=[("t", [1])])
     assert (deleted["error_code"], deleted["responses"]) == (NOT_CONTROLLER, [])
 
 

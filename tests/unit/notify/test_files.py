@@ -258,7 +258,7 @@ def test_a_damaged_letter_is_counted(tmp_path: Path, change: dict[str, object]) 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
         read_letters(tmp_path / "none" / "dead.jsonl")
-    with pytest.raises(BadInput, match="nothing was given up yet"):
+    with pytest.raises(BadInput, match="there is none yet"):
         read_letters(tmp_path / "dead.jsonl")
     # Whoever only looks leaves nothing behind.
     assert not list(tmp_path.iterdir())

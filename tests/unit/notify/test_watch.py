@@ -114,7 +114,7 @@ def test_a_message_says_who_what_and_why_and_leaves_out_what_is_long() -> None:
     one = operation(State.RUNNING, partitions=many, details=long)
     (news,) = Watch().operation(one, 0.0, tell=True)
     assert news.text == (
-        "reassign op1 has started, asked for by ada@bastion: move 3 partitions (broker 4 goes)"
+        "reassign op1 has started, requested by ada@bastion: move 3 partitions (broker 4 goes)"
     )
     assert news.subject == "operation op1"
     assert news.data["operation"]["partitions"] == 10_000
@@ -139,7 +139,10 @@ def test_words_of_people_are_cut() -> None:
     [
         (operation(State.RUNNING), ""),
         (operation(State.RUNNING, outcome="no step was taken: no broker answers"), "no step"),
-        (operation(State.LIFTING, outcome="throttle not off yet: broker 3"), "throttle not off"),
+        (
+            operation(State.LIFTING, outcome="throttle not removed yet: broker 3"),
+            "throttle not removed",
+        ),
         (operation(State.RUNNING).with_outcome("3 waiting", is_progress=True), ""),
         (operation(State.RUNNING, outcome="3 waiting"), "3 waiting"),
         (operation(State.DONE, outcome="all arrived"), ""),
@@ -271,8 +274,8 @@ def test_who_acts_says_so_with_what_is_under_way() -> None:
     (news,) = watch.seen(replace(AT, operations=[operation(State.PAUSED)]))
     assert news.type == "backend.acts"
     assert news.text == (
-        "Backend kshunt-1 on host-1 acts for this cluster; 1 operation under way: "
-        "reassign op1 (paused)"
+        "Backend kshunt-1 on host-1 is the active backend of this cluster; 1 operation "
+        "running: reassign op1 (paused)"
     )
     assert news.data["operations"][0]["id"] == "op1"
     assert types(watch.seen(AT)) == []
@@ -326,7 +329,7 @@ def test_each_step_of_a_deletion_is_told_once() -> None:
         [],
         ["partitions.deleting Topic t: 2 partitions being deleted"],
         [],
-        ["partitions.deleted Topic t: deletion is over, it has 4 partitions"],
+        ["partitions.deleted Topic t: the deletion is over, it has 4 partitions"],
         [],
     ]
 

@@ -31,7 +31,7 @@ def test_addresses_come_from_a_file(tmp_path: Path) -> None:
     found = targets("--webhook", "https://first.example.org/", "--webhook-file", str(path))
     assert [each.url for each in found] == ["https://first.example.org/", SECRET, PLAIN]
     path.chmod(0o644)
-    with pytest.raises(ConfigError, match="open to others"):
+    with pytest.raises(ConfigError, match="open to other users"):
         targets("--webhook-file", str(path))
     path.write_text("# none\n")
     path.chmod(0o600)
@@ -57,7 +57,7 @@ def test_a_secret_address_on_the_command_line_is_told(
     monkeypatch.setattr(sys, "orig_argv", line)
     with caplog.at_level(logging.WARNING):
         targets("--webhook", SECRET)
-    assert ("every user of this host can read it" in caplog.text) is said
+    assert ("every user of this host can see it" in caplog.text) is said
     assert "hidden" not in caplog.text
 
 

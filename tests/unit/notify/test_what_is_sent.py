@@ -30,7 +30,7 @@ from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.journals.topic.topic_journal import TopicJournal
+from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.notify.changes import SILENT_S
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.operations.throttles.repair import change_id

@@ -20,7 +20,13 @@ from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Effect, Fault
-from tests.support.operations.story import MB, RATE, Story, calls_until_the_request
+from tests.support.operations.story import (
+    MB,
+    RATE,
+    Story,
+    calls_of_commits,
+    calls_until_the_request,
+)
 
 State = OperationState
 
@@ -57,7 +63,7 @@ def test_what_the_cluster_refuses_is_undone_completely(story: Story) -> None:
     story.world.plan_faults({calls: Fault.REFUSED})
     answer = story.start(plan, auto_remove_throttle=False)
     assert not answer.results[0].ok
-    assert any("put back" in note for note in answer.notes)
+    assert any("former values" in note for note in answer.notes)
     assert story.operation(answer).state is State.FAILED
     assert story.throttles() == before
     assert not story.backend.registry.ownership.in_force()
@@ -76,7 +82,7 @@ def test_a_move_whose_answer_was_lost_is_found(story: Story) -> None:
 def test_a_dead_broker_is_skipped_and_said_and_throttled_when_it_is_back(story: Story) -> None:
     story.world.stop(3)
     answer = story.start({"a-1": (3, 4), "a-0": (2, 5)})
-    assert answer.notes[0].startswith("Broker 3 does not answer; its throttle is written when")
+    assert answer.notes[0].startswith("Broker 3 does not answer; kshunt writes its throttle when")
     assert all(result.ok for result in answer.results)
     assert story.rates(3) == (None, None)
     story.tick(1)
@@ -148,14 +154,14 @@ def test_a_pause_keeps_what_was_copied(story: Story) -> None:
     story.tick(4)
     copied = story.world.cluster.end("a", 3)
     assert copied > 0
-    story.world.run(story.backend.steering.pause(one, Change()))
+    story.world.run(story.backend.operation_control.pause(one, Change()))
     assert story.operation(answer).state is State.PAUSED
     assert story.rates(3) == (str(RATE), str(FLOOR_BYTES_PER_S))
     for _ in range(6):
         story.tick(10)
     held = story.world.cluster.end("a", 3)
     assert copied <= held < story.world.cluster.end("a", 1)
-    story.world.run(story.backend.steering.resume(one, Change()))
+    story.world.run(story.backend.operation_control.resume(one, Change()))
     assert story.rates(3) == (str(RATE), str(RATE))
     assert story.operation(answer).outcome_is_progress
     story.until_over()
@@ -167,7 +173,9 @@ def test_undo_brings_back_what_was_moved(story: Story) -> None:
     answer = story.start({"a-0": (3, 4)})
     story.until_over()
     back = story.world.run(
-        story.backend.steering.undo(story.operation(answer).id, Change(), timeout_s=TIMEOUT_S)
+        story.backend.operation_control.undo(
+            story.operation(answer).id, Change(), timeout_s=TIMEOUT_S
+        )
     )
     assert story.rates(3) == (str(RATE), str(RATE))
     story.until_over()
@@ -223,7 +231,7 @@ def test_a_change_that_breaks_off_does_not_stay_open(story: Story, fault: Fault)
 def test_a_pause_does_not_hold_what_somebody_else_has_retargeted(story: Story) -> None:
     answer = story.start({"a-0": (1, 3), "a-3": (1, 3)})
     story.world.alter({tp("a-0"): (1, 4)})
-    story.world.run(story.backend.steering.pause(story.operation(answer).id, Change()))
+    story.world.run(story.backend.operation_control.pause(story.operation(answer).id, Change()))
     assert story.rates(4) == (None, None)
     assert "0:4" not in (story.world.config(TOPIC, "a", ListKey.FOLLOWERS) or "")
     assert story.rates(3) == (str(RATE), str(FLOOR_BYTES_PER_S))
@@ -234,10 +242,12 @@ def test_a_pause_that_is_cancelled_leaves_no_floor(story: Story, rate: int | Non
     """Also where the throttle shall stay: what the pause has put there is none."""
     answer = story.start({"a-0": (1, 3)}, throttle_bytes_per_s=rate)
     one = story.operation(answer).id
-    story.world.run(story.backend.steering.pause(one, Change()))
+    story.world.run(story.backend.operation_control.pause(one, Change()))
     assert story.rates(3)[1] == str(FLOOR_BYTES_PER_S)
     story.world.run(
-        story.backend.steering.cancel(one, Change(), preserve_throttles=True, timeout_s=TIMEOUT_S)
+        story.backend.operation_control.cancel(
+            one, Change(), preserve_throttles=True, timeout_s=TIMEOUT_S
+        )
     )
     story.until_over()
     assert story.operation(answer).state is State.CANCELLED
@@ -252,10 +262,10 @@ def test_resuming_a_pause_that_did_not_take_hold_writes_no_floor(story: Story) -
     for call in range(30):
         story.world.plan_faults({call: Fault.REFUSED})
         with contextlib.suppress(KshuntError):
-            story.world.run(story.backend.steering.pause(one, Change()))
+            story.world.run(story.backend.operation_control.pause(one, Change()))
         story.world.plan_faults({})
         with contextlib.suppress(KshuntError):
-            story.world.run(story.backend.steering.resume(one, Change()))
+            story.world.run(story.backend.operation_control.resume(one, Change()))
             assert story.rates(3) == (str(RATE), str(RATE))
     story.until_over()
     assert story.throttles() == story.before
@@ -263,7 +273,7 @@ def test_resuming_a_pause_that_did_not_take_hold_writes_no_floor(story: Story) -
 
 def test_a_throttle_that_came_off_in_a_pause_does_not_come_back(story: Story) -> None:
     one = story.operation(story.start({"a-0": (1, 3)})).id
-    story.world.run(story.backend.steering.pause(one, Change()))
+    story.world.run(story.backend.operation_control.pause(one, Change()))
     story.start({"a-3": (1, 3)}, throttle_bytes_per_s=2 * RATE)
     for preserve in (False, True):
         story.world.run(
@@ -293,20 +303,11 @@ def test_a_cancellation_leaves_alone_what_an_earlier_one_has_preserved(story: St
 
 def test_an_append_in_doubt_does_not_hide_what_is_in_the_journal(story: Story) -> None:
     """Its operation is in the journal; so the backend has to know of it, and end it."""
-    story.world.plan_faults({calls_until_the_intent(): Fault.IN_DOUBT})
+    intent = calls_of_commits(lambda twin: twin.start({"a-0": (3, 4)}))[0]
+    story.world.plan_faults({intent: Fault.IN_DOUBT})
     with pytest.raises(KshuntError):
         story.start({"a-0": (3, 4)})
     story.world.plan_faults({})
     story.tick(1)
     story.until_over()
     assert all(operation.state.ended for operation in story.world.known.operations.values())
-
-
-def calls_until_the_intent() -> int:
-    """The number of the call that writes a start into the journal."""
-    twin, numbers = Story(), []
-    twin.world.committed = lambda before, after: numbers.append(twin.world.calls - 1)
-    twin.world.plan_faults({})
-    twin.start({"a-0": (3, 4)})
-    twin.world.close()
-    return numbers[0]

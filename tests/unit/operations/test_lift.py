@@ -204,7 +204,7 @@ async def test_a_throttle_that_shall_stay_stays_when_the_operation_ends() -> Non
         await backend.start(auto_remove_throttle=False)
         cluster.pass_s(20)
         await backend.engine.tick()
-        assert backend.outcome.endswith("throttle left on, as asked")
+        assert backend.outcome.endswith("throttle kept, as requested")
         assert cluster.throttled() == MOVING
 
 
@@ -252,7 +252,7 @@ async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
         # Broker 3 takes no part in the move: what is set there is the operator's own.
         rates = dict.fromkeys((2, 3, 4), ThrottledRate(MB, MB))
         answer = await backend.throttles.alter_rates(rates, Change(), auto_remove=True)
-        assert "comes off with the moves of 1 partition" in answer.notes[-1]
+        assert "kshunt removes it with the moves of 1 partition" in answer.notes[-1]
         assert backend.state is OperationState.RUNNING
         assert cluster.throttled() == dict.fromkeys((2, 3, 4), rate(MB))
         cluster.pass_s(300)

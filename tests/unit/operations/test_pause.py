@@ -66,8 +66,8 @@ def test_a_broker_that_a_foreign_move_shares_keeps_its_rate_and_says_so() -> Non
     pause = pause_writes(OURS, view)
     assert (pause.rates, pause.topics, pause.held) == ({}, {}, frozenset())
     assert pause.notes == (
-        "Broker 3 also receives c-0, which is not of this operation; "
-        "a-0 goes on at the present rate.",
+        "Broker 3 also receives c-0, which this operation does not move; a-0 continues at the "
+        "present rate.",
     )
 
 

@@ -25,6 +25,7 @@ from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Fault
 from tests.support.operations.story import RATE, Story, calls_until_the_request, cancel
 
 DENIED, UNSUPPORTED, NOT_CONTROLLER, INVALID_REQUEST, INVALID_RECORD = 31, 35, 41, 42, 87
+NO_REASSIGNMENT = 85
 State = OperationState
 
 
@@ -35,7 +36,7 @@ def test_a_refused_start_is_taken_back_at_once_and_never_starts(story: Story, co
     story.world.whole_error = code
     answer = story.start({"a-0": (3, 4), "a-1": (4, 5)})
     assert [one.error_code for one in answer.results] == [code, code]
-    assert any("put back" in note for note in answer.notes)
+    assert any("former values" in note for note in answer.notes)
     operation = story.operation(answer)
     assert (operation.state, story.throttles()) == (State.FAILED, before)
     assert NAMES[code] in operation.outcome
@@ -67,7 +68,7 @@ def start_one(story: Story) -> None:
 def test_a_start_without_a_controller_is_submitted_again(story: Story) -> None:
     story.world.whole_error = NOT_CONTROLLER
     answer = story.start({"a-0": (3, 4)})
-    assert "submitted again" in answer.results[0].message
+    assert "submits it again" in answer.results[0].message
     assert story.operation(answer).state is State.STARTING
     story.world.whole_error = 0
     story.until_over()
@@ -112,6 +113,28 @@ def test_a_cancellation_finished_after_its_move_has_ended_keeps_what_was_listed_
     story.until_over()
     assert not story.world.ongoing
     assert story.throttles() == before
+
+
+def test_a_cancellation_of_what_the_cluster_never_took_clears_nothing(story: Story) -> None:
+    """The partition does not move, so what somebody else has listed for it is not for a move."""
+    story.world.set(TOPIC, "a", ListKey.FOLLOWERS, "0:1,0:4")
+    story.world.down.add(5)
+    started = story.start({"a-0": (4, 5), "a-1": (3, 4)}, throttle_bytes_per_s=None)
+    assert [one.ok for one in started.results] == [False, True]
+    answer = cancel(story, "a-0")
+    assert [one.error_code for one in answer.results] == [NO_REASSIGNMENT]
+    assert story.world.config(TOPIC, "a", ListKey.FOLLOWERS) == "0:1,0:4"
+
+
+def test_a_move_that_is_cancelled_twice_ends_as_partly_cancelled(story: Story) -> None:
+    """The second time nothing moves: one partition has arrived, the other one has returned."""
+    started = story.start({"a-0": (1, 2, 3), "a-1": (2,)})
+    story.tick()
+    for _ in range(2):
+        cancel(story, "a-0", "a-1")
+    story.until_over()
+    operation = story.operation(started)
+    assert operation.state is State.PARTLY_CANCELLED
 
 
 def test_a_refused_cancellation_leaves_the_move_and_its_throttle(story: Story) -> None:

@@ -213,7 +213,7 @@ def test_an_operator_can_accept_the_risk_by_name() -> None:
     plan = {"a-0": (2,), "a-1": (2,)}
     batch = next_moves(queue(plan, accepted=frozenset({tp("a-0")})), view)
     assert started(batch) == ["a-0"]
-    assert "refuse acks=all until its copy is in sync" in str(batch.held[tp("a-1")])
+    assert "reject acks=all until its copy is in sync" in str(batch.held[tp("a-1")])
 
 
 def test_partitions_elsewhere_under_min_isr_hold_all_and_let_go_when_that_is_over() -> None:

@@ -14,13 +14,13 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import exact_rate_text
 from kshunt.backend.domain.throttles.owners import OrphanOrigin
 from kshunt.backend.errors import KshuntError
+from kshunt.backend.operations.operation_control import actions_of
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
-from kshunt.backend.operations.steering import actions_of
 from kshunt.backend.operations.throttles.repair import change_id, orphan_words
 from tests.support.operations.engine import tp
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault
-from tests.support.operations.story import RATE, Story, cancel
+from tests.support.operations.story import RATE, Story, calls_of_commits, cancel
 
 State = OperationState
 THEIRS = 77_000_000
@@ -138,8 +138,12 @@ def of_kind(story: Story, kind: OperationKind) -> list[Operation]:
 
 def test_a_part_that_was_not_returned_is_returned_by_the_successor(story: Story) -> None:
     """One of two came back before the backend died; the other still moves."""
-    answer = story.start({"a-0": (3, 4), "a-1": (4, 5)})
-    story.world.plan_faults({calls_until_marked(): Fault.DIES_AFTER})
+    plan = {"a-0": (3, 4), "a-1": (4, 5)}
+    commits = calls_of_commits(
+        lambda twin: cancel(twin, *plan), before=lambda twin: twin.start(plan)
+    )
+    answer = story.start(plan)
+    story.world.plan_faults({commits[1]: Fault.DIES_AFTER})
     with pytest.raises(Crash):
         cancel(story, "a-0", "a-1")
     story.world.plan_faults({})
@@ -151,17 +155,6 @@ def test_a_part_that_was_not_returned_is_returned_by_the_successor(story: Story)
     assert [one.state for one in of_kind(story, OperationKind.CANCEL)] == [State.DONE]
 
 
-def calls_until_marked() -> int:
-    """The number of the call that marks what shall return."""
-    twin, numbers = Story(), []
-    twin.start({"a-0": (3, 4), "a-1": (4, 5)})
-    twin.world.committed = lambda before, after: numbers.append(twin.world.calls - 1)
-    twin.world.plan_faults({})
-    cancel(twin, "a-0", "a-1")
-    twin.world.close()
-    return numbers[1]
-
-
 def test_a_cancellation_says_that_the_order_changes_and_undo_restores_it(story: Story) -> None:
     answer = story.start({"a-0": (3, 2)})
     note = " ".join(cancel(story, "a-0").notes)
@@ -171,7 +164,9 @@ def test_a_cancellation_says_that_the_order_changes_and_undo_restores_it(story: 
     assert story.operation(answer).state is State.CANCELLED
     assert story.replicas("a-0") == (2, 1)
     story.world.run(
-        story.backend.steering.undo(answer.operation_id or "", Change(), timeout_s=TIMEOUT_S)
+        story.backend.operation_control.undo(
+            answer.operation_id or "", Change(), timeout_s=TIMEOUT_S
+        )
     )
     story.until_over()
     assert story.replicas("a-0") == (1, 2)
@@ -266,7 +261,7 @@ def test_an_abandoned_broker_is_remembered_with_what_it_had_before(story: Story)
     story.world.stop(4)
     story.tick()
     assert story.operation(answer).state is State.LIFTING, story.operation(answer)
-    story.world.run(story.backend.steering.abandon(one, [4], Change()))
+    story.world.run(story.backend.operation_control.abandon(one, [4], Change()))
     for _ in range(5):
         story.tick(3)
     assert story.operation(answer).state.ended

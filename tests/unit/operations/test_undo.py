@@ -38,12 +38,12 @@ def test_a_cancelled_partition_gets_the_order_of_its_replicas_back() -> None:
 @pytest.mark.parametrize(
     ("states", "more", "reason"),
     [
-        ([], {}, "it was deleted since"),
-        ([at("a-0", [4, 5])], {}, "somebody else moved it to [4, 5] since"),
-        ([at("a-0", [3, 2])], {}, "its replicas were put into the order [3, 2] since"),
-        ([at("a-0", [2, 3])], {"live": (2, 3)}, "broker 1 is gone, where it came from"),
+        ([], {}, "it was deleted since then"),
+        ([at("a-0", [4, 5])], {}, "somebody else moved it to [4, 5] since then"),
+        ([at("a-0", [3, 2])], {}, "its replicas were reordered to [3, 2] since then"),
+        ([at("a-0", [2, 3])], {"live": (2, 3)}, "its former broker 1 does not exist any more"),
         ([at("a-0", [4, 2, 3], [2, 3])], {"ongoing": [moving("a-0", [2, 3], [4, 3])]},
-         "it is being moved to [4, 3] at this moment"),
+         "it is now being moved to [4, 3]"),
     ],
 )  # fmt: skip
 def test_what_must_not_go_back_is_named(states: Any, more: Any, reason: str) -> None:
@@ -98,8 +98,8 @@ def test_chosen_partitions_return_leave_the_queue_or_are_refused() -> None:
     assert cancel.dropped == {tp("a-3")}
     assert cancel.refused == {
         tp("a-1"): "no longer moving; undo the operation to bring back what has moved",
-        tp("a-2"): "somebody else moves it to [2, 5]",
-        tp("b-0"): "it is not of this operation",
+        tp("a-2"): "somebody else is moving it to [2, 5]",
+        tp("b-0"): "this operation does not include it",
     }
 
 

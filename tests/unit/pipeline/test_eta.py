@@ -1,105 +1,19 @@
-"""When copies will be in the ISR: the fluid beside a plain one, and what is concluded of a tick."""
+"""When copies will be in the ISR: what is concluded of a tick."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from kshunt.backend.domain.forecast.outlook import JOIN_S
+from kshunt.backend.domain.forecast.ranges import STAGES, THROTTLE
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
 from kshunt.backend.pipeline.kernels import eta as kernel
-from kshunt.backend.pipeline.kernels.arrival_forecast import JOIN_S
 from kshunt.backend.pipeline.kernels.eta import OUT
-from kshunt.backend.pipeline.kernels.fluid import FluidCopies, fluid_run, shares
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of
-from tests.support.runs.examples import many
-
-# --- the fluid
-
-
-def filled(passes: list[list[int]], capacity: list[float]) -> list[float]:
-    """Max-min fair shares: all grow together, and stop where something is full."""
-    rates, growing = [0.0] * len(passes), set(range(len(passes)))
-    while growing:
-        used = [sum(rates[i] for i, p in enumerate(passes) if r in p) for r in range(len(capacity))]
-        more = min(
-            (capacity[r] - used[r]) / sum(r in passes[i] for i in growing)
-            for i in growing
-            for r in passes[i]
-        )
-        for i in growing:
-            rates[i] += more
-        full = {
-            r
-            for r in range(len(capacity))
-            if used[r] + 1e-9 >= capacity[r] - more * sum(r in passes[i] for i in growing)
-        }
-        growing = {i for i in growing if not full & set(passes[i])}
-    return rates
-
-
-@st.composite
-def networks(draw: st.DrawFn) -> tuple[list[list[int]], list[float]]:
-    """Some flows, each through one or two of some resources."""
-    count = draw(st.integers(1, 5))
-    place = st.integers(0, count - 1)
-    passes = draw(
-        st.lists(st.lists(place, min_size=1, max_size=2, unique=True), min_size=1, max_size=8)
-    )
-    capacity = [float(draw(st.integers(1, 50))) for _ in range(count)]
-    return passes, capacity
-
-
-def as_arrays(passes: list[list[int]], capacity: list[float]) -> tuple[Any, Any]:
-    nothing = len(capacity)
-    wide = np.array([[*p, *[nothing] * (2 - len(p))] for p in passes])
-    return wide, np.array([*capacity, math.inf])
-
-
-@given(networks())
-def test_shares_are_max_min_fair(network: tuple[list[list[int]], list[float]]) -> None:
-    passes, capacity = as_arrays(*network)
-    rates, tight = shares(passes, np.ones(len(passes), np.int64), capacity)
-    assert rates == pytest.approx(filled(*network))
-    for own, resource in zip(network[0], tight.tolist(), strict=True):
-        assert resource in own
-
-
-@settings(max_examples=many(30))
-@given(networks(), st.data())
-def test_the_course_is_that_of_small_steps(
-    network: tuple[list[list[int]], list[float]], data: st.DataObject
-) -> None:
-    passes, capacity = as_arrays(*network)
-    sizes = st.lists(st.integers(1, 100), min_size=len(passes), max_size=len(passes))
-    remaining = np.array(data.draw(sizes), np.float64)
-    found = fluid_run(
-        FluidCopies(remaining, np.zeros(len(passes)), passes, np.zeros(passes.shape)), capacity
-    )
-    left, ends, now_s, step_s = remaining.copy(), np.zeros(len(passes)), 0.0, 0.02
-    while (left > 0).any() and now_s < 30:
-        active = np.flatnonzero(left > 0)
-        rates, _ = shares(passes[active], np.ones(len(active), np.int64), capacity)
-        left[active] -= rates * step_s
-        now_s += step_s
-        ends[active[left[active] <= 0]] = now_s
-    over = left <= 0
-    assert found.seconds[over] == pytest.approx(ends[over], abs=0.2, rel=0.02)
-
-
-def test_what_is_written_meanwhile_has_to_be_copied_too() -> None:
-    passes, capacity = as_arrays([[0]], [10.0])
-    copies = FluidCopies(np.array([100.0]), np.array([5.0]), passes, np.zeros((1, 2)))
-    assert fluid_run(copies, capacity).seconds.tolist() == [20.0]
-    too_much = FluidCopies(np.array([100.0]), np.array([10.0]), passes, np.zeros((1, 2)))
-    assert fluid_run(too_much, capacity).seconds.tolist() == [math.inf]
-
 
 # --- a tick
 
@@ -229,7 +143,7 @@ def test_an_operation_whose_copy_is_not_heard_of() -> None:
 def test_ranges_are_those_of_the_calibration() -> None:
     quantiles = PLAIN.copy()
     one = of_copies(forecast(row(4, 100)))[4]
-    quantiles[0, int(one["stage"] * kernel.STAGES), 1, 0] = math.log(0.5), 0.0, math.log(3.0)
+    quantiles[0, int(one["stage"] * STAGES), THROTTLE] = math.log(0.5), 0.0, math.log(3.0)
     found = of_copies(forecast(row(4, 100), quantiles=quantiles))[4]
     ends = [found[name] for name in ("p10_s", "p50_s", "p90_s")]
     assert ends == pytest.approx([5.5, 11.0, 33.0])

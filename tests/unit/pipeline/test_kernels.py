@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, STALL_S, UNKNOWN_CAUSE
-from kshunt.backend.pipeline.kernels import parcels, rate_step
+from kshunt.backend.pipeline.kernels import packed_rows, rate_step
 from kshunt.backend.pipeline.kernels import stalls as stall_step
 from kshunt.backend.pipeline.kernels.quality import Checks, checked
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, ReplicaRuns
-from kshunt.backend.pipeline.spark.parcels import SAMPLES_SCHEMA
+from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.tables.rates import MADE_SCHEMA, SETTINGS
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls, tick_after
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, table, time_of
@@ -32,17 +32,17 @@ def shuffled(*kinds: tuple[Any, Any, int], buckets: int = 8) -> list[Any]:
     packed = [
         parcel
         for rows, schema, kind in kinds
-        for parcel in parcels.pack(rows.to_batches(), schema=schema, kind=kind, buckets=buckets)
+        for parcel in packed_rows.pack(rows.to_batches(), schema=schema, kind=kind, buckets=buckets)
     ]
-    rows = pa.Table.from_batches(packed, parcels.PARCEL).combine_chunks()
+    rows = pa.Table.from_batches(packed, packed_rows.PARCEL).combine_chunks()
     batches: list[Any] = rows.sort_by("bucket").to_batches(max_chunksize=3)
     return batches
 
 
 def stepped(rows: Sequence[Row], state: Any, checks: Checks | None = None) -> Any:
     """What a worker makes of samples."""
-    kinds = [(table(rows), SAMPLES_SCHEMA, parcels.SAMPLES)]
-    kinds += [(state, rate_step.STATE_SCHEMA, parcels.STATE)] if state is not None else []
+    kinds = [(table(rows), SAMPLES_SCHEMA, packed_rows.SAMPLES)]
+    kinds += [(state, rate_step.STATE_SCHEMA, packed_rows.STATE)] if state is not None else []
     work = rate_step.Work(SETTINGS, SAMPLES_SCHEMA, MADE_SCHEMA, checks, carries=True)
     return pa.Table.from_batches(rate_step.work(shuffled(*kinds), work), MADE_SCHEMA)
 
@@ -91,7 +91,10 @@ def test_stalls_are_those_of_the_reference_wherever_they_are_cut(shares: Sequenc
     cut = parts(rates, shares)
     for i, part in enumerate(cut):
         rows = pa.table({n: [r.get(n) for r in part] for n in stall_step.RATES.names})
-        kinds = (rows, stall_step.RATES, parcels.SAMPLES), (state, stall_step.STATE, parcels.STATE)
+        kinds = (
+            (rows, stall_step.RATES, packed_rows.SAMPLES),
+            (state, stall_step.STATE, packed_rows.STATE),
+        )
         unit = 1000
         settings = stall_step.StallSettings(
             newest_ms(part), GAP_S * unit, STALL_S * unit, UNKNOWN_CAUSE
@@ -120,7 +123,7 @@ def test_bad_rows_are_left_out_and_odd_ones_counted_in_the_same_pass() -> None:
         sample(405, 1, topic=None, lag_messages=-1),
         sample(-5, 1),
     ]
-    batch = parcels.conform(table(rows).to_batches()[0], SAMPLES_SCHEMA)
+    batch = packed_rows.conform(table(rows).to_batches()[0], SAMPLES_SCHEMA)
     found = checked(batch, Checks(START_MS, START_MS + 10**6, 0, START_MS + 2_000, 150_000))
     assert found.order.tolist() == [0, 1, 3, 4, 5, 6, 7, 8]
     broken = Counter({name: count for name, count in found.counts.items() if count})
@@ -153,10 +156,10 @@ def test_parts_of_a_file_have_its_rows_in_the_columns_that_are_asked_for(tmp_pat
     path = str(tmp_path / "x.parquet")
     rows = table([sample(at_s, at_s) for at_s in range(10)])
     pq.write_table(rows.drop(["cause"]), path, row_group_size=4)
-    text = parcels.as_text([parcels.RowGroups(path, 1, 3)])
+    text = packed_rows.as_text([packed_rows.RowGroups(path, 1, 3)])
     asked = [pa.record_batch([[text]], ["parts"])]
-    packed = list(parcels.pack_files(asked, schema=SAMPLES_SCHEMA, buckets=4))
-    ((samples, state),) = parcels.unpack(packed, samples=SAMPLES_SCHEMA, state=stall_step.STATE)
+    packed = list(packed_rows.pack_files(asked, schema=SAMPLES_SCHEMA, buckets=4))
+    ((samples, state),) = packed_rows.unpack(packed, samples=SAMPLES_SCHEMA, state=stall_step.STATE)
     assert samples["log_end_offset"].to_pylist() == [4, 5, 6, 7, 8, 9]
     assert samples["cause"].null_count == 6
     assert len(state) == 0

@@ -62,7 +62,7 @@ def test_cuts_before_the_first_record_and_after_the_end_are_where_those_are() ->
     [
         ({0: 51}, [], "up to offset 50"),
         ({7: 1}, [], "no partition 7"),
-        ({}, [{0: 20}, {0: 19}], "no chain"),
+        ({}, [{0: 20}, {0: 19}], "not in order"),
         ({}, [{4: 20}], "no partition 4"),
     ],
 )

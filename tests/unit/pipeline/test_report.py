@@ -20,13 +20,13 @@ from kshunt import __version__
 from kshunt.backend.domain.pipeline.result_columns import RATES, STALLS, ResultTable
 from kshunt.backend.pipeline.command import main
 from kshunt.backend.pipeline.reports.markdown import escaped
-from kshunt.backend.pipeline.reports.material import NoOperation, NoResults, read
 from kshunt.backend.pipeline.reports.operation_history import (
     TICK_MS,
     copies_of,
     history_of,
     rows_of,
 )
+from kshunt.backend.pipeline.reports.operation_results import NoOperation, NoResults, read
 from kshunt.backend.pipeline.reports.report_command import drawn
 from kshunt.backend.pipeline.reports.report_document import report
 from kshunt.backend.pipeline.reports.visible_text import visible
@@ -142,7 +142,7 @@ def test_of_one_that_runs_it_says_what_is_open_and_what_to_do(tmp_path: Path) ->
     assert "2 copies at a standstill" in todo
     assert "Start the broker, or cancel the move" in todo
     assert "raise from 40.0 MB/s to 60.0 MB/s" in todo
-    assert "none of them can be judged" in section(text, "When it would be done, as forecast")
+    assert "none of them can be judged" in section(text, "Forecasts of the end")
 
 
 def test_copies_that_are_no_longer_seen_are_told_from_those_under_way(tmp_path: Path) -> None:
@@ -157,15 +157,15 @@ def test_copies_that_are_no_longer_seen_are_told_from_those_under_way(tmp_path: 
 
 def test_tables_that_were_not_made_are_said_to_be_missing(tmp_path: Path) -> None:
     text = markdown(recorded(tmp_path, moved(), only=[RATES]))
-    for name in ("Stalls", "When it would be done, as forecast", "Effect of the throttles"):
+    for name in ("Stalls", "Forecasts of the end", "Effect of the throttles"):
         assert "was not made" in section(text, name)
-    assert section(text, "Gaps and data quality") == "The recorder noted no gap within its time."
+    assert section(text, "Gaps and data quality") == "The recorder noted no gap in that time."
 
 
 def test_an_operation_that_copied_nothing_is_told_so(tmp_path: Path) -> None:
     still = [row | {"in_isr": True, "adding": False} for row in moved(until_s=60)]
     text = markdown(recorded(tmp_path, still, only=[RATES]))
-    assert "No replica of it was seen to be copied" in text
+    assert "None of its replicas needed a copy" in text
 
 
 def test_without_results_it_says_which_command_makes_them(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_target_of_another_kind_is_wrong_usage(
     with pytest.raises(SystemExit) as stopped:
         main(["report", "--operation", OPERATION, "--samples", str(done), "--to", "report.pdf"])
     assert stopped.value.code == 64
-    assert "ends neither in .md nor in .html" in capsys.readouterr().err
+    assert "must end in .md or .html" in capsys.readouterr().err
 
 
 # Reckoning

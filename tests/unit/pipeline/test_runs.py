@@ -144,7 +144,7 @@ def test_a_command_line_that_is_wrong_is_told_so_without_spark() -> None:
 def test_times_are_ago_or_of_a_calendar() -> None:
     assert parse_time("2h", NOW_MS) == NOW_MS - 2 * HOUR_MS
     assert parse_time("2026-11-22T04:00:00+01:00", NOW_MS) == START_MS
-    with pytest.raises(argparse.ArgumentTypeError, match="no time"):
+    with pytest.raises(argparse.ArgumentTypeError, match="not a time"):
         parse_time("yesterday", NOW_MS)
 
 
@@ -160,17 +160,17 @@ def test_a_period_is_the_recorded_hours_that_it_touches(tmp_path: Path) -> None:
 
 def test_a_folder_without_samples_says_which_one_to_name(tmp_path: Path) -> None:
     write(tmp_path / "cluster-a", [sample(0, 0)])
-    with pytest.raises(NoSamples, match="There are: cluster-a"):
+    with pytest.raises(NoSamples, match="Other folders there: cluster-a"):
         find_recording(tmp_path)
 
 
 def test_files_of_others_and_of_two_clusters_are_refused(tmp_path: Path) -> None:
     paths = write(tmp_path, [sample(0, 0)])
     other = write(tmp_path, [sample(3600, 0)], cluster="c2", number=2)
-    with pytest.raises(UnreadableSamples, match=r"is of cluster c1, and .* of c2"):
+    with pytest.raises(UnreadableSamples, match=r"is from cluster c1, and .* from c2"):
         check_files([*paths, *other])
     pq.write_table(pa.table({"a": [1]}), other[0])
-    with pytest.raises(UnreadableSamples, match="no recording"):
+    with pytest.raises(UnreadableSamples, match="not a recording"):
         check_files([*paths, *other])
 
 

@@ -52,21 +52,21 @@ def test_what_can_stand(answer: list[int], given: list[UsableBroker]) -> None:
 @pytest.mark.parametrize(
     ("answer", "given", "fault"),
     [
-        ([0, 9], brokers(3), "names broker 9, which is not one that may be used"),
+        ([0, 9], brokers(3), "names broker 9, which must not be used"),
         ([1, 1], brokers(3), "names broker 1 more than once"),
-        ([1, "2"], brokers(3), "names '2', which is no broker id"),
-        ([True, 2], brokers(3), "names True, which is no broker id"),
-        ([0, 1.0], brokers(3), r"names 1\.0, which is no broker id"),
-        ([0, None], brokers(3), "names None, which is no broker id"),
-        ([0, [1]], brokers(3), r"names \[1\], which is no broker id"),
-        ([0, 2], FENCED, "uses broker 2, which is fenced, and broker 1 is free"),
+        ([1, "2"], brokers(3), "names '2', which is not a broker id"),
+        ([True, 2], brokers(3), "names True, which is not a broker id"),
+        ([0, 1.0], brokers(3), r"names 1\.0, which is not a broker id"),
+        ([0, None], brokers(3), "names None, which is not a broker id"),
+        ([0, [1]], brokers(3), r"names \[1\], which is not a broker id"),
+        ([0, 2], FENCED, "uses broker 2, which is fenced, although broker 1 is free"),
         ([2, 0, 1], FENCED, "is led by broker 2, which is fenced"),
         ([2, 0, 4], FENCED_RACKS, "is led by broker 2, which is fenced"),
-        ([0, 5], FENCED_RACKS, "uses broker 5, which is fenced, and broker 4 is free"),
-        ([0, 1], RACKS, "covers 1 of the 2 racks that it could"),
-        ([0, 1, 2], RACKS, "covers 2 of the 3 racks that it could"),
-        ([0, 1, 2, 3], RACKS, "covers 2 of the 3 racks that it could"),
-        ([0, 1], FENCED_RACKS, "covers 1 of the 2 racks that it could"),
+        ([0, 5], FENCED_RACKS, "uses broker 5, which is fenced, although broker 4 is free"),
+        ([0, 1], RACKS, "covers 1 of 2 possible racks"),
+        ([0, 1, 2], RACKS, "covers 2 of 3 possible racks"),
+        ([0, 1, 2, 3], RACKS, "covers 2 of 3 possible racks"),
+        ([0, 1], FENCED_RACKS, "covers 1 of 2 possible racks"),
     ],
 )
 def test_the_fault_of_what_cannot(
@@ -83,9 +83,13 @@ def test_as_many_lists_as_partitions_of_one_length() -> None:
         check([], brokers(3))
     with pytest.raises(ReplicaPlacementFailed, match="placed more than 1 partitions"):
         check([[0], [1]], brokers(3))
-    with pytest.raises(ReplicaPlacementFailed, match="partition 8 has 1 of the 2 replicas"):
+    with pytest.raises(
+        ReplicaPlacementFailed, match="partition 8 has 1 of the 2 requested replicas"
+    ):
         check([[0, 1], [2]], brokers(3), partitions=2)
-    with pytest.raises(ReplicaPlacementFailed, match="partition 8 has more than the 1 replicas"):
+    with pytest.raises(
+        ReplicaPlacementFailed, match="partition 8 has more than the 1 requested replicas"
+    ):
         check([[0], [2, 1]], brokers(3), partitions=2)
 
 

@@ -134,7 +134,7 @@ def test_too_few_that_stay_are_a_failure_that_says_so() -> None:
     with pytest.raises(ReplicaPlacementFailed) as failed:
         ask(avoid_removed("2,1"), 1, 3, brokers(4))
     assert str(failed.value) == (
-        "3 replica(s) need as many brokers, and 2 of 4 may be used (2 not fenced): broker 1 is "
+        "3 replica(s) need 3 brokers, but only 2 of 4 may be used (2 not fenced): broker 1 is "
         "being removed; broker 2 is being removed. Nothing was placed."
     )
     with pytest.raises(ReplicaPlacementFailed, match="0 not fenced"):
@@ -204,14 +204,14 @@ def test_every_full_broker_is_named_with_its_figure() -> None:
 @pytest.mark.parametrize(
     ("placer", "configs", "words"),
     [
-        (PreferNewBrokers, {"new.brokers": "1,x"}, "'x' is no broker id"),
-        (AvoidRemovedBrokers, {"removed.brokers": "-1"}, "'-1' is no broker id"),
-        (AvoidRemovedBrokers, {"removed.strict": "no"}, "'no' is neither true nor false"),
+        (PreferNewBrokers, {"new.brokers": "1,x"}, "'x' is not a broker id"),
+        (AvoidRemovedBrokers, {"removed.brokers": "-1"}, "'-1' is not a broker id"),
+        (AvoidRemovedBrokers, {"removed.strict": "no"}, "'no' must be true or false"),
         (AvoidFullBrokers, {"disk.limit": "85"}, "85 is not a share"),
         (AvoidFullBrokers, {"disk.limit": "0"}, "0 is not a share"),
         (AvoidFullBrokers, {"disk.limit": "nan"}, "nan is not a share"),
-        (AvoidFullBrokers, {"disk.limit": "much"}, "'much' is no number"),
-        (AvoidFullBrokers, {"throughput.limit.bytes": "-5"}, "-5 is no rate"),
+        (AvoidFullBrokers, {"disk.limit": "much"}, "'much' is not a number"),
+        (AvoidFullBrokers, {"throughput.limit.bytes": "-5"}, "-5 is not a rate"),
     ],
 )
 def test_a_setting_that_cannot_be_meant_is_refused(

@@ -97,23 +97,23 @@ def test_one_placer_for_each_name_and_configuration() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "'' is no placer"),
-        (":", "':' is no placer"),
-        ("module:", "'module:' is no placer"),
-        ("nobody-offers-this", "nothing installed offers it"),
-        ("no_such_module_x:Class", "cannot be made: ModuleNotFoundError"),
-        (f"{HERE}:Absent", "cannot be made: AttributeError"),
-        (f"{HERE}:HERE", "cannot be made: TypeError: 'str' object is not callable"),
-        (f"{HERE}:Half", "has not the methods configure, close"),
-        (f"{HERE}:OldConfigure", r"its method configure does not take \(configs\)"),
+        ("", "'' is not a placer"),
+        (":", "':' is not a placer"),
+        ("module:", "'module:' is not a placer"),
+        ("nobody-offers-this", "no installed package has it"),
+        ("no_such_module_x:Class", "cannot be created: ModuleNotFoundError"),
+        (f"{HERE}:Absent", "cannot be created: AttributeError"),
+        (f"{HERE}:HERE", "cannot be created: TypeError: 'str' object is not callable"),
+        (f"{HERE}:Half", "does not have the methods configure, close"),
+        (f"{HERE}:OldConfigure", r"its method configure must accept \(configs\)"),
         (
             f"{HERE}:OldPlace",
-            r"its method place does not take \(start_partition, num_partitions, num_replicas, b",
+            r"its method place must accept \(start_partition, num_partitions, num_replicas, b",
         ),
-        (f"{HERE}:NeedsArgument", "cannot be made: TypeError"),
-        (f"{HERE}:Raises", "cannot be made: OSError: no database"),
-        (f"{HERE}:Exits", "cannot be made: SystemExit: 2"),
-        (f"{HERE}:Picky", "refuses its configuration: KeyError: 'zone'"),
+        (f"{HERE}:NeedsArgument", "cannot be created: TypeError"),
+        (f"{HERE}:Raises", "cannot be created: OSError: no database"),
+        (f"{HERE}:Exits", "cannot be created: SystemExit: 2"),
+        (f"{HERE}:Picky", "rejects its configuration: KeyError: 'zone'"),
         ("rules", r"kshunt\.placer\.rules is not set"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_module_that_fails_at_import_is_named(
 ) -> None:
     (tmp_path / "placer_that_fails.py").write_text("raise RuntimeError('no licence')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match="cannot be made: RuntimeError: no licence"):
+    with pytest.raises(ConfigError, match="cannot be created: RuntimeError: no licence"):
         load_placer("placer_that_fails:Any")
 
 
@@ -140,5 +140,5 @@ def test_a_name_that_two_packages_offer_is_refused(
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
         (folder / "entry_points.txt").write_text(f"[{GROUP}]\nshared = {package}:Placer\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match="'shared' may be any of one:Placer, two:Placer"):
+    with pytest.raises(ConfigError, match="'shared' can be any of one:Placer, two:Placer"):
         load_placer("shared")

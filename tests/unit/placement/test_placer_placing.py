@@ -136,10 +136,10 @@ def endless() -> Iterator[Iterator[int]]:
     [
         (lambda: None, "p failed: TypeError"),
         (lambda: [0, 1], "p failed: TypeError"),
-        (lambda: ["01", "01"], "names '0', which is no broker id"),
+        (lambda: ["01", "01"], "names '0', which is not a broker id"),
         (lambda: [[0, 1]], "placed 1 of 2"),
         (endless, "placed more than 2"),
-        (lambda: [repeat(0), repeat(1)], "partition 0 has more than the 2 replicas"),
+        (lambda: [repeat(0), repeat(1)], "partition 0 has more than the 2 requested replicas"),
     ],
 )
 def test_an_answer_of_another_kind_is_refused(answer: Callable[[], Any], words: str) -> None:
@@ -222,7 +222,7 @@ def test_what_a_placer_leaves_out_of_its_choice_it_may_not_use() -> None:
 
     with pytest.raises(ReplicaPlacementFailed, match="names broker 0"):
         ask(Narrow(), 1, 2, brokers(3))
-    with pytest.raises(ReplicaPlacementFailed, match="from brokers that are not there"):
+    with pytest.raises(ReplicaPlacementFailed, match="for brokers that do not exist"):
         ask(Wide(), 1, 2, brokers(3))
 
 

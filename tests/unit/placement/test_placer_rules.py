@@ -105,22 +105,22 @@ def test_a_rule_that_leaves_too_few_brokers_never_falls_back(tmp_path: Path) -> 
     with pytest.raises(ReplicaPlacementFailed) as failed:
         ask(made, 1, 3, given, topic="payments.eu")
     assert str(failed.value) == (
-        "Topic payments.eu: the rule in line 2 leaves 1 broker(s) for 3 replica(s), of which are "
+        "Topic payments.eu: the rule in line 2 leaves 1 broker(s) for 3 replica(s); these are "
         "up: 0. Nothing was placed. See kshunt.placer.rules."
     )
-    with pytest.raises(ReplicaPlacementFailed, match="of which are up: none"):
+    with pytest.raises(ReplicaPlacementFailed, match="these are up: none"):
         ask(made, 1, 1, given[:1] + given[2:], topic="logs.", principal="User:ops")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[rule]]\ntopics =\n", "f is no TOML: .*line 2"),
+        ("[[rule]]\ntopics =\n", "f is not valid TOML: .*line 2"),
         ("\n[[rules]]\n", "f, line 2: 'rules' is unknown"),
-        ("rule = 3\n", "f is no file of rules"),
-        ("rule = [3]\n", "f is no file of rules"),
-        ("default = 3\n", "f is no file of rules"),
-        ("[[rule]]\nbrokers = [1]\n", "f, line 1: this rule fits everything"),
+        ("rule = 3\n", "f is not a file of rules"),
+        ("rule = [3]\n", "f is not a file of rules"),
+        ("default = 3\n", "f is not a file of rules"),
+        ("[[rule]]\nbrokers = [1]\n", "f, line 1: this rule matches everything"),
         (
             '[[rule]]\ntopics = ["a"]\n\n[[rule]]\ntopics = ["b"]\nbroker = [1]\n',
             "f, line 6: 'broker' is unknown. Known: topics, principals, brokers",
@@ -130,18 +130,21 @@ def test_a_rule_that_leaves_too_few_brokers_never_falls_back(tmp_path: Path) -> 
         ('[[rule]]\ntopics = ["a"]\nbrokers = []\n', r"f, line 3: brokers cannot be \[\]"),
         ('[[rule]]\ntopics = ["a"]\nracks = "a"\n', "f, line 3: racks cannot be 'a'"),
         ('[[rule]]\ntopics = ""\n', 'f, line 2: topics cannot be .* Write ."one", "another"'),
-        ('[[rule]]\nprincipals = ["bob"]\n', "f, line 2: 'bob' is no principal. Write User:name"),
+        (
+            '[[rule]]\nprincipals = ["bob"]\n',
+            "f, line 2: 'bob' is not a principal. Write User:name",
+        ),
         ("[default]\nmin_replicas = 0\n", "f, line 2: min_replicas cannot be 0"),
         ("[default]\nmin_replicas = 3\nmax_replicas = 2\n", "f, line 2: 3 is more than max_"),
         ('[default]\ntopics = ["a"]\n', "f, line 2: 'topics' is unknown"),
         (
             '[[rule]]\ntopics = ["pay"]\n[[rule]]\ntopics = ["payments."]\n',
-            "f, line 3: this rule never decides, because the rule in line 1 fits",
+            "f, line 3: this rule has no effect, because the rule in line 1 matches",
         ),
         (
             '[[rule]]\nprincipals = ["User:a", "User:b"]\n'
             '[[rule]]\ntopics = ["t"]\nprincipals = ["User:b"]\n',
-            "f, line 3: this rule never decides",
+            "f, line 3: this rule has no effect",
         ),
     ],
 )

@@ -170,7 +170,7 @@ def test_what_is_not_known_or_not_free_stays_with_a_note() -> None:
     assert proposal.measure.after == 30
     words = " ".join(map(str, proposal.notes))
     assert "being reassigned" in words
-    assert "where 1 replica of it lie" in words
+    assert "directory of 1 replica of it is unknown" in words
     assert "1 replica of unknown size move" in words
     assert move_log_dirs(found, 1, scope=Scope(include=("t",))).targets == {}
 
@@ -180,7 +180,7 @@ def test_what_is_not_known_or_not_free_stays_with_a_note() -> None:
     [
         (["/x"], False, "no log directory /x"),
         (["/a", "/b"], False, "no log directory left"),
-        ([], True, "down or has not told"),
+        ([], True, "down or has not reported"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(empty: list[str], down: bool, words: str) -> None:

@@ -117,7 +117,7 @@ def test_a_rack_that_every_partition_needs_is_drained_only_where_racks_may_go() 
     proposal = drain(found.situation(), [5], Scope(keep_racks=False))
     assert outcome(found, proposal)[tp(0)][:2] == (1, 3)
     assert proposal.measure.after == 0
-    assert any("span 2 and not 3 racks" in note.why for note in proposal.notes)
+    assert any("span 2 instead of 3 racks" in note.why for note in proposal.notes)
 
 
 def test_what_was_sent_to_the_only_large_disk_makes_room_for_what_fits_nowhere_else() -> None:
@@ -182,7 +182,7 @@ def test_a_size_that_is_not_known_is_not_nothing() -> None:
     proposal = drain(found.situation(), [1])
     # The unknown one counts as the largest known, and so both together do not fit.
     assert len(proposal.targets) == 1
-    assert any("room" in note.why for note in proposal.notes)
+    assert any("space" in note.why for note in proposal.notes)
     found.rooms = {2: 100}
     proposal = drain(found.situation(), [1])
     assert (proposal.cost.moved_bytes, proposal.cost.unknown_sizes) == (50, 1)

@@ -94,7 +94,7 @@ async def test_only_so_many_wait() -> None:
         for _ in range(LIMITS.planners_waiting)
     ]
     await asyncio.sleep(0)
-    with pytest.raises(Conflict, match="wait already"):
+    with pytest.raises(Conflict, match="are already waiting"):
         await planners.answer(picture(), question)
     for task in waiting:
         task.cancel()

@@ -54,7 +54,7 @@ async def test_one_caller_cannot_fill_the_queue() -> None:
     work = Work(PlannerQueue(1, 3, 8))
     for _ in range(3):
         await work.ask("greedy")
-    with pytest.raises(Conflict, match="3 of your plans and rehearsals wait already"):
+    with pytest.raises(Conflict, match="3 of your plans and rehearsals are already waiting"):
         await (await work.ask("greedy"))
     await work.ask("modest")
     await work.finish()
@@ -75,7 +75,7 @@ async def test_all_together_have_a_bound() -> None:
     work = Work(PlannerQueue(1, 3, 4))
     for caller in ("a", "b", "c", ANYBODY):
         await work.ask(caller)
-    with pytest.raises(Conflict, match="4 plans and rehearsals wait already"):
+    with pytest.raises(Conflict, match="4 plans and rehearsals are already waiting"):
         await (await work.ask("d"))
     await work.finish()
 

@@ -189,12 +189,12 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "without its last bytes": (cut(0.99), "cannot be read as Parquet"),
     "pages damaged": (damaged, "cannot be read as Parquet"),
     "a folder": (a_folder, "cannot be read as Parquet"),
-    "foreign": (foreign, "no recording of kshunt's samples"),
-    "no version": (with_metadata(cluster="c", table="replicas"), "no recording of kshunt"),
-    "version in words": (with_metadata(version="one", table="replicas"), "no recording of"),
-    "version below zero": (with_metadata(version="-1", table="replicas"), "no recording of"),
+    "foreign": (foreign, "not a recording of kshunt's samples"),
+    "no version": (with_metadata(cluster="c", table="replicas"), "not a recording of kshunt"),
+    "version in words": (with_metadata(version="one", table="replicas"), "not a recording of"),
+    "version below zero": (with_metadata(version="-1", table="replicas"), "not a recording of"),
     "a newer version": (with_metadata(version="99", table="replicas"), "of version 99; this"),
-    "no table": (with_metadata(version="1"), "holds the table '?'"),
+    "not a table": (with_metadata(version="1"), "holds the table '?'"),
     "another table": (with_metadata(version="1", table="brokers"), "holds the table 'brokers'"),
     "lacks a column": (lambda path: older(path, "rid", 1), "lacks the column rid"),
     "another type": (of_another_type, "has string in the column lag_bytes"),
@@ -250,7 +250,7 @@ def test_a_second_recorder_is_kept_out_until_the_first_one_ends(tmp_path: Path) 
 
 def test_a_recording_is_of_one_cluster(tmp_path: Path) -> None:
     opened(tmp_path, "one").close()
-    with pytest.raises(WrongCluster, match="is of cluster one, and this is two"):
+    with pytest.raises(WrongCluster, match="is from cluster one, but this is two"):
         opened(tmp_path, "two")
     opened(tmp_path, "one").close()
 
@@ -267,7 +267,7 @@ def test_a_folder_that_is_a_file_or_below_one_is_no_folder(tmp_path: Path) -> No
     file = tmp_path / "file"
     file.write_bytes(b"")
     for folder in (file, file / "below"):
-        with pytest.raises(OSError, match="A file is in the way"):
+        with pytest.raises(OSError, match="A file is where"):
             opened(folder)
     assert file.read_bytes() == b""
 
@@ -282,7 +282,7 @@ def test_a_folder_that_vanishes_is_noticed_and_can_be_made_anew(tmp_path: Path) 
     sink = opened(folder)
     sink.write(SampleTable.REPLICAS, table_of(many(1)))
     folder.rename(tmp_path / "elsewhere")
-    with pytest.raises(FileNotFoundError, match="gone, or was replaced"):
+    with pytest.raises(FileNotFoundError, match="not exist any more, or was replaced"):
         sink.write(SampleTable.REPLICAS, table_of(later(many(1), 1)))
     assert sink.open("cluster", START_MS) == []
     sink.write(SampleTable.REPLICAS, table_of(later(many(1), 1)))
@@ -383,7 +383,7 @@ def test_a_state_that_cannot_be_read_is_a_crash_of_an_unknown_time(
     sink = FolderSink(tmp_path)
     (gap,) = sink.open("cluster", START_MS)
     assert gap.from_ms == gap.to_ms == START_MS
-    assert "not known" in gap.text
+    assert "is unknown" in gap.text
     sink.close()
 
 

@@ -37,13 +37,13 @@ async def test_a_folder_that_cannot_be_used_is_said_once_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "recording"
-    folder.write_text("in the way")
+    folder.write_text("where a folder is needed")
     caplog.set_level(logging.INFO)
     async with following(folder) as followed:
         await recorded_moments(followed, 4)
         recorder = followed.recorder
         await wait_until_async(lambda: recorder.status.problem, DEADLINE_S, "it is noticed")
-        assert "in the way of a folder" in recorder.status.problem
+        assert "where a folder is needed" in recorder.status.problem
         assert recorder.status.rows_waiting >= 24
         folder.unlink()
         await wait_until_async(lambda: not recorder.status.problem, DEADLINE_S, "it is well")
@@ -117,7 +117,7 @@ async def test_of_a_flush_that_fails_half_way_nothing_is_written_twice(tmp_path:
 
 async def test_what_there_is_no_room_for_is_counted_in_rows_and_seconds(tmp_path: Path) -> None:
     folder = tmp_path / "recording"
-    folder.write_text("in the way")
+    folder.write_text("where a folder is needed")
     async with following(folder, rows_waiting=20, brokers_s=1e9) as followed:
         await recorded_moments(followed, 9)
         await wait_until_async(

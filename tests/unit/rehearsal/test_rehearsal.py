@@ -66,7 +66,7 @@ def test_a_throttle_that_producers_use_up_never_ends_and_says_why() -> None:
     assert found.done_s == {}
     assert "3 partitions had not moved" in found.why
     assert "bytes are missing on broker 3" in found.why
-    assert "counts against the throttle too" in found.why
+    assert "also count against the throttle" in found.why
     assert found.timeline.at_s[-1] < LIMIT_S
 
 
@@ -131,11 +131,13 @@ def test_what_is_not_known_is_said() -> None:
     assert found.finish_s is not None
     assert [note.split(":")[0] for note in found.notes] == [
         "3 partitions of unknown size",
-        "What is written to 3 partitions is not known",
-        "What networks and disks can do is not known",
+        "The writes to 3 partitions are unknown",
+        "The capacity of networks and disks is unknown",
     ]
     some = rehearse(Picture(situation(), capacities={1: FAST[1]}), to_the_third(), 10 * MB)
-    assert some.notes == ("What brokers 2, 3 can do is not known: taken for without limit.",)
+    assert some.notes == (
+        "The capacity of brokers 2, 3 is unknown: the rehearsal assumes no limit.",
+    )
 
 
 def test_what_cannot_be_meant_is_refused() -> None:
@@ -146,7 +148,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         rehearse(picture, {named(0): (1, 9)})
     with pytest.raises(BadInput, match="t-8"):
         rehearse(picture, {named(8): (1, 3)})
-    with pytest.raises(BadInput, match="twin refuses"):
+    with pytest.raises(BadInput, match="twin rejects"):
         rehearse(picture, to_the_third(), 10)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kshunt.backend.api.schema.frames.writer import (
+from kshunt.backend.api.schema.frames.snapshot_writer import (
     SCHEMA,
     FrameWriter,
     encode_frame,

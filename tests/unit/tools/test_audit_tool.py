@@ -76,13 +76,13 @@ MISUSES = {
     "--bootstrap-server ' '": "Option bootstrap-server requires an argument",
     "--bootstrap-server": "Option bootstrap-server requires an argument",
     f"{HOST} {HOST}": "Found multiple arguments for option bootstrap-server",
-    "--backend localhost:80": "'localhost:80' is no address of a backend",
-    "--backend unix:/x --command-config f": "--command-config goes with --bootstrap-server",
-    f"{HOST} --force": "--force goes with --output",
+    "--backend localhost:80": "'localhost:80' is not the address of a backend",
+    "--backend unix:/x --command-config f": "--command-config needs --bootstrap-server",
+    f"{HOST} --force": "--force needs --output",
     f"{HOST} --output ''": "Option output requires an argument",
-    f"{HOST} --verify --since 1h": "--verify looks at every line, without --since",
+    f"{HOST} --verify --since 1h": "--verify checks every line, without --since",
     f"{HOST} --operation ''": "Option operation requires an argument",
-    f"{HOST} --operation 'a b'": "'a b' is no id of an operation",
+    f"{HOST} --operation 'a b'": "'a b' is not the id of an operation",
     f"{HOST} --format yaml": "Cannot parse argument 'yaml' of option format",
     f"{HOST} --format ''": "Cannot parse argument '' of option format",
     f"{HOST} --since soon": "Cannot parse argument 'soon' of option since",
@@ -90,7 +90,7 @@ MISUSES = {
     f"{HOST} --since ٣h": "Cannot parse argument '٣h' of option since",
     f"{HOST} --since {'9' * 5000}h": "Cannot parse argument",
     f"{HOST} --until 25:00": "Cannot parse argument '25:00' of option until",
-    f"{HOST} --since 1h --until 2h": "--since is not before --until",
+    f"{HOST} --since 1h --until 2h": "--since must be before --until",
     f"{HOST} extra": "Unexpected argument 'extra'",
     f"{HOST} --reason x": "reason is not a recognized option",
 }
@@ -149,7 +149,7 @@ def test_help_names_every_flag(tool: Tool) -> None:
     assert (code, err) == (0, "")
     assert out.rstrip() == build_parser().format_help().rstrip()
     assert all(f"--{flag.name}" in out for flag in FLAGS)
-    assert "Nothing is created or changed." in out
+    assert "It creates and changes nothing." in out
     assert tool("--version")[:2] == (0, "kshunt 0.1.0\n")
 
 
@@ -215,9 +215,9 @@ def test_the_client_asks_and_reads(stub: Stub) -> None:
 
 
 def test_a_backend_is_asked_whether_the_past_was_rewritten(tool: Tool, stub: Stub) -> None:
-    stub.says({"lines": 7, "problems": ["The line audit/1 is not part of the chain."]})
+    stub.says({"lines": 7, "problems": ["The line audit/1 does not belong to the chain."]})
     code, out, _ = tool("--backend", stub.address, "--verify")
-    assert (code, out.splitlines()[-1]) == (1, "Lines that are proven: 7. Problems: 1.")
+    assert (code, out.splitlines()[-1]) == (1, "Verified lines: 7. Problems: 1.")
     assert urlsplit(stub.asked[-1][1]).path == "/v1/audit/verification"
 
 
@@ -267,14 +267,14 @@ def test_lines_that_nothing_proves_are_shown_and_said_to_be(
     monkeypatch.setenv(KEYS_VARIABLE, str(path))
     code, out, err = tool("--bootstrap-server", journal_cluster.servers)
     assert code == 0
-    assert "WARNING: nothing proves these lines" in err
+    assert "WARNING: these lines cannot be verified" in err
     assert "requested  ada@bastion  reassign op-1" in out
 
 
 @pytest.mark.usefixtures("with_keys")
 def test_the_chain_is_verified_where_no_backend_runs(tool: Tool, journal_cluster: Where) -> None:
     at = ("--bootstrap-server", journal_cluster.servers)
-    assert tool(*at, "--verify") == (0, "Lines that are proven: 3. Problems: 0.\n", "")
+    assert tool(*at, "--verify") == (0, "Verified lines: 3. Problems: 0.\n", "")
 
 
 @pytest.mark.usefixtures("with_keys")
@@ -355,8 +355,8 @@ def test_a_file_is_never_replaced_unasked(tool: Tool, stub: Stub, tmp_path: Path
     code, out, err = tool(*at)
     assert (code, out) == (1, "")
     assert err == (
-        f"Error: The file {path} was not written: it is there. Name another file, or add --force "
-        "to replace it.\n"
+        f"Error: The file {path} was not written: it already exists. Name another file, or add "
+        "--force to replace it.\n"
     )
     assert (path.read_text(), stub.asked) == ("mine", [])
     assert tool(*at, "--force")[0] == 0
@@ -370,7 +370,7 @@ def test_a_file_that_comes_in_the_meantime_stays(
     path = tmp_path / "a.txt"
     path.write_text("theirs")
     monkeypatch.setattr(writing, "check_target", lambda *_, **__: None)
-    with pytest.raises(BadInput, match="it is there"):
+    with pytest.raises(BadInput, match="it already exists"):
         write_file(path, "mine", force=False)
     assert path.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [path]
@@ -382,7 +382,7 @@ def test_only_an_ordinary_file_is_replaced(tmp_path: Path) -> None:
     link.symlink_to(target)
     for path in (link, tmp_path, Path(os.devnull)):
         for force in (False, True):
-            with pytest.raises(BadInput, match="it is there, and no ordinary file"):
+            with pytest.raises(BadInput, match="it exists and is not an ordinary file"):
                 write_file(path, "y", force=force)
     assert target.read_text() == "x"
     for path in (tmp_path / "none" / "a.md", target / "a.md", tmp_path / ("x" * 300)):

@@ -59,7 +59,7 @@ def test_a_link_is_not_followed(tmp_path: Path, take: Callable[[Path], None]) ->
 @BOTH
 def test_what_is_no_file_is_refused(tmp_path: Path, take: Callable[[Path], None]) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(PermissionError, match="not a file of this user"):
+    with pytest.raises(PermissionError, match="does not belong to this user"):
         take(tmp_path / "pipe")
 
 
@@ -71,7 +71,7 @@ def test_a_lock_file_of_somebody_else_is_refused(
     path = tmp_path / "lock"
     path.touch(0o666)
     os.chown(path, SOMEBODY, SOMEBODY)
-    with pytest.raises(PermissionError, match="not a file of this user"):
+    with pytest.raises(PermissionError, match="does not belong to this user"):
         take(path)
     # In a folder of theirs it is theirs to give.
     os.chown(tmp_path, SOMEBODY, SOMEBODY)
@@ -114,7 +114,7 @@ def test_gaps_are_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_a_socket_is_not_put_where_others_could_replace_it(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    with pytest.raises(ConfigError, match="others can write to the folder"):
+    with pytest.raises(ConfigError, match="other users can write to the folder"):
         bind(Listen(path=tmp_path / "s"))
     assert not (tmp_path / "s").exists()
     tmp_path.chmod(0o1777)

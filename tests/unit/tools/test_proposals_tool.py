@@ -76,7 +76,7 @@ def test_the_list_says_who_wants_what_and_what_you_may_do(backend: Stub, run: To
 
 def test_an_empty_list_says_so(backend: Stub, run: Tool) -> None:
     backend.says({"proposals": []})
-    assert run("list", "--backend", backend.address)[:2] == (0, "Nothing was proposed.\n")
+    assert run("list", "--backend", backend.address)[:2] == (0, "There is no proposal.\n")
     code, out, _ = run("--json", "list", "--backend", backend.address)
     assert (code, json.loads(out)) == (0, {"proposals": []})
 
@@ -120,10 +120,10 @@ def test_a_refusal_is_said(backend: Stub, run: Tool) -> None:
     ("words", "said"),
     [
         (["list"], "name it by --backend"),
-        (["list", "--backend", "somewhere"], "no address of a backend"),
-        (["list", "--bootstrap-server", "b:9092"], "Proposals are of a shared backend"),
+        (["list", "--backend", "somewhere"], "not the address of a backend"),
+        (["list", "--bootstrap-server", "b:9092"], "Proposals need a shared backend"),
         (["show", "--backend", "unix:/x"], "show needs the ID"),
-        (["list", "1a", "--backend", "unix:/x"], "list takes no ID"),
+        (["list", "1a", "--backend", "unix:/x"], "list does not take an ID"),
         (["approve", "1a", "--backend", "unix:/x"], "kshunt proposals show 1a"),
         (["reject", "1a", "--backend", "unix:/x"], "--reason"),
         (["reject", "1a", "--reason", " ", "--backend", "unix:/x"], "--reason"),
@@ -140,13 +140,13 @@ def test_one_that_is_not_there(backend: Stub, run: Tool) -> None:
 
 
 def test_what_would_be_refused_is_shown_with_the_reason(backend: Stub, run: Tool) -> None:
-    refusal = {"detail": "It would be refused: broker 1 leads.", "advice": ""}
+    refusal = {"detail": "It would be rejected: broker 1 leads.", "advice": ""}
     backend.on["/v1/proposals/1a2b3c4d/preview"] = (409, refusal)
     code, out, err = run("show", "1a2b3c4d", "--backend", backend.address)
     assert code == 1
     assert "shrink orders to 2 partitions" in out
     assert "approve 1a2b3c4d" not in out
-    assert "waits on: It would be refused: broker 1 leads." in err
+    assert "waits for: It would be rejected: broker 1 leads." in err
     backend.on["/v1/proposals/1a2b3c4d/preview"] = (500, {"detail": "Internal error"})
     assert run("show", "1a2b3c4d", "--backend", backend.address)[:2] == (1, "")
 
@@ -156,9 +156,9 @@ def test_what_is_shown_can_be_approved_by_copying_a_line(backend: Stub, run: Too
     backend.on["/v1/proposals/1a2b3c4d/preview"] = (200, seen)
     code, out, _ = run("show", "1a2b3c4d", "--backend", backend.address)
     assert code == 0
-    assert "something else than when it was proposed" in out
+    assert "differs from the time when it was proposed" in out
     command = f"kshunt proposals approve 1a2b3c4d --seen 9f86 --backend {backend.address}"
-    assert out.endswith(f"To let that happen: {command}\n")
+    assert out.endswith(f"To carry that out: {command}\n")
 
 
 def test_one_that_is_settled_is_shown_without_asking_more(backend: Stub, run: Tool) -> None:

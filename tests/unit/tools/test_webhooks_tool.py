@@ -118,7 +118,7 @@ def test_the_list_shows_what_and_why_and_nothing_that_a_terminal_obeys(
     [
         (["resend", "FILE"], "No --webhook is named"),
         (["resend", "NONE", "--webhook", "https://a.example"], "cannot be read"),
-        (["resend", "FILE", "--webhook", "http://a.example"], "in the clear"),
+        (["resend", "FILE", "--webhook", "http://a.example"], "unencrypted"),
         (["list", "NONE"], "cannot be read"),
     ],
 )

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import MetadataResponse
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
 from kshunt.backend.wire.reader import WireError
 from tests.support.wire_answers import TAG_SECTIONS, Encoder, endless, metadata_answer
@@ -31,7 +31,7 @@ VALUES = {
 }
 EVERY = [
     pytest.param(message, version, id=f"{message.name}-v{version}")
-    for pair in seeds.MESSAGES.values()
+    for pair in kip_requests.MESSAGES.values()
     for message in pair
     for version in range(message.max_version + 1)
 ]
@@ -88,7 +88,7 @@ NO_TEXT = struct.pack(">h", -1)
 
 @pytest.mark.conforms("kip-179:request-layout", "kip-179:rates-layout", "kip-179:replicas-layout")
 def test_the_requests_of_kip_179_are_byte_for_byte_the_seeds() -> None:
-    made = seeds.ReassignPartitionsRequest(
+    made = kip_requests.ReassignPartitionsRequest(
         version=0,
         topic_reassignments=[("t", [(7, [1, 2])])],
         timeout=1000,
@@ -98,11 +98,11 @@ def test_the_requests_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     )
     topic = ONE + text("t") + ONE + struct.pack(">i", 7) + ints(1, 2)
     assert made.encode(version=0) == topic + struct.pack(">i?q?", 1000, True, 5_000_000, True)
-    rates = seeds.AlterInterbrokerThrottledRatesRequest(
+    rates = kip_requests.AlterInterbrokerThrottledRatesRequest(
         version=0, broker_throttles=[(3, 10, 20)], remove_throttle=True, timeout=9
     )
     assert rates.encode(version=0) == ONE + struct.pack(">iqq?i?", 3, 10, 20, True, 9, False)
-    replicas = seeds.AlterInterbrokerThrottledReplicasRequest(
+    replicas = kip_requests.AlterInterbrokerThrottledReplicasRequest(
         version=0, topic_throttles=[("t", [(7, [1, 2])])], validate_only=True
     )
     assert replicas.encode(version=0) == topic + struct.pack(">?i?", False, 0, True)
@@ -110,8 +110,10 @@ def test_the_requests_of_kip_179_are_byte_for_byte_the_seeds() -> None:
 
 @pytest.mark.conforms("kip-179:replicas-roles")
 def test_the_roles_of_throttled_replicas_are_apart_in_version_1() -> None:
-    partition = seeds.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
-    request = seeds.AlterInterbrokerThrottledReplicasRequest(
+    partition = (
+        kip_requests.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
+    )
+    request = kip_requests.AlterInterbrokerThrottledReplicasRequest(
         version=1,
         topic_throttles=[
             ("t", [partition(version=1, partition_id=7, leaders=None, followers=[2])])
@@ -129,15 +131,17 @@ def test_the_roles_of_throttled_replicas_are_apart_in_version_1() -> None:
 )
 def test_the_answers_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     failed = ONE + text("t") + ONE + struct.pack(">ih", 7, 3) + text("no")
-    moved = seeds.ReassignPartitionsResponse(
+    moved = kip_requests.ReassignPartitionsResponse(
         version=0, throttle_time_ms=5, reassign_partition_result=[("t", [(7, 3, "no")])]
     )
     assert moved.encode(version=0) == struct.pack(">i", 5) + failed
-    listed = seeds.AlterInterbrokerThrottledReplicasResponse(
+    listed = kip_requests.AlterInterbrokerThrottledReplicasResponse(
         version=0, topic_errors=[("t", [(7, 3, "no")])]
     )
     assert listed.encode(version=0) == failed
-    rated = seeds.AlterInterbrokerThrottledRatesResponse(version=0, broker_error=[(3, 0, None)])
+    rated = kip_requests.AlterInterbrokerThrottledRatesResponse(
+        version=0, broker_error=[(3, 0, None)]
+    )
     assert rated.encode(version=0) == ONE + struct.pack(">ih", 3, 0) + NO_TEXT
 
 
@@ -148,27 +152,33 @@ def test_the_answers_of_kip_179_are_byte_for_byte_the_seeds() -> None:
     "kip-179-early-draft:status-response",
 )
 def test_the_early_draft_is_byte_for_byte_the_seed() -> None:
-    altered = seeds.AlterTopicsRequest(version=0, altered_topic=[("t", -1, 3, [(0, [1, 2, 3])])])
+    altered = kip_requests.AlterTopicsRequest(
+        version=0, altered_topic=[("t", -1, 3, [(0, [1, 2, 3])])]
+    )
     assert altered.encode(version=0) == (
         ONE + text("t") + struct.pack(">ii", -1, 3) + ONE + struct.pack(">i", 0) + ints(1, 2, 3)
     )
-    answer = seeds.AlterTopicsResponse(version=0, altered_topic=[("t", 37, "few")])
+    answer = kip_requests.AlterTopicsResponse(version=0, altered_topic=[("t", 37, "few")])
     assert answer.encode(version=0) == ONE + text("t") + struct.pack(">i", 37) + text("few")
-    asked = seeds.ReplicaStatusRequest(version=0, replica=[("t", 1, 2)])
+    asked = kip_requests.ReplicaStatusRequest(version=0, replica=[("t", 1, 2)])
     assert asked.encode(version=0) == ONE + text("t") + struct.pack(">ii", 1, 2)
-    status = seeds.ReplicaStatusResponse(version=0, replica_status=[("t", 1, 2, 0, 99, 10456)])
+    status = kip_requests.ReplicaStatusResponse(
+        version=0, replica_status=[("t", 1, 2, 0, 99, 10456)]
+    )
     assert status.encode(version=0) == ONE + text("t") + struct.pack(">iihqq", 1, 2, 0, 99, 10456)
 
 
 @pytest.mark.conforms("kip-183:request-layout", "kip-183:response-layout")
 def test_kip_183_is_byte_for_byte_the_seed() -> None:
-    asked = seeds.ElectPreferredLeadersRequest(
+    asked = kip_requests.ElectPreferredLeadersRequest(
         version=0, topic_partitions=[("t", [0, 1])], timeout_ms=30
     )
     assert asked.encode(version=0) == ONE + text("t") + ints(0, 1) + struct.pack(">i", 30)
-    everywhere = seeds.ElectPreferredLeadersRequest(version=0, topic_partitions=None, timeout_ms=30)
+    everywhere = kip_requests.ElectPreferredLeadersRequest(
+        version=0, topic_partitions=None, timeout_ms=30
+    )
     assert everywhere.encode(version=0) == struct.pack(">ii", -1, 30)
-    answer = seeds.ElectPreferredLeadersResponse(
+    answer = kip_requests.ElectPreferredLeadersResponse(
         version=0, replica_election_result=[("t", [(0, 80, None)])]
     )
     assert answer.encode(version=0) == (
@@ -178,13 +188,13 @@ def test_kip_183_is_byte_for_byte_the_seed() -> None:
 
 @pytest.mark.conforms("kip-694:request-layout", "kip-694:response-layout")
 def test_kip_694_is_byte_for_byte_the_seed() -> None:
-    asked = seeds.DeletePartitionsRequest(
+    asked = kip_requests.DeletePartitionsRequest(
         version=0, timeout_ms=5, delete_partitions_delay=300_000, topics=[("t", [3, 4])]
     )
     assert asked.encode(version=0) == (
         struct.pack(">iq", 5, 300_000) + b"\x02\x02t\x03" + struct.pack(">ii", 3, 4) + b"\x00\x00"
     )
-    answer = seeds.DeletePartitionsResponse(
+    answer = kip_requests.DeletePartitionsResponse(
         version=0, responses=[("t", [(3, PartitionMode.READ_ONLY, 0, None)])]
     )
     assert answer.encode(version=0) == (
@@ -195,11 +205,13 @@ def test_kip_694_is_byte_for_byte_the_seed() -> None:
 
 @pytest.mark.conforms("kip-179:protocol", "kip-179:api-keys")
 def test_keys_are_private_and_every_schema_is_a_message() -> None:
-    shipped = {path.name for path in files(seeds.SCHEMAS).iterdir() if path.name.endswith(".json")}
-    messages = [message for pair in seeds.MESSAGES.values() for message in pair]
+    shipped = {
+        path.name for path in files(kip_requests.SCHEMAS).iterdir() if path.name.endswith(".json")
+    }
+    messages = [message for pair in kip_requests.MESSAGES.values() for message in pair]
     assert shipped == {f"{message.name}.json" for message in messages}
-    for key, (request, response) in seeds.MESSAGES.items():
-        assert seeds.FIRST_PRIVATE_KEY <= key < 2**15
+    for key, (request, response) in kip_requests.MESSAGES.items():
+        assert kip_requests.FIRST_PRIVATE_KEY <= key < 2**15
         assert {request.API_KEY, response.API_KEY} == {key}
         header = request(version=0).header_class(
             request_api_key=key, request_api_version=0, correlation_id=1, client_id="c"
@@ -231,14 +243,14 @@ def test_a_mode_is_read_by_who_knows_it_and_skipped_by_all_others(
     version: int, modes: dict[tuple[str, int], int], tags: list[bytes]
 ) -> None:
     plain = answer_of(version, endless(tags))
-    with_modes = seeds.add_modes(plain, version, modes)
-    assert seeds.read_modes(plain, version) == {}
-    assert seeds.read_modes(with_modes, version) == {k: m for k, m in modes.items() if m}
-    assert seeds.add_modes(with_modes, version, modes) == with_modes
+    with_modes = kip_requests.add_modes(plain, version, modes)
+    assert kip_requests.read_modes(plain, version) == {}
+    assert kip_requests.read_modes(with_modes, version) == {k: m for k, m in modes.items() if m}
+    assert kip_requests.add_modes(with_modes, version, modes) == with_modes
     known, unknown = decode_metadata(with_modes, version), decode_metadata(plain, version)
     states = partition_states(known.assignment)
     told = {(p.topic, p.partition): int(state.mode) for p, state in states.items()}
-    assert {which: mode for which, mode in told.items() if mode} == seeds.read_modes(
+    assert {which: mode for which, mode in told.items() if mode} == kip_requests.read_modes(
         with_modes, version
     )
     rest: Any = {"mode": unknown.assignment.mode, "deletes_ms": unknown.assignment.deletes_ms}
@@ -251,16 +263,16 @@ def test_a_mode_is_read_by_who_knows_it_and_skipped_by_all_others(
 @pytest.mark.conforms("kip-694:old-brokers")
 def test_a_version_without_tagged_fields_has_no_modes() -> None:
     body = bytes(MetadataResponse(version=8, brokers=[], topics=[]).encode(version=8))
-    assert seeds.add_modes(body, 8, {("a", 0): 1}) is body
-    assert seeds.read_modes(body, 8) == {}
+    assert kip_requests.add_modes(body, 8, {("a", 0): 1}) is body
+    assert kip_requests.read_modes(body, 8) == {}
 
 
 @given(cut=st.integers(0, 1000), at=st.integers(0, 1000), byte=st.integers(0, 255))
 def test_broken_metadata_is_an_error_of_ours(cut: int, at: int, byte: int) -> None:
-    body = seeds.add_modes(answer_of(12, endless([])), 12, {("a", 1): 1})
+    body = kip_requests.add_modes(answer_of(12, endless([])), 12, {("a", 1): 1})
     broken = bytearray(body)
     broken[at % len(body)] = byte
     with suppress(WireError):
-        seeds.read_modes(bytes(broken), 12)
+        kip_requests.read_modes(bytes(broken), 12)
     with suppress(WireError):
-        seeds.add_modes(bytes(broken[: cut % len(body)]), 12, {("a", 1): -1})
+        kip_requests.add_modes(bytes(broken[: cut % len(body)]), 12, {("a", 1): -1})

@@ -18,8 +18,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.errors import ClusterError, NotAuthorized
-from kshunt.backend.wire import columnar, metadata
-from kshunt.backend.wire.raw import RawAnswer, RawRequest
+from kshunt.backend.wire import log_columns, metadata
+from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, WireError, uvarint
 from tests.support.runs.examples import many
 from tests.support.wire_answers import (
@@ -63,7 +63,7 @@ def survives(decode: Callable[[bytes], Any], body: bytes) -> None:
 def test_list_offsets_request_is_what_kafka_python_reads() -> None:
     asked = columns({"a": [0, 5], "b" * 130: list(range(200))})
     for version in range(4, 8):
-        body = columnar.encode_list_offsets(asked, version)
+        body = log_columns.encode_list_offsets(asked, version)
         request = ListOffsetsRequest.decode(body, version=version)
         assert (request.replica_id, request.isolation_level) == (-2, 0)
         assert [topic.name for topic in request.topics] == ["a", "b" * 130]
@@ -98,7 +98,7 @@ def test_list_offsets_answer_says_what_kafka_python_says(
     shuffled = list(topics)
     order.shuffle(shuffled)
     asked = columns({name: sorted(entry[0] for entry in topics[name]) for name in shuffled})
-    ours = columnar.decode_list_offsets(body, version, asked)
+    ours = log_columns.decode_list_offsets(body, version, asked)
     for row in range(len(asked)):
         topic = asked.topics[int(asked.topic_index[row])]
         error, offset = theirs[topic, int(asked.partition[row])]
@@ -124,14 +124,14 @@ def test_list_offsets_with_kafka_pythons_encoder_and_long_arrays() -> None:
     )
     asked = columns({name: list(range(20_000)) for name in ("x", "y")})
     body = bytes(response.encode(version=7))
-    ours = columnar.decode_list_offsets(body, 7, asked)
+    ours = log_columns.decode_list_offsets(body, 7, asked)
     np.testing.assert_array_equal(ours.log_end_offset, asked.partition.astype(np.int64) * 3)
     assert not ours.error_code.any()
 
 
 def test_a_partition_without_an_answer_is_unknown_and_not_zero() -> None:
     body = list_offsets_answer(Encoder(7, 6, endless([])), {"t": [(1, 0, -1, 9, 0)]})
-    ours = columnar.decode_list_offsets(body, 7, columns({"t": [0, 1, 2], "u": [0]}))
+    ours = log_columns.decode_list_offsets(body, 7, columns({"t": [0, 1, 2], "u": [0]}))
     assert ours.log_end_offset.tolist() == [-1, 9, -1, -1]
     assert ours.error_code.tolist() == [-1, 0, -1, -1]
 
@@ -139,8 +139,8 @@ def test_a_partition_without_an_answer_is_unknown_and_not_zero() -> None:
 def test_an_answer_to_another_question_is_refused() -> None:
     body = list_offsets_answer(Encoder(7, 6, endless([])), {"t": [(1, 0, -1, 9, 0)]})
     for asked in ({"t": [0]}, {"u": [1]}, {}):
-        with pytest.raises(WireError, match="not asked for"):
-            columnar.decode_list_offsets(body, 7, columns(asked))
+        with pytest.raises(WireError, match="did not ask for"):
+            log_columns.decode_list_offsets(body, 7, columns(asked))
 
 
 @pytest.mark.parametrize("version", [4, 7])
@@ -149,7 +149,7 @@ def test_list_offsets_cut_anywhere_is_an_error(version: int, section: bytes) -> 
     entries = [(partition, 0, -1, 5, 0) for partition in range(3)]
     body = list_offsets_answer(Encoder(version, 6, endless([section] * 5)), {"top": entries})
     asked = columns({"top": [0, 1, 2]})
-    rejects(lambda cut: columnar.decode_list_offsets(cut, version, asked), body)
+    rejects(lambda cut: log_columns.decode_list_offsets(cut, version, asked), body)
 
 
 # DescribeLogDirs
@@ -158,13 +158,13 @@ def test_list_offsets_cut_anywhere_is_an_error(version: int, section: bytes) -> 
 def test_describe_log_dirs_request_is_what_kafka_python_reads() -> None:
     asked = columns({"a": [0, 5], "b": list(range(200))})
     for version in range(1, 5):
-        body = columnar.encode_describe_log_dirs(asked, version)
+        body = log_columns.encode_describe_log_dirs(asked, version)
         request = DescribeLogDirsRequest.decode(body, version=version)
         assert [(t.topic, t.partitions) for t in request.topics] == [
             ("a", [0, 5]),
             ("b", list(range(200))),
         ]
-        everything = columnar.encode_describe_log_dirs(None, version)
+        everything = log_columns.encode_describe_log_dirs(None, version)
         assert DescribeLogDirsRequest.decode(everything, version=version).topics is None
 
 
@@ -186,7 +186,7 @@ def test_log_dirs_answer_says_what_kafka_python_says(
 ) -> None:
     body = log_dirs_answer(Encoder(version, 2, endless(sections)), dirs)
     theirs = DescribeLogDirsResponse.decode(body, version=version).results
-    ours = columnar.decode_describe_log_dirs(body, version, broker=4)
+    ours = log_columns.decode_describe_log_dirs(body, version, broker=4)
     assert [(d.path, d.error) for d in ours.dirs] == [
         (r.log_dir, error_name(r.error_code) if r.error_code else None) for r in theirs
     ]
@@ -220,14 +220,18 @@ def test_log_dirs_answer_says_what_kafka_python_says(
 def test_log_dirs_cut_anywhere_is_an_error(version: int, section: bytes) -> None:
     dirs = [(0, "/d", {"t": [(0, 1, 0, False), (1, 2, 0, True)]}, (9, 8)), (0, "/e", {}, (1, 1))]
     body = log_dirs_answer(Encoder(version, 2, endless([section] * 6)), dirs)
-    rejects(lambda cut: columnar.decode_describe_log_dirs(cut, version, 1), body)
+    rejects(lambda cut: log_columns.decode_describe_log_dirs(cut, version, 1), body)
 
 
 def test_log_dirs_that_are_not_shown_are_an_error() -> None:
     with pytest.raises(NotAuthorized, match="CLUSTER_AUTHORIZATION_FAILED"):
-        columnar.decode_describe_log_dirs(log_dirs_answer(Encoder(4, 2, endless([])), [], 31), 4, 1)
+        log_columns.decode_describe_log_dirs(
+            log_dirs_answer(Encoder(4, 2, endless([])), [], 31), 4, 1
+        )
     with pytest.raises(ClusterError, match="UNKNOWN_SERVER_ERROR"):
-        columnar.decode_describe_log_dirs(log_dirs_answer(Encoder(4, 2, endless([])), [], -1), 4, 1)
+        log_columns.decode_describe_log_dirs(
+            log_dirs_answer(Encoder(4, 2, endless([])), [], -1), 4, 1
+        )
 
 
 def test_a_boolean_that_is_neither_is_an_error() -> None:
@@ -236,7 +240,7 @@ def test_a_boolean_that_is_neither_is_an_error() -> None:
     )
     at = body.rindex(b"\x01\x00\x00")
     with pytest.raises(WireError, match="boolean"):
-        columnar.decode_describe_log_dirs(body[:at] + b"\x02" + body[at + 1 :], 4, 1)
+        log_columns.decode_describe_log_dirs(body[:at] + b"\x02" + body[at + 1 :], 4, 1)
 
 
 # Metadata
@@ -413,10 +417,10 @@ def test_no_bytes_cause_another_error(data: bytes, flips: list[tuple[int, int]])
     asked = columns({"t": [0, 1]})
     for broken in (data, bytes(body)):
         survives(lambda b: metadata.decode_metadata(b, 12), broken)
-        survives(lambda b: columnar.decode_list_offsets(b, 7, asked), broken)
-        survives(lambda b: columnar.decode_list_offsets(b, 4, asked), broken)
-        survives(lambda b: columnar.decode_describe_log_dirs(b, 4, 1), broken)
-        survives(lambda b: columnar.decode_describe_log_dirs(b, 1, 1), broken)
+        survives(lambda b: log_columns.decode_list_offsets(b, 7, asked), broken)
+        survives(lambda b: log_columns.decode_list_offsets(b, 4, asked), broken)
+        survives(lambda b: log_columns.decode_describe_log_dirs(b, 4, 1), broken)
+        survives(lambda b: log_columns.decode_describe_log_dirs(b, 1, 1), broken)
 
 
 # Primitives and raw requests
@@ -455,7 +459,7 @@ def read_answer(request: RawRequest, frame: bytes) -> RawAnswer:
 def test_a_raw_request_speaks_as_kafka_pythons_own(version: int, tagged: bytes) -> None:
     asked = columns({"t": [0]})
     request = RawRequest(
-        "ListOffsets", 2, (4, 7), 6, lambda v: columnar.encode_list_offsets(asked, v)
+        "ListOffsets", 2, (4, 7), 6, lambda v: log_columns.encode_list_offsets(asked, v)
     )
     request.API_VERSION = version
     request.with_header(correlation_id=7, client_id="me")
@@ -475,7 +479,7 @@ def test_a_message_of_kafka_pythons_goes_over_as_a_raw_request() -> None:
     request.API_VERSION = 4
     request.with_header(correlation_id=1, client_id="me")
     frame = request.encode(framed=True, header=True)
-    assert frame.endswith(columnar.encode_describe_log_dirs(None, 4))
+    assert frame.endswith(log_columns.encode_describe_log_dirs(None, 4))
 
 
 def test_an_answer_without_a_header_closes_the_connection() -> None:

@@ -54,11 +54,11 @@ def brokers(text: str, goal: Goal, known: Collection[int]) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(int(part) for part in parts))
     for id in found:
         if id not in known:
-            raise BadInput(f"There is no broker {id}; there are {listed(sorted(known), 12)}.")
+            raise BadInput(f"There is no broker {id}; the brokers are {listed(sorted(known), 12)}.")
     if goal is Goal.REPLACE and len(found) != 2:
         raise BadInput("Type two brokers: the old one, then the new one.")
     if goal is Goal.MOVE_LOG_DIRS and len(found) != 1:
-        raise BadInput("Type one broker: directories are moved on one at a time.")
+        raise BadInput("Type one broker: directories are on one broker at a time.")
     if goal is Goal.DRAIN and set(found) >= set(known):
         raise BadInput("No broker would be left to take the replicas.")
     return found
@@ -76,7 +76,7 @@ def patterns(text: str, topics: Collection[str]) -> tuple[str, ...]:
     names = set(topics)
     for one in found:
         if one not in names and not any(fnmatchcase(name, one) for name in topics):
-            raise BadInput(f"No topic fits '{one}'.")
+            raise BadInput(f"No topic matches '{one}'.")
     return found
 
 
@@ -93,7 +93,7 @@ def _patterns(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(_parts(text)))
     for one in found:
         if not _PATTERN.fullmatch(one):
-            raise BadInput(f"'{one}' is no topic: letters, digits, . _ - and * ? [...] only.")
+            raise BadInput(f"'{one}' is not a topic: letters, digits, . _ - and * ? [...] only.")
     if len(found) > PATTERNS_MOST:
         raise BadInput(f"{len(found):,} topics are too many to name; type a pattern such as pay*.")
     return found
@@ -139,7 +139,7 @@ def a_share(text: str) -> float:
 def _percent(text: str) -> float:
     found = _PERCENT.fullmatch(text.strip())
     if found is None:
-        raise BadInput(f"'{text.strip()}' is no percentage; type one such as 10%.")
+        raise BadInput(f"'{text.strip()}' is not a percentage; type one such as 10%.")
     return float(found.group(1)) / 100
 
 
@@ -155,7 +155,7 @@ def a_limit(text: str) -> int | None:
     try:
         return min(parse_size(typed), _SIZE_MOST)
     except BadInput:
-        raise BadInput(f"'{typed}' is no size; type one such as 500GB, or {NOTHING}.") from None
+        raise BadInput(f"'{typed}' is not a size; type one such as 500GB, or {NOTHING}.") from None
 
 
 def a_factor(text: str, brokers: int) -> int:
@@ -182,7 +182,7 @@ def directories(text: str, known: Collection[str]) -> tuple[str, ...]:
     if parts == [ALL]:
         return ()
     if not parts:
-        raise BadInput(f"Type {ALL}, or the directories that shall be emptied.")
+        raise BadInput(f"Type {ALL}, or the directories to empty.")
     for part in parts:
         if known and part not in known:
             raise BadInput(f"No broker has a directory {part}; there are {listed(known, 4)}.")
@@ -198,9 +198,7 @@ def throttles(text: str) -> tuple[int | None, ...]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     found = tuple(dict.fromkeys(parse_rate(part) for part in parts))
     if len(found) > THROTTLES_MAX:
-        raise BadInput(
-            f"{len(found)} throttles are too many at once; {THROTTLES_MAX} are the most."
-        )
+        raise BadInput(f"{len(found)} throttles are too many; the maximum is {THROTTLES_MAX}.")
     return found
 
 

@@ -38,13 +38,13 @@ class PlanStep(enum.IntEnum):
 
 
 TITLES: Final[Mapping[Goal, tuple[str, str]]] = {
-    Goal.DRAIN: ("Drain brokers", "their replicas go to the others"),
-    Goal.EXPAND: ("Expand onto brokers", "new ones take their share from the others"),
+    Goal.DRAIN: ("Drain brokers", "move their replicas to the other brokers"),
+    Goal.EXPAND: ("Expand onto brokers", "give new brokers their share of the replicas"),
     Goal.REPLICATION_FACTOR: ("Replication factor", "more or fewer replicas for topics"),
-    Goal.REBALANCE: ("Rebalance", "level bytes, replicas or load over all brokers"),
-    Goal.LEADERS: ("Spread the leaders", "by the order of replicas; nothing is copied"),
-    Goal.RACK_REPAIR: ("Repair racks", "replicas that share a rack needlessly part"),
-    Goal.REPLACE: ("Replace a broker", "another takes the place of an old one"),
+    Goal.REBALANCE: ("Rebalance", "even out bytes, replicas or load over all brokers"),
+    Goal.LEADERS: ("Spread the leaders", "change the order of replicas; copies nothing"),
+    Goal.RACK_REPAIR: ("Repair racks", "separate replicas that share a rack without need"),
+    Goal.REPLACE: ("Replace a broker", "give all its replicas to another broker"),
     Goal.MOVE_LOG_DIRS: ("Move directories", "empty directories of a broker, or even them out"),
 }
 """Every goal: what it is called, and what it does."""
@@ -111,19 +111,19 @@ def _field(name: str, about: ShownCluster) -> FormField:
             hint = "names or patterns (orders, pay*), with commas between them; * is all"
             return FormField("Topics", "*", hint, lambda text: fields.patterns(text, about.topics))
         case "exclude":
-            hint = f"topics that stay as they are: likewise, or {NOTHING}"
+            hint = f"topics that must not change, in the same form; or {NOTHING}"
             return FormField("Except", NOTHING, hint, fields.excluded)
         case "by":
             hint = "bytes, replicas, or load (what is written and read a second)"
             return FormField("Level", Weighing.BYTES.value, hint, fields.a_weighing)
         case "tolerance":
-            hint = "how far from the mean is near enough, either way"
+            hint = "the allowed distance from the mean, in both directions"
             return FormField("Tolerance", f"{TOLERANCE:.0%}", hint, fields.a_tolerance)
         case "max_moved_bytes":
-            hint = f"it stops there: 500GB, 2TiB, or {NOTHING}"
+            hint = f"the plan stops there: 500GB, 2TiB, or {NOTHING}"
             return FormField("Copy at most", NOTHING, hint, fields.a_limit)
         case "keep_racks":
-            hint = "yes: what can leave in no other way may span fewer racks"
+            hint = "yes: a partition that cannot leave otherwise may span fewer racks"
             return FormField("Allow fewer racks", "no", hint, lambda t: not fields.yes_or_no(t))
         case "directories":
             return _directories(about)
@@ -132,11 +132,15 @@ def _field(name: str, about: ShownCluster) -> FormField:
             hint = f"replicas of each partition: 1 to {most}"
             return FormField("Factor", "", hint, lambda text: fields.a_factor(text, most))
         case _:
-            hint = "of each disk, once everything has arrived"
+            hint = "of each disk, when all copies are complete"
             return FormField("Fill up to", f"{DISK_FRACTION:.0%}", hint, fields.a_share)
 
 
 def _directories(about: ShownCluster) -> FormField:
     known = listed(about.paths, 2)
-    hint = f"{ALL} evens them out; those to empty: {known}" if known else f"{ALL} evens them out"
+    hint = (
+        f"{ALL} evens them out; or the directories to empty: {known}"
+        if known
+        else f"{ALL} evens them out"
+    )
     return FormField("Directories", ALL, hint, lambda text: fields.directories(text, about.paths))

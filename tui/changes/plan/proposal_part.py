@@ -170,7 +170,7 @@ class ProposalPart(Vertical):
     def on_mount(self) -> None:
         """Fill the tables."""
         self.query_one("#plan-diff", Grid).empty_text = "Nothing changes."
-        self.query_one("#plan-notes", Grid).empty_text = "Everything that was asked for is done."
+        self.query_one("#plan-notes", Grid).empty_text = "The plan reaches all of the goal."
         self.query_one("#plan-brokers", Grid).show_table(self.proposed.brokers)
         self.query_one("#plan-diff", Grid).show_table(self.proposed.diff)
         self._fit()

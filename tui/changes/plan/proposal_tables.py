@@ -124,7 +124,7 @@ class DiffTable:
 
     columns = (
         Column("partition", "Partition", 20, 70, grows=True, names=True, comfort=36),
-        Column(CHANGE, "Replicas: -goes +comes *leads", 30, 90, grows=True, comfort=36),
+        Column(CHANGE, "Replicas: -old +new *leader", 30, 90, grows=True, comfort=36),
     )
     order: Order = NATURAL
 
@@ -206,7 +206,7 @@ def _impact_fields(glyphs: Glyphs) -> Sequence[ListColumn[BrokerImpact]]:
         return ListColumn(column, cell, lambda row: getattr(row, f"{key}_after"))
 
     number = Column("broker", "Broker", 6, right=True)
-    shares = Column("shares", "Of disk", 14, right=True, label="Of disk, likewise")
+    shares = Column("shares", "Of disk", 14, right=True, label="Of disk, same")
     return (
         ListColumn(
             number, lambda row, _: _quiet(row, str(row.broker), "strong"), lambda r: r.broker
@@ -249,7 +249,7 @@ def notes_table(notes: Sequence[PlanNote], width: int) -> ListTable[str]:
     lines = list(_note_lines(notes[:NOTES_MOST], max(width, 20)))
     if len(notes) > NOTES_MOST:
         lines.append(f"... and {len(notes) - NOTES_MOST:,} more")
-    return line_table("Not done, or taken for granted", lines)
+    return line_table("Not done, or assumed", lines)
 
 
 def line_table(title: str, lines: Sequence[str]) -> ListTable[str]:

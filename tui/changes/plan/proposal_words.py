@@ -64,7 +64,7 @@ def _phases(impact: Impact) -> str:
     count, named = len(impact.phases), impact.phases[:PHASES_NAMED]
     more = " and so on" if count > len(named) else ""
     sizes = ", ".join(map(str, named))
-    return f"By {default_caps()} moves at once, {count} phases: {sizes} partitions{more}."
+    return f"With {default_caps()} moves at a time, {count} phases: {sizes} partitions{more}."
 
 
 def _racks(impact: Impact) -> TonedLine:
@@ -78,8 +78,10 @@ def _min_isr(impact: Impact) -> TonedLine:
     if impact.under_min_isr:
         return TonedLine(f"! Under min.insync.replicas: {_named(impact.under_min_isr)}.", "bad")
     if impact.on_the_edge:
-        return TonedLine(f"! No replica to spare meanwhile: {_named(impact.on_the_edge)}.", "warn")
-    return TonedLine("Min ISR: every partition keeps a replica to spare meanwhile.")
+        return TonedLine(
+            f"! No spare replica during the move: {_named(impact.on_the_edge)}.", "warn"
+        )
+    return TonedLine("Min ISR: every partition keeps a spare replica during the move.")
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:
@@ -91,7 +93,7 @@ def _fullest(impact: Impact) -> TonedLine:
     """The broker whose disks become fullest, or that this is not known."""
     known = [row for row in impact.brokers if row.peak_share is not None]
     if not known:
-        return TonedLine("Disks: their sizes are not known.")
+        return TonedLine("Disks: their sizes are unknown.")
     worst = max(known, key=lambda row: row.peak_share or 0.0)
     share = worst.peak_share or 0.0
     tone = share_tone(share)

@@ -31,13 +31,13 @@ class SavePlanScreen(Dialog[Path]):
 
     def compose_body(self) -> Iterable[Widget]:
         """One field."""
-        lines = ("Kafka's JSON; the plan that leads back goes to NAME.rollback.json beside it.",)
+        lines = ("Kafka's JSON; its rollback goes to NAME.rollback.json in the same folder.",)
         if self._downloads is not None:
             hint = "a name that ends in .json; the browser downloads both files"
             field = FormField("Download", self._proposed, hint, _plan_download)
             keys = "Enter downloads both, Esc downloads nothing"
         else:
-            hint = "a new file that ends in .json; nothing is written over"
+            hint = "a new file that ends in .json; no file is replaced"
             field = FormField(
                 "File", self._proposed, hint, new_plan_file, complete_path, reads=True
             )

@@ -25,13 +25,13 @@ from kshunt.backend.domain.planning.requests import Goal, PlanRequest, Rehearsal
 from kshunt.backend.domain.reassignment.plan import rollback_path
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.tui.changes.intents.common_wizards import Planned, planned_wizard
 from kshunt.tui.changes.plan import fields, proposal_tables
 from kshunt.tui.changes.plan.fields import NOTHING, TypedDeadline
 from kshunt.tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
 from kshunt.tui.changes.plan.rehearsal_part import RehearsalPart
 from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
-from kshunt.tui.changes.verbs.wizards import Planned, planned_wizard
 from kshunt.tui.changes.wizard.change_service import ChangeService
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.next_step import NextStep
@@ -42,7 +42,7 @@ from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, rep
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.dialogs.options import DialogOptionList
 from kshunt.tui.facts.pending_rates import typed_rate
-from kshunt.tui.feed.link import ask_planner
+from kshunt.tui.feed.backend_link import ask_planner
 from kshunt.tui.text.fitting import servers_text
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ THROTTLES: Final = "25MB/s, 50MB/s, 100MB/s"
 """What is rehearsed at first."""
 _KEYS: Final = {
     PlanStep.GOAL: "Enter chooses, or 1 to 8; Esc changes nothing",
-    PlanStep.CHOICES: "Enter goes on, Up Down move, Esc goes back",
-    PlanStep.PROPOSAL: "Enter rehearses, r starts, s saves, Tab turns, Esc goes back",
+    PlanStep.CHOICES: "Enter continues, Up Down move, Esc goes back",
+    PlanStep.PROPOSAL: "Enter rehearses, r starts, s saves, Tab switches, Esc goes back",
     PlanStep.THROTTLES: "Enter rehearses, Esc goes back",
-    PlanStep.REHEARSAL: "h l choose, Enter starts with it, Tab turns, s saves, Esc goes back",
+    PlanStep.REHEARSAL: "h l choose, Enter starts it, Tab switches, s saves, Esc goes back",
 }
-_WORKING: Final = "Esc leaves, which ends the work"
-_AGAIN: Final = "Enter tries again, Esc goes back; what was typed stays"
+_WORKING: Final = "Esc leaves, and stops the work"
+_AGAIN: Final = "Enter tries again, Esc goes back to what you typed"
 _TICK_S: Final = 1.0
 _ROOM: Final = 22
 """Cells of a goal's name."""
@@ -80,7 +80,7 @@ class PlanScreen(Dialog[NextStep | None]):
     """See the module's text. Answers with what is to be done next with what was started."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "on", "Go on", show=False),
+        Binding("enter", "on", "Continue", show=False),
         Binding("r", "begin", "Start without a rehearsal", show=False),
         Binding("s", "save", "Save", show=False),
         Binding("tab", "turn", "Turn", show=False),
@@ -125,7 +125,7 @@ class PlanScreen(Dialog[NextStep | None]):
         options = DialogOptionList(
             *(Option(Text(goal, no_wrap=True)) for goal in goals), compact=True
         )
-        await self._show(PlanStep.GOAL, Lines(where), Lines("What is it for?"), options)
+        await self._show(PlanStep.GOAL, Lines(where), Lines("What is the goal?"), options)
         self._go(PlanStep.GOAL)
 
     @property
@@ -270,7 +270,7 @@ class PlanScreen(Dialog[NextStep | None]):
                 self._deadline,
             ),
         )
-        words = "A twin of the cluster goes through the moves; nothing is changed."
+        words = "A twin of the cluster runs the moves; nothing is changed."
         await self._show(PlanStep.THROTTLES, FormPart((words,), form))
         self._go(PlanStep.THROTTLES)
 
@@ -349,9 +349,9 @@ class PlanScreen(Dialog[NextStep | None]):
 
     def _on_to_rehearsal(self, proposed: Proposed) -> None:
         if not proposed.answer.proposal.targets:
-            self._say_keys("Nothing has to change: there is nothing to start. Esc goes back")
+            self._say_keys("There is nothing to change and nothing to start. Esc goes back")
         elif not proposed.answer.impact.added:
-            self._say_keys("Nothing is copied from broker to broker: r starts it as it is")
+            self._say_keys("Nothing is copied between brokers: r starts it immediately")
         else:
             self.ask(self._open_throttles)
 
@@ -400,7 +400,7 @@ class PlanScreen(Dialog[NextStep | None]):
         if self.step not in (PlanStep.PROPOSAL, PlanStep.REHEARSAL) or proposed is None:
             return
         if not proposed.answer.proposal.targets:
-            self._say_keys("Nothing has to change: there is no plan to save.")
+            self._say_keys("There is nothing to change, so there is no plan to save.")
             return
         name = f"kshunt-{self._goal.value}-{time.strftime('%Y%m%dT%H%M%SZ', self._now())}.json"
         screen = SavePlanScreen(proposed.answer, name, self._kshunt.downloads)
@@ -420,7 +420,7 @@ class PlanScreen(Dialog[NextStep | None]):
         if not store.scene.live:
             self._say_keys("The connection is lost: nothing can be sent until it is back.")
         elif self._proposed.answer.cluster_id != store.scene.cluster_id:
-            self._say_keys("This is another cluster now: make the plan anew.")
+            self._say_keys("This is another cluster now: make a new plan.")
         elif not self._starting:
             self._starting = True
             start = partial(self._in_earnest, self._proposed, throttle)
@@ -455,7 +455,7 @@ class _Working:
         """What is being done, and since when."""
         since = time.strftime("%H:%M:%S", time.gmtime(self.since_ms / 1000))
         took = duration_text(max(now_s - self.since_s, 0.0))
-        return f"{self.what} since {since} UTC, for {took}. Nothing is changed by it."
+        return f"{self.what} since {since} UTC, for {took}. It changes nothing."
 
 
 def _numbered() -> Iterable[tuple[int, Goal]]:

@@ -72,7 +72,7 @@ def _row(result: Result, validate_only: bool, change: str) -> AnswerRow:
         words = result.message or ("would succeed" if validate_only else "done")
         return AnswerRow(item, change, words, "good")
     if result.error_name == NOT_NEEDED:
-        return AnswerRow(item, change, "led by its preferred replica already", "dim")
+        return AnswerRow(item, change, "already led by its preferred replica", "dim")
     return AnswerRow(item, change, _failure(result), "bad")
 
 

@@ -27,7 +27,7 @@ T = TypeVar("T")
 CONFLICT: Final = 409
 """The cluster, or who acts for it, is not as it was."""
 
-READ_ONLY: Final = "READ-ONLY: this is what would be sent; nothing can be sent."
+READ_ONLY: Final = "READ-ONLY: this is what kshunt would send; nothing can be sent."
 
 
 class Stale(Exception):

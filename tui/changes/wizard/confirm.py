@@ -22,7 +22,7 @@ QUESTION_KEYS: Final[list[BindingType]] = [
     *PAGE_KEYS,
 ]
 
-TOO_SMALL: Final = "Too small to agree: make the terminal larger."
+TOO_SMALL: Final = "Too small to confirm: make the terminal larger."
 
 
 class ConfirmScreen(Dialog[bool]):

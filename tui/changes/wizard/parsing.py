@@ -12,10 +12,10 @@ from kshunt.backend.errors import BadInput
 
 RATE_HINT: Final = "50MB/s, 4MiB/s, 10485760, or none"
 LIST_HINT: Final = "partition:broker pairs (0:101,0:102), * for all, or none"
-CAPS_HINT: Final = "all, or how many a broker/in the cluster: 5/200, or 5/200 smallest"
+CAPS_HINT: Final = "all, or how many per broker/in the cluster: 5/200, or 5/200 smallest"
 EVERY_OPERATION: Final = "all"
 SAME: Final = "same"
-DELAY_HINT: Final = "how long nobody may have written what goes: 0, 30s, 5m, 1h30m"
+DELAY_HINT: Final = "how long without new records before the copy: 0, 30s, 5m, 1h30m"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _CODE: Final = re.compile(r"[a-z0-9-]{1,64}")
@@ -54,9 +54,9 @@ def parse_caps(text: str) -> MoveCaps | None:
     parts = limits.split("/")
     numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
     if len(parts) != 2 or len(numbers) != 2 or order not in ([], ["smallest"]):
-        raise BadInput(f"'{text.strip()}' is not all, nor a cap such as 5/200.")
+        raise BadInput(f"'{text.strip()}' is not all, or a cap such as 5/200.")
     if not (1 <= numbers[0] <= 10_000 and 1 <= numbers[1] <= 200_000):
-        raise BadInput("A cap is at least 1; 10000 a broker and 200000 in the cluster at most.")
+        raise BadInput("A cap is at least 1, at most 10000 per broker and 200000 in the cluster.")
     return MoveCaps(numbers[0], numbers[1], smallest_first=bool(order))
 
 
@@ -79,7 +79,7 @@ def an_operation(text: str, known: Collection[str]) -> str:
         BadInput: there is none of that id.
     """
     if text.strip() not in {EVERY_OPERATION, *known}:
-        raise BadInput(f"There is no operation {text.strip()} here; all is for every one.")
+        raise BadInput(f"There is no operation {text.strip()} here; type all for every one.")
     return text.strip()
 
 
@@ -123,7 +123,7 @@ def a_delay(text: str) -> int:
     found = _SPAN.fullmatch(typed)
     parts = found.groups() if found is not None else ()
     if not any(parts) or len(typed) > 12:
-        raise BadInput(f"'{typed}' is no time; type 0, or one such as 30s, 5m, 1h30m.")
+        raise BadInput(f"'{typed}' is not a time; type 0, or one such as 30s, 5m, 1h30m.")
     span_s = sum(int(part or 0) * unit for part, unit in zip(parts, _UNITS_S, strict=True))
     if span_s > _DELAY_DAYS_MOST * _UNITS_S[0]:
         raise BadInput("A delay is at most a year.")
@@ -144,7 +144,7 @@ def a_new_name(text: str, topic: str, known: Collection[str]) -> str:
     if not _NAME.fullmatch(typed) or typed in (".", ".."):
         raise BadInput(f"'{typed}' cannot be a topic's name: letters, digits, . _ and - only.")
     if typed in known:
-        raise BadInput(f"There is a topic {typed} already.")
+        raise BadInput(f"There is already a topic {typed}.")
     return typed
 
 
@@ -171,5 +171,5 @@ def codes(text: str) -> tuple[str, ...]:
         return ()
     wrong = [one for one in typed if not _CODE.fullmatch(one)]
     if wrong:
-        raise BadInput(f"'{wrong[0]}' is no code; the preview names those that there are.")
+        raise BadInput(f"'{wrong[0]}' is not a code; the preview lists the codes.")
     return tuple(dict.fromkeys(typed))

@@ -60,7 +60,7 @@ class PreviewPart(Vertical):
         if self.read_only and not intent.local:
             yield Lines(READ_ONLY, classes="-warn", id="banner")
         if self._changed:
-            yield Lines(f"{self._changed} This is how it is now:", classes="-bad", id="changed")
+            yield Lines(f"{self._changed} This is the effect now:", classes="-bad", id="changed")
         if preview is not None:
             yield Lines(preview.sentence, classes="blast")
         yield from _warnings((preview or rehearsal).warnings)
@@ -140,7 +140,7 @@ class AskPart(Vertical):
         """The name, the reason, the buttons."""
         typed = self.intent.typed
         with Horizontal(id="name", classes="entry"):
-            yield Lines(f"Type {' or '.join(typed)} to agree: ", classes="why")
+            yield Lines(f"Type {' or '.join(typed)} to confirm: ", classes="why")
             yield Input(id="typed", compact=True, disabled=not typed or self._shut)
         yield Lines("", id="wrong", classes="hint -bad")
         with Horizontal(id="why", classes="entry"):
@@ -275,7 +275,7 @@ class AnswerPart(Vertical):
                 yield Lines(note, classes="effect")
         yield Grid(id="results", glyphs=self._glyphs)
         if self.answer.rollback_plan is not None:
-            words = f"w writes the plan that leads back to {self._rollback_name}"
+            words = f"w writes its rollback plan to {self._rollback_name}"
             yield Lines(words, id="rollback", classes="hint")
         yield Lines("", id="next", classes="hint")
 
@@ -331,6 +331,6 @@ def error_lines(error: KshuntError, *, sent: bool) -> Iterable[Widget]:
     if error.advice:
         lines.append(Lines(error.advice, classes="effect"))
     if not sent:
-        said = "Only a rehearsal was asked for: nothing was changed."
+        said = "You asked only for a rehearsal: nothing was changed."
         lines.append(Lines(said, classes="effect"))
     yield VerticalScroll(*lines, id="facts", can_focus=False)

@@ -26,7 +26,7 @@ class ResultScreen(Dialog[NextStep | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE_KEYS,
-        Binding("w", "write", "Write the way back", show=False),
+        Binding("w", "write", "Write the rollback", show=False),
         *NEXT_KEYS,
     ]
     AUTO_FOCUS = None

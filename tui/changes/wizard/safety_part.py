@@ -105,7 +105,7 @@ class SafetyPart(Vertical):
         """How many lines are out of sight."""
         for view in self.query("#safety"):
             left = max(round(view.max_scroll_y - view.scroll_offset.y), 0)
-            words = f"{left:,} more below: j k scroll" if left else "that is all of it"
+            words = f"{left:,} more below: j k scroll" if left else "that is everything"
             self.query_one("#below", Lines).say(words)
 
     def scroll(self, rows: int) -> None:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
 
 KEYS: Final = {
-    Step.GOAL: "Enter goes on, {tab}Esc {back}",
-    Step.CHOICES: "Enter goes on, {tab}Esc {back}",
-    Step.PREVIEW: "Enter goes on to the question, Esc {back}",
+    Step.GOAL: "Enter continues, {tab}Esc {back}",
+    Step.CHOICES: "Enter continues, {tab}Esc {back}",
+    Step.PREVIEW: "Enter opens the question, Esc {back}",
     Step.CONFIRM: "",
     Step.WATCH: "Esc or Enter closes",
 }
@@ -47,12 +47,12 @@ class WizardScreen(Dialog[NextStep | None]):
     """A wizard from its first step to its last; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "on", "Go on", show=False),
+        Binding("enter", "on", "Continue", show=False),
         Binding("left", "close", "Back", show=False),
         Binding("y", "agree", "Do it", show=False),
         Binding("n", "close", "Back", show=False),
         Binding("q", "leave", "Close", show=False),
-        Binding("w", "why", "Say why, or write the way back", show=False),
+        Binding("w", "why", "Give the reason, or write the rollback", show=False),
         *NEXT_KEYS,
         Binding("right,l", "app.focus_next", "Next", show=False),
         Binding("h", "app.focus_previous", "Previous", show=False),
@@ -193,7 +193,7 @@ class WizardScreen(Dialog[NextStep | None]):
         part = PreviewPart(self._intent, self._looked, glyphs, changed, read_only=read_only)
         await self._show(Step.PREVIEW, part)
         if read_only and not self._intent.local:
-            self._say_keys("This is the end of it: kshunt was started read-only. Esc goes back")
+            self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
         """What speaks against a shrink; what can be overruled is named where that is typed."""
@@ -206,10 +206,10 @@ class WizardScreen(Dialog[NextStep | None]):
             for place in form.fields.keys() & hints.keys():
                 form.rehint(place, hints[place])
         if part.refused:
-            overruled = "; what can be overruled is typed there" if part.insistable else ""
-            self._say_keys(f"Esc {self._back}{overruled}. Enter looks again")
+            overruled = "; you can overrule codes there" if part.insistable else ""
+            self._say_keys(f"Esc {self._back}{overruled}. Enter checks again")
         elif read_only:
-            self._say_keys("This is the end of it: kshunt was started read-only. Esc goes back")
+            self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
 
     @property
     def _refused(self) -> bool:
@@ -255,7 +255,7 @@ class WizardScreen(Dialog[NextStep | None]):
             self.failed = True
             self._go(Step.WATCH)
             await self._show(Step.WATCH, *error_lines(error, sent=True))
-            self._say_keys("Esc goes back to the preview, what was typed stays; Enter closes")
+            self._say_keys("Esc goes back to the preview, what you typed stays; Enter closes")
             return
         finally:
             self._busy = False
@@ -303,7 +303,7 @@ class WizardScreen(Dialog[NextStep | None]):
     def action_close(self) -> None:
         """One step back; at the first one, and after an answer, out of it."""
         if self.step is Step.CONFIRM and self._busy:
-            self._say_keys("It was sent: its answer has to be waited for.")
+            self._say_keys("It was sent: wait for the answer.")
             return
         if self.step is Step.CONFIRM and self.place(Step.CONFIRM).query_one(AskPart).left_why():
             return

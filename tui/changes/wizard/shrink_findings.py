@@ -62,7 +62,7 @@ def insist_hint(check: ShrinkCheck) -> str:
     """What an operator may type to overrule what was found."""
     found = [one for one in check.findings if one.severity is Severity.REFUSE and one.insistable]
     if not found:
-        return "none: there is no refusal that could be overruled"
+        return "none: there is no refusal that you can overrule"
     return f"none, or codes: {', '.join(one.code for one in found)}"
 
 
@@ -102,9 +102,9 @@ def _summary(check: ShrinkCheck) -> Iterable[PaneLine]:
     writing = sum(1 for one in check.partitions if one.written_meanwhile or one.producers)
     held = f"{count_text(check.doomed_records)} records, {bytes_text(check.doomed_bytes)}"
     known = all(one.producers is not None for one in check.partitions)
-    written = "; no writer seen" if known else "; who writes is not known"
+    written = "; no writer seen" if known else "; the writers are unknown"
     if writing:
-        written = f"; {writing:,} written to lately"
+        written = f"; {writing:,} written to recently"
     yield PaneLine("Goes", f"{_range(check)}: {held}{written}", "warn" if writing else "", 2)
     if check.native and count:
         yield PaneLine("", "These records are LOST: nothing is copied.", "bad", 2)
@@ -132,7 +132,11 @@ def _readers(check: ShrinkCheck) -> str:
         return "no consumer group has committed offsets or reads it"
     behind = sum(1 for one in check.groups if one.unread_doomed)
     words = [many(len(check.groups), "consumer group")]
-    words.append(f"{behind:,} with unread records on what goes" if behind else "all has been read")
+    words.append(
+        f"{behind:,} with unread records on partitions to remove"
+        if behind
+        else "all records were read"
+    )
     active = _active(check)
     words.append(f"{active:,} with members" if active else "none with members")
     return ", ".join(words)
@@ -145,7 +149,7 @@ def _copy(check: ShrinkCheck) -> str:
 
 
 def _keys(check: ShrinkCheck) -> str:
-    seen = f" ({check.sampled:,} looked at)" if check.sampled else ""
+    seen = f" ({check.sampled:,} checked)" if check.sampled else ""
     match check.keys:
         case KeyUse.ALL:
             return f"all of the newest records have keys{seen}"
@@ -154,7 +158,7 @@ def _keys(check: ShrinkCheck) -> str:
         case KeyUse.NONE:
             return f"none of the newest records has a key{seen}"
         case _:
-            return "not known: no record was seen"
+            return "unknown: kshunt saw no record"
 
 
 # The phases
@@ -165,20 +169,18 @@ def _phases(check: ShrinkCheck, request: ShrinkRequest) -> Iterable[PaneLine]:
     if check.native:
         delay = duration_text(request.delay_ms / 1000)
         if request.delay_ms:
-            yield PaneLine("Then", f"They can be read for {delay} more, and not written to.", "", 2)
+            yield PaneLine("Then", f"They can be read for {delay} more, but not written.", "", 2)
         yield PaneLine("NO RETURN", f"{_gone(check)}: the cluster deletes them.", "bad", 2)
         return
     before, from_here = _parts(request)
-    yield PaneLine(
-        "Phases", f"{', '.join(before)}. Until then p pauses and c takes it back.", "", 4
-    )
+    yield PaneLine("Phases", f"{', '.join(before)}. Until then p pauses and c cancels it.", "", 4)
     if request.cut_over is CutOver.NEW_NAME:
         words = f"Nothing is deleted: {request.topic} stays, read-only; {request.target} is new."
         yield PaneLine("", words, "", 2)
         return
-    words = f"{request.topic} is deleted, once its name was typed and its copy was found equal."
+    words = f"{request.topic} is deleted after you type its name, if its copy is equal."
     yield PaneLine("NO RETURN", words, "bad", 3)
-    yield PaneLine("", f"Then by itself: {', '.join(from_here[1:])}.", "", 3)
+    yield PaneLine("", f"Then, without you: {', '.join(from_here[1:])}.", "", 3)
 
 
 def _gone(check: ShrinkCheck) -> str:

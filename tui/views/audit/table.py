@@ -64,13 +64,13 @@ def _term(word: str) -> Wanted:
         case "since":
             span_ms = _span_ms(value)
             return lambda line, now_ms: line.time_ms is None or now_ms - line.time_ms <= span_ms
-    raise BadInput(f"'{name}:' is no filter: op:, who:, since:, event:, or a word.")
+    raise BadInput(f"'{name}:' is not a filter: op:, who:, since:, event:, or a word.")
 
 
 def _span_ms(value: str) -> int:
     match = _SPAN.fullmatch(value)
     if match is None:
-        raise BadInput(f"'since:{value}' is no time: 30s, 10m, 2h, 7d.")
+        raise BadInput(f"'since:{value}' is not a time: 30s, 10m, 2h, 7d.")
     return int(match[1]) * _SECONDS[match[2]] * 1000
 
 
@@ -146,7 +146,7 @@ FIELDS: Final[tuple[ListColumn[AuditRow], ...]] = (
         lambda row: row.line.who,
     ),
     ListColumn(
-        Column("text", "What came of it, and why", 16, 200, 1, grows=True, comfort=40),
+        Column("text", "Its result, and why", 16, 200, 1, grows=True, comfort=40),
         lambda row, width: Cell(row.text),
         lambda row: row.text,
     ),

@@ -17,14 +17,14 @@ from kshunt.tui.views.brokers.table import broker_table, disk_words
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
 
-LEAST: Final = "the peak is as if nothing that goes were deleted before the move is over"
+LEAST: Final = "the peak assumes that nothing is deleted before the move is over"
 
 
 def about(facts: Facts, broker: int, operations: Sequence[Operation] = ()) -> list[PaneLine]:
     """Everything about a broker."""
     row = broker_table(facts, NATURAL, operations).value_of(broker)
     if row is None:
-        return [PaneLine("", "This broker is gone.", "warn")]
+        return [PaneLine("", "This broker no longer exists.", "warn")]
     disks = disks_of(facts, broker, operations)
     return [
         PaneLine("State", _state(row), "" if row.state == "up" else "warn"),
@@ -39,7 +39,7 @@ def _state(row: BrokerRow) -> str:
     reason = f": {row.reason}" if row.reason else ""
     where = ", ".join(part for part in (row.address, row.rack) if part)
     controller = ", controller" if row.controller else ""
-    return f"{row.state}{reason}{controller}; {where or 'its address is not known'}"
+    return f"{row.state}{reason}{controller}; {where or 'its address is unknown'}"
 
 
 def _leads(row: BrokerRow) -> str:
@@ -80,7 +80,7 @@ def _disks(disks: Sequence[Disk]) -> Iterable[PaneLine]:
         more = f"; {many(waiting, 'partition')} that wait may add to it" if waiting else ""
         yield PaneLine("", f"{LEAST}{more}", "dim")
     if not disks:
-        yield PaneLine("Disks", "? it has not said", "dim")
+        yield PaneLine("Disks", "? not reported yet", "dim")
 
 
 def _tone(disk: Disk) -> str:

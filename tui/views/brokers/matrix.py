@@ -29,7 +29,7 @@ MATRICES: Final = (FLOWS, PLACES)
 """What the brokers view shows in place of brokers, in the order in which a key goes on."""
 LEGENDS: Final[Mapping[str, str]] = {
     FLOWS: "Rows send, columns receive: copies and rate  ! one is stuck  h l shift",
-    PLACES: "L leads  = in sync  45% copied  ~ behind  - goes  ! stuck or down",
+    PLACES: "L leads  = in sync  45% copied  ~ behind  - leaving  ! stuck or down",
 }
 PARTITIONS_MOST: Final = 2_000
 """Moving partitions that are listed one by one."""

@@ -64,8 +64,8 @@ class BrokersScreen(PaneScreen):
     def nothing_words(self) -> str:
         """A matrix of nothing."""
         if self.kshunt.store.queries[self.VIEW].group:
-            keys = f"{key_of('matrix')} goes on, {key_of('back')} back"
-            return f"Nothing is being copied from broker to broker. {keys}."
+            keys = f"{key_of('matrix')} shows more, {key_of('back')} goes back"
+            return f"Nothing is being copied between brokers. {keys}."
         return super().nothing_words()
 
     def note_words(self, shown: int, total: int) -> str:
@@ -75,7 +75,7 @@ class BrokersScreen(PaneScreen):
         query = self.kshunt.store.queries[self.VIEW]
         if not query.group:
             return ""
-        words = "who feeds whom" if query.group == FLOWS else "partition by broker"
+        words = "copy matrix" if query.group == FLOWS else "partition by broker"
         return f"{words} +{query.shift}" if query.shift else words
 
     def update_view(self) -> None:

@@ -47,7 +47,7 @@ def disk_words(disk: Disk) -> str:
     if disk.error:
         return f"offline: {disk.error}"
     if disk.share is None or disk.peak_share is None:
-        used = "its size is not known"
+        used = "its size is unknown"
     else:
         used = f"{bytes_text(disk.used_bytes)} of {bytes_text(disk.total_bytes)}, {disk.share:.0%}"
     more = ">" if disk.at_least else ""

@@ -112,7 +112,7 @@ def _pipeline_state(
     unknown: str,
 ) -> list[Line]:
     if pipeline_status is None:
-        why = "Nobody has said yet whether one runs."
+        why = "Whether one runs is not known yet."
         return _words(f"Whether one ran is {unknown}." if unknown else why, width, glyphs, "dim")
     state = Cell(f"{pipeline_status.state.value}:", _TONES.get(pipeline_status.state, "warn"))
     words = [Cell(word) for word in printable(_about(pipeline_status)).split()]
@@ -128,7 +128,7 @@ def _pipeline_state(
     for problem in problems[:2]:
         lines += _words(problem, width, glyphs, "warn")
     if pipeline_status.newest_ms is not None and past is None:
-        why = f"What it delivered is {unknown}." if unknown else "Its results are being asked for."
+        why = f"What it delivered is {unknown}." if unknown else "kshunt is asking for its results."
         lines += _words(why, width, glyphs, "dim")
     return [_chosen(line, "Pipeline", number) for number, line in enumerate(lines)]
 
@@ -173,7 +173,7 @@ def _etas(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[L
         forecast = of_operation([row], id, now_ms)
         if id and forecast is not None:
             lines += _eta(id, row, forecast, source_text(past.etas.of, now_ms), width, glyphs)
-    words = "none that is fresh" if past.etas.rows else "nothing runs that is forecast"
+    words = "none is fresh" if past.etas.rows else "no running operation has a forecast"
     return lines or [_head(words, past.etas.of, now_ms, "dim")]
 
 
@@ -252,7 +252,7 @@ def _stalls(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list
     if not count:
         return [_head("none in a day", past.stalls.of, now_ms, "dim")]
     why = ", ".join(f"{cause_text(one.cause)} {one.stalls:,}" for one in causes[:3])
-    words = f"{open_count:,} going on, {count:,} in a day: {why}"
+    words = f"{open_count:,} still open, {count:,} in a day: {why}"
     lines = wrapped(
         [
             Cell(words, "warn" if open_count else ""),
@@ -267,7 +267,7 @@ def _stalls(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list
 
 def _stall(one: StallRow, now_ms: int, width: int, glyphs: Glyphs) -> Line:
     key = ReplicaKey(one.topic, one.partition, one.broker)
-    ended = "goes on" if one.open else f"{age_text(now_ms - one.end_ms)} ago"
+    ended = "continues" if one.open else f"{age_text(now_ms - one.end_ms)} ago"
     parts = [
         LinePart(Cell(f"{one.topic}-{one.partition}"), 44 if width >= 100 else 0, names=True),
         LinePart(Cell(f"on {one.broker}"), 6, 1),
@@ -285,11 +285,11 @@ def _loads(loads: Rows[LoadRow], now_ms: int, width: int, glyphs: Glyphs) -> lis
         return [_head("no broker yet", loads.of, now_ms, "dim")]
     first = min(rows, key=lambda one: _full_s(one, now_ms))
     soonest = _full_s(first, now_ms)
-    words = "no disk fills up"
+    words = "no disk will be full"
     if not math.isinf(soonest):
         words = f"broker {first.broker} is full first, in {duration_text(soonest)}"
     elif all(one.disk_used_bytes is None for one in rows):
-        words = "no broker tells its disk"
+        words = "no broker reports its disks"
     listed = rows
     if len(rows) > ROWS_MOST:
         listed = sorted(rows, key=lambda one: (_full_s(one, now_ms), one.broker))[:ROWS_MOST]
@@ -362,7 +362,7 @@ def _pair(one: PairRow, width: int, glyphs: Glyphs) -> Line:
 
 def _quality(quality: Rows[QualityRow], now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
     if not quality.rows:
-        return [_head("none were looked at in a day", quality.of, now_ms, "dim")]
+        return [_head("none were checked in a day", quality.of, now_ms, "dim")]
     looked_at = {
         one.of: max(r.rows for r in quality.rows if r.of == one.of) for one in quality.rows
     }

@@ -12,8 +12,8 @@ from textual.widget import Widget
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.feed.polled_facts import DELIVERED, PIPELINE
-from kshunt.tui.grid.board import Board
 from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.views.board_screen import BoardScreen
 
@@ -35,7 +35,7 @@ class HistoryScreen(BoardScreen):
         glyphs = self.kshunt.glyphs
         yield PlotPanel(glyphs=glyphs, id="history-plot")
         yield PlotPanel(glyphs=glyphs, id="history-plot-2")
-        yield Board(glyphs=glyphs, id="past")
+        yield SelectableLines(glyphs=glyphs, id="past")
 
     @property
     def chosen(self) -> HistoryChoice:
@@ -104,13 +104,15 @@ class HistoryScreen(BoardScreen):
         if kind in KINDS or delivered is None:
             history = self.history
             seen = replace(chosen, kind=KINDS.index(kind))
+            end = None if store.summary is None else store.summary.end
 
             def build(width: int, height: int) -> Text:
                 from kshunt.tui.views.history.sections import draw_history
 
-                return draw_history(history, seen, glyphs, width, height)
+                return draw_history(history, seen, end, glyphs, width, height)
 
-            panel.show(build, history[-1].at_ms if history else 0, chosen)
+            newest_ms = history[-1].at_ms if history else 0
+            panel.show(build, newest_ms, chosen, self.plot_every_ms)
             return
         days = delivered.course.course
 

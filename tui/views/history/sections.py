@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,8 @@ from kshunt.tui.views.history.pipeline_results import even, section_lines, secti
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 
 SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0)
 """How much of the past can be looked at."""
@@ -73,9 +76,14 @@ def draw_days(history: TransferHistory, kind: str, glyphs: Glyphs, width: int, h
 
 
 def draw_history(
-    history: Sequence[SeenTransfer], chosen: HistoryChoice, glyphs: Glyphs, width: int, height: int
+    history: Sequence[SeenTransfer],
+    chosen: HistoryChoice,
+    end: ExpectedEnd | None,
+    glyphs: Glyphs,
+    width: int,
+    height: int,
 ) -> Text:
-    """A plot of what is chosen; for a thread."""
+    """A plot of what is chosen; for a thread. `end` is that of all that moves."""
     from kshunt.backend.domain.text.plots import Series
     from kshunt.tui.text.plots import plot_history
 
@@ -84,7 +92,7 @@ def draw_history(
     draw = partial(plot_history, width=width, height=height, glyphs=glyphs)
     kind = KINDS[chosen.kind]
     if kind == "remaining":
-        return draw("Bytes remaining", times, [Series(remaining(moments))], Unit.BYTES)
+        return _draw_remaining(moments, end, draw)
     if kind == "stuck":
         counts = [float(m.point.stuck_replicas) for m in moments]
         known = [math.nan if count < 0 else count for count in counts]
@@ -93,6 +101,36 @@ def draw_history(
     # The limit first: what is moved stands before it.
     lines = [Series(permitted(moments), "-"), Series(rates(moments))]
     return draw(title, times, lines, Unit.BYTES_PER_S)
+
+
+def _draw_remaining(
+    moments: Sequence[SeenTransfer], end: ExpectedEnd | None, draw: Callable[..., Text]
+) -> Text:
+    """What was left, and what will be: the expected course between the ends of the range."""
+    from kshunt.backend.domain.forecast.projection import projection
+    from kshunt.backend.domain.text.plots import Series
+
+    times, left = [moment.at_ms for moment in moments], remaining(moments)
+    ahead = None if end is None else projection(end)
+    if ahead is None or not times:
+        return draw("Bytes remaining", times, [Series(left)], Unit.BYTES)
+    first = bisect_right(ahead.at_ms, times[-1])
+    unknown, past = [math.nan] * (len(ahead.at_ms) - first), [math.nan] * len(times)
+    courses = (
+        Series([*past, *course[first:]], mark)
+        for course, mark in (
+            (ahead.early_bytes, "."),
+            (ahead.late_bytes, "."),
+            (ahead.expected_bytes, "-"),
+        )
+    )
+    return draw(
+        "Bytes remaining, expected (-) with its range (.)",
+        [*times, *ahead.at_ms[first:]],
+        [*courses, Series([*left, *unknown])],
+        Unit.BYTES,
+        now_ms=times[-1],
+    )
 
 
 def history_lines(

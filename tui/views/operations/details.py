@@ -8,10 +8,15 @@ from typing import Final
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.end_words import (
+    apart_text,
+    bottleneck_texts,
+    end_text,
+    never_text,
+)
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.domain.text.formatting import (
-    NOT_AT_THIS_RATE,
     bytes_text,
     duration_text,
     many,
@@ -20,13 +25,12 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.tui.actions import ACTIONS, can, key_of
 from kshunt.tui.facts.drift_words import drift_words
-from kshunt.tui.facts.forecast import LIVE, full_text
 from kshunt.tui.facts.progress import held, moving_first, originals
 from kshunt.tui.facts.shrink_phases import phase_lines
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.glyphs import Glyphs
-from kshunt.tui.views.operations.table import TONES, OperationRow, eta_words, kind_words, left_text
+from kshunt.tui.views.operations.table import TONES, OperationRow, kind_words, left_text
 
 NOTES_SHOWN: Final = 2
 """The newest ones; the others are in the audit."""
@@ -144,12 +148,12 @@ def _facts(row: OperationRow) -> Iterable[PaneLine]:
 
 def _throttle_words(operation: Operation) -> str:
     if operation.kind is OperationKind.ADOPT:
-        return "as it was found; comes off when the moves end"
+        return "as it was found; removed when the moves end"
     if operation.throttle_bytes_per_s is None:
         return "none"
-    stays = "comes off when the move ends" if operation.auto_remove_throttle else "stays on"
+    stays = "removed when the move ends" if operation.auto_remove_throttle else "stays set"
     if operation.state.ended:
-        stays = "has come off" if operation.auto_remove_throttle else "was left on"
+        stays = "is removed" if operation.auto_remove_throttle else "was kept"
     return f"{rate_text(operation.throttle_bytes_per_s)} a broker, {stays}"
 
 
@@ -161,22 +165,25 @@ def _progress(row: OperationRow) -> Iterable[PaneLine]:
     yield PaneLine("Copied", f"{of}, {left}")
     turn = f"; {many(progress.waiting, 'partition')} waiting" if progress.waiting else ""
     if held(row.operation):
-        yield PaneLine("ETA", f"held by the pause{turn}", "warn")
+        yield PaneLine("Done", f"held by the pause{turn}", "warn")
     else:
-        yield from _etas(row, turn)
+        yield from _end(row, turn)
 
 
-def _etas(row: OperationRow, turn: str) -> Iterable[PaneLine]:
-    """The pipeline's forecast, where there is one; what the rates of this moment say."""
+def _end(row: OperationRow, turn: str) -> Iterable[PaneLine]:
+    """When, who is not in it, and what holds it up until then."""
     assert row.progress is not None
-    forecast, never = row.forecast, row.progress.eta_never > 0
-    live = eta_words(row.progress, " to ", NOT_AT_THIS_RATE)
-    if forecast is not None:
-        yield PaneLine("ETA", f"{full_text(forecast)}{turn}", "bad" if forecast.never else "", 2)
-        yield PaneLine("", f"{live} ({LIVE}, by the rates of this moment)", "dim")
-    else:
-        source = f" ({LIVE}: nothing fresh from the pipeline)" if row.has_pipeline else ""
-        yield PaneLine("ETA", f"{live}{turn}{source}", "bad" if never else "")
+    end = row.progress.end
+    apart = "" if end is None else apart_text(end)
+    when = f"{end_text(end, row.now_ms)}{f', {apart}' if apart else ''}"
+    never = end is not None and end.never > 0
+    yield PaneLine("Done", f"{when}{turn}", "bad" if never else "")
+    if end is None:
+        return
+    if never and (why := never_text(end)):
+        yield PaneLine("Never", why, "bad", 2)
+    elif waits := bottleneck_texts(end, row.now_ms):
+        yield PaneLine("Waits for", ", then ".join(waits), "dim", 2)
 
 
 def _drift(row: OperationRow) -> Iterable[PaneLine]:
@@ -204,7 +211,7 @@ def _move(
     target = tuple(b for b, row in here if not rows.removing[row])
     name = str(partition)
     if not here:
-        return PaneLine("", f"{name}  is gone", "warn")
+        return PaneLine("", f"{name}  is deleted", "warn")
     if not moving and target == was:
         return PaneLine("", f"{name}  {_ids(was)}", "dim")
     words = f"{name}  {_ids(was)} {glyphs.arrow} {_ids(target)}"
@@ -247,12 +254,12 @@ def _can(row: OperationRow, *, looks: bool, shared: bool) -> PaneLine:
     }
     offered = [f"{keys[name]} {name}" for name in operation.actions if name in keys]
     mending = (
-        [f"{key_of('reapply')} put back", f"{key_of('accept')} keep theirs"] if row.drift else []
+        [f"{key_of('reapply')} restore", f"{key_of('accept')} keep theirs"] if row.drift else []
     )
     seen = [f"{key_of('audit')} audit", f"{key_of('export')} write audit"] if looks else []
     words = "   ".join([*mending, *offered, *_together(operation, shared=shared), *seen])
     waits = operation.state is OperationState.LIFTING
-    note = "   (waits until its throttle is off)" if waits else ""
+    note = "   (waits for the end of its throttle)" if waits else ""
     return PaneLine("Press", f"{words}{note}", "strong")
 
 

@@ -46,7 +46,7 @@ class WatchScreen(Dialog[str | None]):
     def compose_body(self) -> Iterable[Widget]:
         """A pane, and the keys."""
         yield Pane(glyphs=self._kshunt.glyphs, id="watched")
-        yield Lines("Esc or Enter closes; it goes on.", classes="hint")
+        yield Lines("Esc or Enter closes; it continues.", classes="hint")
 
     def on_mount(self) -> None:
         """Follow the store."""

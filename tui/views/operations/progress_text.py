@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.text.formatting import UNKNOWN, duration_text
-from kshunt.tui.feed.polled_facts import DRIFT, FORECASTS
+from kshunt.backend.domain.text.formatting import duration_text
+from kshunt.tui.feed.polled_facts import DRIFT
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts
@@ -27,7 +27,6 @@ async def operation_lines(
     operation = scene.operation(operation_id)
     if operation is None or facts is None:
         return None
-    from kshunt.tui.facts.forecast import of_operation
     from kshunt.tui.facts.progress import progress_of
     from kshunt.tui.views.operations.details import about, title_of
     from kshunt.tui.views.operations.table import OperationRow
@@ -35,12 +34,7 @@ async def operation_lines(
     # A few passes over every row of the cluster.
     progress = await asyncio.to_thread(progress_of, facts, operation)
     drift = tuple(one for one in scene.answer(DRIFT) if operation.id in one.operations)
-    forecasts = scene.answer(FORECASTS)
-    rows = forecasts.rows if forecasts else ()
-    forecast = of_operation(rows, operation.id, store.now_ms)
-    row = OperationRow(
-        operation, store.now_ms, progress, drift, forecast, has_pipeline=scene.has_pipeline
-    )
+    row = OperationRow(operation, store.now_ms, progress, drift)
     audit = scene.audits.get(operation.id)
     unknown = app.playback.unrecorded
     lines = about(row, facts, audit, app.glyphs, room, unknown=unknown, looks=looks)
@@ -48,10 +42,11 @@ async def operation_lines(
 
 
 def progress_text(facts: Facts | None, operation: Operation) -> str:
-    """`running: 2/6 replicas, 31.2 GB left, ETA 14m to 22m`."""
+    """`running: 2 of 6 replicas copied, 31.2 GB left, done 12:16 (12:14-12:20)`."""
+    from kshunt.backend.domain.forecast.end_words import HELD, end_text
     from kshunt.tui.facts.progress import held, progress_of
     from kshunt.tui.facts.shrink_phases import brief
-    from kshunt.tui.views.operations.table import eta_words, left_text
+    from kshunt.tui.views.operations.table import left_text
 
     state = operation.state.value
     shrink = operation.details.shrink
@@ -63,11 +58,12 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
         return f"It is {state}{took}{f': {operation.outcome}' if operation.outcome else ''}"
     if not progress.replicas:
         return f"It is {state}; the cluster reports no copy of it yet"
-    eta = "held" if held(operation) else eta_words(progress, " to ", "not at this rate")
+    now_ms = facts.snapshot.taken_ms if facts is not None else 0
+    end = HELD if held(operation) else f"done {end_text(progress.end, now_ms)}"
     left = left_text(progress)
     waiting = f", {progress.waiting:,} waiting" if progress.waiting else ""
     done = f"{progress.arrived:,} of {progress.replicas:,} replicas copied"
-    return f"It is {state}: {done}, {left} left, ETA {eta or UNKNOWN}{waiting}"
+    return f"It is {state}: {done}, {left} left, {end}{waiting}"
 
 
 def _took(operation: Operation) -> str:

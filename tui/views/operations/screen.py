@@ -45,9 +45,11 @@ class OperationsScreen(TableScreen):
         """Why there are no rows."""
         foreign = self.kshunt.store.foreign
         if foreign:
-            others = f"{foreign:,} throttled moves are of others ({key_of('adopt')})"
-            return f"Nothing was asked here; {others}."
-        return f"Nothing was asked of this backend yet. {key_of('reassign')} starts a reassignment."
+            others = f"{foreign:,} throttled moves of others ({key_of('adopt')})"
+            return f"No request was made here; {others}."
+        return (
+            f"No request was made to this backend yet. {key_of('reassign')} starts a reassignment."
+        )
 
     def conditions(self) -> set[str]:
         """What can be done with the operation under the cursor, too."""
@@ -123,7 +125,7 @@ class OperationsScreen(TableScreen):
         if operation is None:
             return
         if operation.state.ended:
-            self.say("It has ended: nobody steers it.", "warn")
+            self.say("It has ended: it cannot be claimed.", "warn")
         else:
             self.kshunt.teamwork.claim(operation)
 
@@ -149,14 +151,14 @@ class OperationsScreen(TableScreen):
         if operation is None:
             self.say("There is no operation here.", "warn")
         elif action not in operation.actions:
-            others = ", ".join(operation.actions) or "nothing"
+            others = ", ".join(operation.actions) or "none"
             state = operation.state.value
-            why = f"It is {state}: no {action} is possible."
+            why = f"It is {state}: {action} is not possible."
             backend_status = self.kshunt.store.scene.answer(BACKEND_STATUS)
             if not operation.state.ended and backend_status is not None:
                 forbidden = dict(backend_status.not_offered).get(action, "")
-                why = f"ZooKeeper does not offer {action}: {forbidden}." if forbidden else why
-            self.say(f"{why} What is: {others}.", "warn")
+                why = f"ZooKeeper does not support {action}: {forbidden}." if forbidden else why
+            self.say(f"{why} Possible: {others}.", "warn")
         elif self._held(operation):
             self.say(self._held(operation), "warn")
         else:

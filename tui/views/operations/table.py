@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.forecast.end_words import HELD, end_text
 from kshunt.backend.domain.operations.operation import Operation, OperationState
-from kshunt.backend.domain.pipeline.delivered import EtaRow
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
@@ -18,8 +18,6 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.backend.domain.throttles.owners import ShownDrift
-from kshunt.tui.facts.eta_words import ETA_RANGE
-from kshunt.tui.facts.forecast import PipelineForecast, of_operation, range_text
 from kshunt.tui.facts.progress import Progress, held, progress_of
 from kshunt.tui.facts.shrink_phases import (
     eta_range,
@@ -61,10 +59,6 @@ class OperationRow:
     """None where it has ended, or moves nothing."""
     drift: tuple[ShownDrift, ...] = ()
     """Its throttles that somebody else changed."""
-    forecast: PipelineForecast | None = None
-    """What the data pipeline says of its end; None where it says nothing, or nothing fresh."""
-    has_pipeline: bool = False
-    """There are results of a data pipeline."""
 
     @property
     def age_s(self) -> float:
@@ -84,9 +78,6 @@ def operation_table(
     now_ms: int,
     order: Order,
     drift: Sequence[ShownDrift] = (),
-    forecasts: Sequence[EtaRow] = (),
-    *,
-    has_pipeline: bool = False,
 ) -> ListTable[OperationRow]:
     """Operations: those that have not ended first, and then the newest."""
     newest = sorted(operations, key=lambda operation: (operation.started_ms, operation.id))[::-1]
@@ -96,8 +87,6 @@ def operation_table(
             now_ms,
             progress_of(facts, operation),
             tuple(one for one in drift if operation.id in one.operations),
-            None if operation.state.ended else of_operation(forecasts, operation.id, now_ms),
-            has_pipeline,
         )
         for operation in sorted(newest, key=lambda operation: operation.state.ended)
     }
@@ -128,17 +117,6 @@ def left_text(progress: Progress, *, tight: bool = False) -> str:
     """What is left to copy, at least."""
     text = bytes_text(progress.left_bytes, tight=tight)
     return f">{text}" if progress.at_least and progress.left_bytes >= 0 else text
-
-
-def eta_words(progress: Progress, to: str, never: str) -> str:
-    """From and to; `never` where a replica does not arrive at its rate."""
-    if progress.eta_never:
-        return never
-    text = duration_text(progress.eta_s)
-    if progress.eta_latest_s > progress.eta_s * ETA_RANGE:
-        text = f"{text}{to}{duration_text(progress.eta_latest_s)}"
-    more = progress.eta_unknown or progress.waiting
-    return f">{text}" if more and not math.isnan(progress.eta_s) else text
 
 
 def _shrink_progress(row: OperationRow) -> ShrinkProgress | None:
@@ -178,14 +156,10 @@ def _eta(row: OperationRow, width: int) -> Cell:
     if row.progress is None:
         return Cell("")
     if held(row.operation):
-        return Cell("held", "warn")
-    if row.forecast is not None:
-        return _forecast_cell(row.forecast, width)
-    words = eta_words(row.progress, "-", "never")
-    if len(words) > width:
-        # The worse of the two is the one to plan with.
-        words = duration_text(row.progress.eta_latest_s)
-    return Cell(words, "bad" if row.progress.eta_never else "")
+        return Cell(HELD, "warn")
+    end = row.progress.end
+    never = end is not None and end.never > 0
+    return Cell(end_text(end, row.now_ms, width), "bad" if never else "")
 
 
 def _phase_eta(row: OperationRow, progress: ShrinkProgress, width: int) -> Cell:
@@ -199,13 +173,6 @@ def _phase_eta(row: OperationRow, progress: ShrinkProgress, width: int) -> Cell:
     if len(words) > width and phase is not None and phase.eta_ms is not None:
         words = duration_text(phase.eta_ms[1] / 1000)
     return Cell(words)
-
-
-def _forecast_cell(forecast: PipelineForecast, width: int) -> Cell:
-    words = range_text(forecast, "-", "never")
-    if len(words) > width:
-        words = duration_text(forecast.p90_s)
-    return Cell(words, "bad" if forecast.never else "")
 
 
 def _claim(row: OperationRow, width: int) -> Cell:
@@ -246,10 +213,10 @@ def _left_value(row: OperationRow) -> int:
 def _eta_value(row: OperationRow) -> float:
     if row.progress is None:
         return -2.0
-    eta_s = math.inf if row.progress.eta_never else row.progress.eta_latest_s
-    if row.forecast is not None:
-        eta_s = row.forecast.p90_s
-    return -1.0 if math.isnan(eta_s) else eta_s
+    end = row.progress.end
+    if end is None or (end.p50_s is None and not end.never):
+        return -1.0
+    return math.inf if end.p50_s is None else end.p50_s
 
 
 FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
@@ -279,7 +246,7 @@ FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
         _left_value,
     ),
     ListColumn(
-        Column("eta", "ETA", 6, 15, 1, 1, right=True),
+        Column("eta", "Done", 5, 19, 1, 1, right=True),
         _eta,
         _eta_value,
     ),

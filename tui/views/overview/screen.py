@@ -10,7 +10,7 @@ from textual.widget import Widget
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
-from kshunt.tui.grid.board import Board
+from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.views.attention import overview_attention
 from kshunt.tui.views.board_screen import BoardScreen
@@ -28,7 +28,7 @@ class OverviewScreen(BoardScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         """The lines."""
-        yield Board(glyphs=self.kshunt.glyphs, id="home")
+        yield SelectableLines(glyphs=self.kshunt.glyphs, id="home")
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Health, progress, what runs, what is worst, what to look at."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from kshunt.backend.domain.forecast.end_words import HELD, end_text
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.text.formatting import (
     NEVER,
@@ -21,19 +22,24 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
-from kshunt.tui.facts.eta_words import joined, shown_etas
-from kshunt.tui.facts.forecast import LIVE, PIPELINE, PipelineForecast, range_text
+from kshunt.tui.facts.done_words import HELD_TEXT, done_cells, joined
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
-from kshunt.tui.facts.progress import Progress, held
+from kshunt.tui.facts.progress import held
 from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
-from kshunt.tui.facts.transfer_history import SeenTransfer, permitted, rates, steady, within
+from kshunt.tui.facts.transfer_history import (
+    SeenTransfer,
+    permitted,
+    rates,
+    steady,
+    within,
+)
 from kshunt.tui.tables.lines import Line, LinePart, fitted, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import OUT_OF_SYNC
-from kshunt.tui.views.operations.table import TONES, eta_words
+from kshunt.tui.views.operations.table import TONES
 
 WANTED: Final = 1_000
 """So many lines are asked for to learn how many there would be."""
@@ -140,11 +146,11 @@ def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     assert overview is not None
     if not overview.summary.moving_partitions:
         return [_idle(overview)][:most]
-    etas = shown_etas(
-        overview.summary, home.forecast, has_pipeline=home.has_pipeline, held=home.held
-    )
+    cells = done_cells(overview.summary.end, overview.now_ms, glyphs)
+    if home.held:
+        cells = [Cell(HELD_TEXT, "warn")]
     bar_line = _bar_line(overview.total, width, glyphs)
-    return [bar_line, _eta_line(overview, joined(etas), width, glyphs)][:most]
+    return [bar_line, _end_line(overview, joined(cells), width, glyphs)][:most]
 
 
 def _idle(overview: Overview) -> Line:
@@ -166,18 +172,18 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
     return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
 
 
-def _eta_line(overview: Overview, etas: list[Cell], width: int, glyphs: Glyphs) -> Line:
+def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) -> Line:
     summary = overview.summary
     speed = rate_text(summary.rate_bytes_per_s)
     bound = overview.permitted_bytes_per_s
     limit = f" of {rate_text(bound)}" if bound is not None else ""
     forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
-    used = sum(cell_len(cell.text) + 1 for cell in etas)
+    used = sum(cell_len(cell.text) + 1 for cell in ends)
     if used > width:
-        etas = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in etas]
+        ends = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in ends]
     speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
     fits = next((text for text in speeds if used + cell_len(text) <= width), "")
-    return wrapped([*etas, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
+    return wrapped([*ends, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
 
 
 def plot(
@@ -220,8 +226,8 @@ def _toned(row: str, mark: str) -> list[Cell]:
 def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Those that run, else the last ones that ended."""
     if overview.running:
-        sourced = width >= 90 and any(one.forecast is not None for one in overview.running)
-        lines = [_running(one, width, glyphs, sourced=sourced) for one in overview.running]
+        now_ms = overview.now_ms
+        lines = [_running(one, now_ms, width, glyphs) for one in overview.running]
         return _cut(lines, most, overview.running_more, "operation", ScreenTarget(OPERATIONS))
     return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
 
@@ -240,8 +246,7 @@ def _cut(
     return [*lines[: most - 1], Line((said,), key, target)]
 
 
-def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -> Line:
-    """`sourced`: it is said whose word its ETA is."""
+def _running(one: OperationLine, now_ms: int, width: int, glyphs: Glyphs) -> Line:
     operation, progress = one.operation, one.progress
     parts = [
         LinePart(Cell(operation.id, "strong"), _id_width(operation)),
@@ -251,16 +256,13 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
     if progress is not None:
         here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
         total = Total(here, progress.left_bytes, progress.left_unknown)
-        eta = "held" if held(operation) else f"ETA {_eta_words(progress, one.forecast)}"
-        if sourced and not held(operation):
-            eta += f" ({LIVE if one.forecast is None else PIPELINE})"
-        never = progress.eta_never if one.forecast is None else one.forecast.never
+        room = 24 if width > 60 else 10
+        end = HELD if held(operation) else f"done {end_text(progress.end, now_ms, room - 5)}"
+        never = progress.end is not None and progress.end.never > 0
         parts += [
             LinePart(Cell(bar(total.share, 8, glyphs), "strong"), 8, 3),
             LinePart(Cell(share_text(total)), 4, right=True),
-            LinePart(
-                Cell(eta, "bad" if never else ""), 28 if sourced else 19 if width > 60 else 10, 1
-            ),
+            LinePart(Cell(end, "bad" if never else ""), room, 1),
         ]
     history = operation.details.shrink
     if history is not None:
@@ -271,20 +273,6 @@ def _running(one: OperationLine, width: int, glyphs: Glyphs, *, sourced: bool) -
         parts.append(LinePart(Cell(words, tone), min(len(words), 40 if width > 60 else 12), 1))
     parts.append(LinePart(Cell(operation.summary, "dim"), 0, 5))
     return _operation_line(operation, parts, width, glyphs)
-
-
-def _eta_words(progress: Progress, forecast: PipelineForecast | None) -> str:
-    """A range, the pipeline's where it has one.
-
-    Where some never arrive, when the others will have, and how many do not.
-    """
-    if forecast is not None:
-        return range_text(forecast, "-", "never")
-    if not progress.eta_never:
-        return eta_words(progress, "-", "never")
-    if math.isnan(progress.eta_latest_s):
-        return "never"
-    return f"{duration_text(progress.eta_latest_s)}, {progress.eta_never:,} never"
 
 
 def _ended(operation: Operation, now_ms: int, width: int, glyphs: Glyphs) -> Line:

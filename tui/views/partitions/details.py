@@ -29,7 +29,7 @@ from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.bars import sparkline
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import cause_text, source_text
-from kshunt.tui.views.partitions.cells import mode_text, role_cell, status_cell
+from kshunt.tui.views.partitions.replica_cells import mode_text, role_cell, status_cell
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
@@ -96,7 +96,7 @@ def about(
     places = facts.rows_of(key.topic, key.partition)
     mine = next((p for p in places if facts.rows.broker[p] == key.broker), None)
     if mine is None:
-        return [PaneLine("", "This replica is gone.", "warn")]
+        return [PaneLine("", "This replica no longer exists.", "warn")]
     return [
         *_mode(facts, mine, operations),
         *_why(facts, mine),
@@ -176,7 +176,7 @@ def _lag_history(
     known = [sample for sample in samples if sample.lag_bytes >= 0]
     if len(samples) < 2 or not known:
         if facts.behind[place]:
-            yield PaneLine("Lag", "its course shows once it has been watched for a moment", "dim")
+            yield PaneLine("Lag", "its progress is shown after a moment", "dim")
         return
     values = [math.nan if s.lag_bytes < 0 else float(s.lag_bytes) for s in samples]
     cells = -(-len(values) // 2) if glyphs.spark else len(values)
@@ -197,7 +197,7 @@ def _stalls(stalls: Rows[StallRow] | None, now_ms: int) -> Iterable[PaneLine]:
     last = max(stalls.rows, key=lambda one: one.end_ms)
     took = duration_text(sum(one.seconds for one in stalls.rows))
     length = duration_text(last.seconds)
-    ended = "goes on" if last.open else f"ended {age_text(now_ms - last.end_ms)} ago"
+    ended = "continues" if last.open else f"ended {age_text(now_ms - last.end_ms)} ago"
     many = f"{len(stalls.rows) + stalls.more:,} in a day, {took} in all; the last of {length}"
     words = many if len(stalls.rows) > 1 else f"1 in a day, of {length},"
     words += f" {ended}: {cause_text(last.cause)}"
@@ -232,7 +232,7 @@ def _operations(
     if not touching:
         place = facts.rows_of(key.topic, key.partition).start
         moves = bool(facts.moving[place])
-        words = "somebody else's: none here owns the move" if moves else "none touches it"
+        words = "somebody else's: kshunt does not own the move" if moves else "none touches it"
         yield PaneLine("Operation", words, "warn" if moves else "dim")
 
 
@@ -242,5 +242,5 @@ def _offsets(facts: Facts, place: int) -> str:
     behind = "" if lag == UNKNOWN or not lag else f", {count_text(lag)} messages behind the leader"
     sides = (rows.leader_throttled[place], "leader"), (rows.follower_throttled[place], "follower")
     throttled = " and ".join(name for listed, name in sides if listed)
-    listed = f"; in the {throttled} throttle list" if throttled else "; in no throttle list"
+    listed = f"; in the {throttled} throttle list" if throttled else "; not in a throttle list"
     return f"log end {count_text(end)}{behind}{listed}"

@@ -1,4 +1,4 @@
-"""What the replicas of each group are together: counts, bytes left, rates, ETA ranges."""
+"""What the replicas of each group are together: counts, bytes left, rates, ETAs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.replicas.snapshot import UNKNOWN, known_brokers
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.tui.facts.replica_groups import ReplicaGroups, partition_ids
 from kshunt.tui.facts.snapshot_facts import Facts
 
@@ -33,9 +33,7 @@ class Sums:
     size_bytes: NDArray[np.int64]
     """As far as is known; UNKNOWN where no replica says."""
     eta_s: NDArray[np.float64]
-    """When the last broker will have what the group's replicas on it lack together."""
-    eta_latest_s: NDArray[np.float64]
-    """When the slowest replica arrives, should it keep its rate."""
+    """When the last replica of those that arrive has arrived; NaN where none does."""
     eta_never: NDArray[np.int64]
     eta_unknown: NDArray[np.int64]
 
@@ -50,7 +48,7 @@ def sums_of(facts: Facts, groups: ReplicaGroups, rows: NDArray[np.intp]) -> Sums
     behind = facts.behind[chosen] & (table.leader[chosen] != table.broker[chosen])
     knows, advances = behind & (lag >= 0), behind & ~np.isnan(rate)
     copying = behind & ~table.in_isr[chosen]
-    earliest, latest = _eta(facts, code, rows, copying, count)
+    eta = table.eta_s[chosen].astype(np.float64)
 
     def number(members: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.bincount(code, members, minlength=count).astype(np.int64)
@@ -71,10 +69,9 @@ def sums_of(facts: Facts, groups: ReplicaGroups, rows: NDArray[np.intp]) -> Sums
             UNKNOWN,
             _total(code, size, size >= 0, count),
         ),
-        eta_s=earliest,
-        eta_latest_s=latest,
-        eta_never=number(copying & np.isinf(table.eta_s[chosen])),
-        eta_unknown=number(copying & ~(knows & advances)),
+        eta_s=_most(code, eta, copying & np.isfinite(eta), count),
+        eta_never=number(copying & np.isinf(eta)),
+        eta_unknown=number(copying & np.isnan(eta)),
     )
 
 
@@ -96,32 +93,6 @@ def _partitions(
     pairs = np.sort(partition_ids(facts)[rows] * max(count, 1) + code)
     first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
     return np.bincount(pairs[first] % max(count, 1), minlength=count)
-
-
-def _eta(
-    facts: Facts,
-    code: NDArray[np.int64],
-    rows: NDArray[np.intp],
-    copying: NDArray[np.bool_],
-    count: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The range of `kshunt.tui.facts.snapshot_facts.eta_range`, of every group at once."""
-    table = facts.rows
-    some = rows[copying]
-    groups, eta = code[copying], table.eta_s[some].astype(np.float64)
-    latest = _most(groups, eta, np.isfinite(eta), count)
-    lag, rate = table.lag_bytes[some], table.catch_up_bytes_per_s[some].astype(np.float64)
-    known = (lag >= 0) & np.isfinite(rate) & np.isfinite(eta)
-    brokers = known_brokers(table)
-    pairs = groups[known] * len(brokers) + np.searchsorted(brokers, table.broker[some][known])
-    most = count * len(brokers)
-    left = np.bincount(pairs, lag[known], minlength=most).astype(np.float64)
-    speed = np.bincount(pairs, rate[known], minlength=most).astype(np.float64)
-    moves = speed > 0
-    times = np.divide(left, speed, out=np.full(len(left), -np.inf), where=moves)
-    earliest = times.reshape(count, len(brokers)).max(axis=1, initial=-np.inf)
-    earliest = np.where(np.isinf(earliest), np.nan, earliest)
-    return np.fmin(earliest, latest), latest
 
 
 def _most(

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
 
 _TITLES: Final = {TOPIC: "Topic", BROKER: "Broker", OPERATION: "Operation"}
-_ETA_RANGE: Final = 1.1
-"""The ends of a range that are nearer to each other than this are said as one."""
 
 
 @dataclass(frozen=True)
@@ -206,24 +204,17 @@ def _rate(sums: Sums, place: int, width: int) -> Cell:
 
 
 def _eta(sums: Sums, place: int, width: int) -> Cell:
-    """The range of those that will be done, and how many never will."""
+    """When the last of those that arrive does, and how many never will."""
     if not sums.behind[place]:
         return Cell("-", "dim")
-    never = int(sums.eta_never[place])
-    first, last = float(sums.eta_s[place]), float(sums.eta_latest_s[place])
+    never, last = int(sums.eta_never[place]), float(sums.eta_s[place])
     if math.isnan(last):
         words = NOT_AT_THIS_RATE if width >= len(NOT_AT_THIS_RATE) else "never"
         return Cell(words, "bad") if never else Cell("?")
-    to = " to " if width >= 20 else "-"
     text = duration_text(last)
-    if last > first * _ETA_RANGE:
-        text = f"{duration_text(first)}{to}{text}"
-    if sums.eta_unknown[place] and not never:
-        text = f">{text}"
     if not never:
-        return Cell(text if len(text) <= width else duration_text(last))
-    full = f"{text}, {never:,} never"
-    short = f"{duration_text(last)}+{never}never"
+        return Cell(f">{text}" if sums.eta_unknown[place] and len(text) < width else text)
+    full, short = f"{text}, {never:,} never", f"{text}+{never}never"
     return Cell(next((t for t in (full, short) if len(t) <= width), "never"), "bad")
 
 
@@ -242,7 +233,7 @@ _CELLS: Final[dict[str, Callable[[Sums, int, int], Cell]]] = {
 
 def _eta_ranks(sums: Sums) -> Ranks:
     """As in the table of replicas: unknown first, "not at this rate" last."""
-    eta = np.where(sums.eta_never > 0, np.inf, sums.eta_latest_s)
+    eta = np.where(sums.eta_never > 0, np.inf, sums.eta_s)
     return float_ranks(eta.astype(np.float32), unknown=-1.0)
 
 

@@ -66,7 +66,7 @@ class PartitionsScreen(PaneScreen):
         kind = kinds[(kinds.index(present) + 1) % len(kinds)]
         self._ask(group=kind, inside=None)
         words = f"Grouped by {kind}; Enter opens one" if kind else "One row a replica"
-        self.say(f"{words}, {key_of('group')} goes on.")
+        self.say(f"{words}, {key_of('group')} changes it.")
 
     def action_back(self) -> None:
         """Close an opened group once nothing else is left to undo."""
@@ -195,7 +195,9 @@ class PartitionsScreen(PaneScreen):
             return None
         chosen = self.chosen_partitions()
         if len(chosen) > MARK_LIMIT:
-            self.say(f"{len(chosen):,} partitions are too many at once; filter first.", "warn")
+            self.say(
+                f"{len(chosen):,} partitions are too many to show together; filter first.", "warn"
+            )
             return None
         return chosen
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
 from kshunt.backend.domain.text.formatting import count_text
 from kshunt.tui.facts.filter_terms import Term
-from kshunt.tui.facts.replica_groups import OF_GROUPS, GroupKey, group_rows
+from kshunt.tui.facts.replica_groups import GroupKey, group_rows
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
 from kshunt.tui.tables.model import Cell, Order, Placed, RowKey
-from kshunt.tui.views.partitions.cells import CELLS, columns_of, role_cell
 from kshunt.tui.views.partitions.filter_masks import mask_of
+from kshunt.tui.views.partitions.replica_cells import CELLS, columns_of, role_cell
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def matching_rows(
 
 def sorted_rows(facts: Facts, rows: NDArray[np.intp], order: Order) -> NDArray[np.intp]:
     """Ties stay in the order of topic, partition and position, so no two rows ever swap idly."""
-    wanted = [level for level in order.levels if level.key not in OF_GROUPS]
+    wanted = [level for level in order.levels if level.key in _RANKS]
     levels = [(_RANKS[key](facts)[rows], reverse) for key, reverse in wanted]
     if not levels:
         return rows[::-1] if order.reverse else rows

@@ -128,7 +128,7 @@ def foreseen(seen: Foresight) -> tuple[str, list[PaneLine]]:
 def _pending_keys() -> str:
     enter, drop = key_of("details"), key_of("back")
     steps = f"{key_of('faster')} {key_of('slower')}"
-    return f"{enter} goes on to the preview   {steps} 10 %   {drop} drops it"
+    return f"{enter} opens the preview   {steps} 10 %   {drop} drops it"
 
 
 def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:
@@ -141,7 +141,7 @@ def _drift_lines(drift: Sequence[ShownDrift]) -> list[PaneLine]:
     if drift:
         what = "it" if len(drift) == 1 else "all of them"
         ours, theirs = key_of("reapply"), key_of("accept")
-        words = f"{ours} puts {what} back   {theirs} keeps what they set"
+        words = f"{ours} restores {what}   {theirs} keeps their value"
         lines.append(PaneLine("Press", words, "strong"))
     return lines
 
@@ -171,10 +171,10 @@ def _origins(orphans: Sequence[ShownOrphan]) -> list[PaneLine]:
 def _foreign_lines(foreign: int, left: Left) -> list[PaneLine]:
     moves = many(foreign, "partition")
     verb = "moves" if foreign == 1 else "move"
-    owns = f"{moves} {verb} that no operation here owns"
+    owns = f"{moves} {verb} that no operation of kshunt owns"
     if left.nothing:
         return [PaneLine("Others", f"{owns}: {left_words(left)}", "", 2)]
-    words = f"{owns}, while throttles stand: nobody here takes them off in the end"
+    words = f"{owns}, but throttles are set: nobody here will remove them"
     if left.operations:
         words = f"{owns}: {left_words(left)}"
     return [

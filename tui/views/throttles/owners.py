@@ -48,7 +48,7 @@ def owned_lines(cells: Iterable[OwnedThrottle]) -> list[tuple[str, str]]:
         owners = "; ".join(map(share_words, same[0].shares))
         lines.append(("Owner", f"{what}: {owners}"))
         before = f"{value_words(same[0].prior_value)}{_source(same[0])}"
-        lines.append(("Before", f"{before}, comes back in the end"))
+        lines.append(("Before", f"{before}, restored at the end"))
     return lines
 
 
@@ -56,9 +56,9 @@ def share_words(share: Share) -> str:
     """`op-1 of ada@bastion-1 wants 25.0 MB/s`."""
     whose = f"{share.operation} of {share.who or 'somebody'}"
     if share.state is ShareState.ENDING:
-        return f"{whose} is taking its share off"
+        return f"{whose} is removing its share"
     if share.state is ShareState.LEFT:
-        return f"{whose} has ended and left {_short(share)} on"
+        return f"{whose} has ended and left {_short(share)} set"
     return f"{whose} wants {_short(share)}"
 
 

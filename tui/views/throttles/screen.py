@@ -177,7 +177,7 @@ class ThrottlesScreen(TableScreen):
         if isinstance(key, RateRowKey):
             return (key.broker,)
         if key is not None:
-            self.say(f"A topic has lists and no rate; {key_of('edit')} edits its lists.", "warn")
+            self.say(f"A topic has lists, but no rate; {key_of('edit')} edits its lists.", "warn")
         return ()
 
     def _step(self, id: str, *, up: bool) -> None:
@@ -189,7 +189,7 @@ class ThrottlesScreen(TableScreen):
             self._pend(rates)
         elif brokers:
             words = f"{key_of('type_rate')} types one."
-            self.say(f"No rate is set here that could be raised or lowered; {words}", "warn")
+            self.say(f"There is no rate here to raise or lower; {words}", "warn")
 
     def _set_now(self, brokers: Sequence[int]) -> dict[int, ThrottledRate]:
         """What is pending of these brokers, else set; without those that have no rate."""
@@ -297,4 +297,4 @@ class ThrottlesScreen(TableScreen):
         if orphans:
             self.kshunt.workflows.remove_orphans(orphans, every=every)
         else:
-            self.say("There is no orphan throttle: each one that stands is needed.", "warn")
+            self.say("There are no orphan throttles.", "warn")

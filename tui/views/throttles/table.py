@@ -103,10 +103,11 @@ def throttle_table(
 
 
 def _foresight(facts: Facts, pending: Pending) -> Foresight:
-    from kshunt.backend.domain.replicas.what_if import what_if
+    from kshunt.backend.domain.forecast.what_if import what_if
 
     now, then = (what_if(facts.snapshot, dict(rates)) for rates in ((), pending))
-    return Foresight(pending, facts.snapshot.throttles, now, then, needs_of(facts.snapshot))
+    snapshot = facts.snapshot
+    return Foresight(pending, snapshot.throttles, now, then, snapshot.taken_ms, needs_of(snapshot))
 
 
 _About = TypeVar("_About", ShownDrift, ShownOrphan, OwnedThrottle)
@@ -180,7 +181,7 @@ def orphan_hint(facts: Facts) -> str:
         parts.append(f"rates on {many(brokers, 'broker')}")
     if topics:
         parts.append(f"replica lists on {many(topics, 'topic')}")
-    return f"Nothing moves, but throttles stand: {' and '.join(parts)}."
+    return f"Nothing moves, but throttles are set: {' and '.join(parts)}."
 
 
 def _has_rate(throttle: BrokerThrottle) -> bool:

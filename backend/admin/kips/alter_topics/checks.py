@@ -159,12 +159,13 @@ def decided(
     if alteration is None:
         return item_result(
             INVALID_REPLICATION_FACTOR,
-            f"{len(scene.live)} brokers are up, too few for {wanted.replication_factor} replicas",
+            f"{len(scene.live)} brokers are up, which is too few for {wanted.replication_factor} "
+            "replicas",
         )
     moving = scene.ongoing.keys() if alteration.added else scene.ongoing.keys() & alteration.targets
     if moving:
         partition = TopicPartition(scene.name, min(moving))
-        return item_result(REASSIGNMENT_IN_PROGRESS, f"{partition} is being reassigned already")
+        return item_result(REASSIGNMENT_IN_PROGRESS, f"{partition} is already being reassigned")
     return alteration
 
 
@@ -185,7 +186,9 @@ def _check_topic(scene: TopicToAlter) -> ItemResult:
     if scene.states:
         return OK
     if scene.error == "TOPIC_AUTHORIZATION_FAILED":
-        return item_result(CLUSTER_AUTHORIZATION_FAILED, f"topic {scene.name} is not ours to see")
+        return item_result(
+            CLUSTER_AUTHORIZATION_FAILED, f"kshunt is not authorized to see topic {scene.name}"
+        )
     return item_result(INVALID_TOPIC_EXCEPTION, f"there is no topic {scene.name}")
 
 
@@ -194,18 +197,21 @@ def _check_leaving(scene: TopicToAlter) -> ItemResult:
     if not leaving:
         return OK
     why = f"partition {TopicPartition(scene.name, leaving[0])} is about to be deleted"
-    return item_result(INVALID_PARTITIONS, f"{why}; wait until it is gone, or cancel its deletion")
+    return item_result(
+        INVALID_PARTITIONS, f"{why}; wait until it is deleted, or cancel its deletion"
+    )
 
 
 def _check_partitions(wanted: AlteredTopic, scene: TopicToAlter) -> ItemResult:
     present, count = len(scene.states), _count(wanted, scene)
     if count < present:
-        why = f"topic {scene.name} has {present} partitions, and alterations do not make it {count}"
+        why = (
+            f"topic {scene.name} has {present} partitions, and an alteration cannot change that "
+            f"to {count}"
+        )
         return item_result(INVALID_PARTITIONS, why)
     if count - present > ADDED_MAX:
-        why = (
-            f"{count - present} partitions are more than the {ADDED_MAX} that can be added at once"
-        )
+        why = f"{count - present} partitions are more than the {ADDED_MAX} that one request can add"
         return item_result(INVALID_PARTITIONS, why)
     return OK
 
@@ -236,7 +242,7 @@ def _check_numbers(wanted: AlteredTopic, scene: TopicToAlter) -> ItemResult:
     if missing := sorted(needed - given):
         why = f"partition {missing[0]} is not in the assignment"
     elif beyond := sorted(given - set(range(count))):
-        why = f"partition {beyond[0]} is in the assignment, and there are to be {count}"
+        why = f"partition {beyond[0]} is in the assignment, but the topic is to have {count}"
     else:
         return OK
     return item_result(INVALID_REPLICA_ASSIGNMENT, why)
@@ -249,9 +255,9 @@ def _check_list(
     if length == UNCHANGED:
         length = len(scene.present(number)) if number in scene.states else scene.factor
     if not replicas or len(set(replicas)) < len(replicas):
-        why = f"{list(replicas)} is no replica list"
+        why = f"{list(replicas)} is not a valid replica list"
     elif len(replicas) != length:
-        why = f"{list(replicas)} is given to partition {number}, which is to have {length} replicas"
+        why = f"partition {number} is given {list(replicas)}, but must have {length} replicas"
     elif number not in scene.states and scene.live.keys().isdisjoint(replicas):
         why = f"no broker of {list(replicas)} is up, for the new partition {number}"
     else:

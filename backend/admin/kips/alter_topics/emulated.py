@@ -208,7 +208,7 @@ class EmulatedAlteration:
         try:
             scenes = await self._scenes(list(plans), timeout_s)
         except KshuntError:
-            why = f"whether it began is not known; look before asking again: {refused.message}"
+            why = f"whether it began is unknown; check before you ask again: {refused.message}"
             return dict.fromkeys(plans, replace(refused, message=why)), False
         return {
             topic: OK if _begun(plan, scenes[topic], chosen_here or plan.named) else refused
@@ -263,7 +263,7 @@ def _stopped(result: ItemResult, plan: Alteration) -> ItemResult:
     result = _as_in_the_draft(result)
     if result.ok or not plan.added:
         return result
-    stays = f"the {plan.added} partitions that were added stay"
+    stays = f"the {plan.added} partitions that were added remain"
     return replace(result, message=f"{result.message}; {stays}".removeprefix("; "))
 
 

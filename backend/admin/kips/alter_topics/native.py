@@ -27,7 +27,7 @@ from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 if TYPE_CHECKING:
     from kshunt.backend.admin.kips.backend_placer import BackendPlacer
@@ -71,7 +71,7 @@ class KafkaAlterations:
         return {topic: results[topic] for topic in topics}
 
     async def _has_rpc(self, timeout_s: float) -> bool:
-        return await self._calls.has(seeds.ALTER_TOPICS_KEY, timeout_s=timeout_s)
+        return await self._calls.has(kip_requests.ALTER_TOPICS_KEY, timeout_s=timeout_s)
 
     async def _natively(
         self,

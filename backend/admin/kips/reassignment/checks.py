@@ -122,7 +122,9 @@ def _check(
     present = situation.present(partition)
     hosts = {*present, *situation.states[partition].replicas}
     if not target or len(set(target)) < len(target):
-        return item_result(INVALID_REPLICA_ASSIGNMENT, f"{list(target)} is no replica list")
+        return item_result(
+            INVALID_REPLICA_ASSIGNMENT, f"{list(target)} is not a valid replica list"
+        )
     down = [broker for broker in target if broker not in situation.live]
     if strangers := [broker for broker in down if broker not in hosts]:
         names = ", ".join(map(str, strangers))
@@ -157,7 +159,8 @@ def _check_log_dir(
 ) -> ItemResult:
     if broker not in target:
         return item_result(
-            INVALID_REPLICA_ASSIGNMENT, f"a log dir is given for broker {broker}, not in the list"
+            INVALID_REPLICA_ASSIGNMENT,
+            f"a log directory is given for broker {broker}, which is not in the replica list",
         )
     if broker in situation.log_dirs and path not in situation.log_dirs[broker]:
         return item_result(LOG_DIR_NOT_FOUND, f"broker {broker} has no log directory {path}")

@@ -170,7 +170,7 @@ class EmulatedReassignment:
             )
             ongoing = await self._reassignments.ongoing(timeout_s=timeout_s)
         except KshuntError:
-            why = f"whether it started is not known, so its throttle stays on: {refused.message}"
+            why = f"whether it started is unknown, so its throttle stays set: {refused.message}"
             return dict.fromkeys(targets, item_result(refused.error_code, why)), False
         states = partition_states(part_of(state.assignment, targets))
         return {

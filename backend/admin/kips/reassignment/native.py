@@ -63,7 +63,7 @@ from kshunt.backend.domain.throttles.configs import (
     throttled_replicas_of,
 )
 from kshunt.backend.offload import offload
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 
 class KafkaReassignments:
@@ -116,7 +116,7 @@ class KafkaReassignments:
         if not fit:
             return ReassignOutcome(checked, {}, {}, {})
         native = _expressible(fit, options, dirs, situation) and await self._calls.has(
-            seeds.REASSIGN_PARTITIONS_KEY, timeout_s=options.timeout_s
+            kip_requests.REASSIGN_PARTITIONS_KEY, timeout_s=options.timeout_s
         )
         if options.validate_only:
             found = await self._validated(fit, options, checked) if native else checked

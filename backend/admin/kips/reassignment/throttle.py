@@ -156,7 +156,7 @@ class MoveThrottle:
 
 def _left_behind(results: Mapping[Name, ItemResult]) -> dict[Name, ItemResult]:
     return {
-        name: item_result(result.error_code, f"its throttle stays behind: {result.message}")
+        name: item_result(result.error_code, f"its throttle was not removed: {result.message}")
         for name, result in results.items()
         if not result.ok
     }

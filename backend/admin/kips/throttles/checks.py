@@ -42,10 +42,12 @@ def check_throttle(*rates_bytes_per_s: int | None) -> ItemResult:
     """The first mistake in these rates, as an item's result; None is no rate, and no mistake."""
     for rate in rates_bytes_per_s:
         if rate is not None and rate < RATE_MIN_BYTES_PER_S:
-            why = f"A throttle of {rate} B/s is under {RATE_MIN_BYTES_PER_S} B/s."
+            why = f"A throttle of {rate} B/s is less than {RATE_MIN_BYTES_PER_S} B/s."
             return item_result(INVALID_REQUEST, why)
         if rate is not None and rate > UNTHROTTLED:
-            return item_result(INVALID_REQUEST, f"A throttle of {rate} B/s is over an INT64.")
+            return item_result(
+                INVALID_REQUEST, f"A throttle of {rate} B/s is more than an INT64 can hold."
+            )
     return OK
 
 
@@ -164,7 +166,9 @@ def _checked(
     errors: Mapping[str, str],
 ) -> ItemResult:
     if errors.get(topic) == "TOPIC_AUTHORIZATION_FAILED":
-        return item_result(TOPIC_AUTHORIZATION_FAILED, f"Topic {topic} is not ours to see.")
+        return item_result(
+            TOPIC_AUTHORIZATION_FAILED, f"kshunt is not authorized to see topic {topic}."
+        )
     if number not in numbers:
         partition = TopicPartition(topic, number)
         return item_result(UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {partition}.")

@@ -39,7 +39,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
 )
 from kshunt.backend.errors import ClusterError
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 
 class NativeThrottles:
@@ -85,7 +85,7 @@ class NativeThrottles:
         ]
         if not given or any(rate is None or rate < RATE_MIN_BYTES_PER_S for rate in given):
             return False
-        key = seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY
+        key = kip_requests.ALTER_INTERBROKER_THROTTLED_RATES_KEY
         if not await self._calls.has(key, timeout_s=timeout_s):
             return False
         try:
@@ -130,7 +130,10 @@ class NativeThrottles:
         sides = [side for lists in replicas.values() for side in (lists.leaders, lists.followers)]
         if not sides or not all(replicas.values()) or any(side.everything for side in sides):
             return False
-        key, version = seeds.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY, seed_requests.ROLES_VERSION
+        key, version = (
+            kip_requests.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY,
+            seed_requests.ROLES_VERSION,
+        )
         if not await self._calls.has(key, version=version, timeout_s=timeout_s):
             return False
         try:

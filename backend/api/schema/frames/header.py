@@ -69,6 +69,7 @@ _OPTIONAL: Final[dict[str, Any]] = {
         {"message": _TEXT, "broker": _INT_OR_NONE, "waited_s": _NUMBER_OR_NONE},
     ],
     "deletes_ms": [[(str, int)]],
+    "expected_ends": {},
     "since": _INT,
     "gone": {},
 }
@@ -80,8 +81,13 @@ _GONE: Final[dict[str, Any]] = {
     "log_dirs": [[(str, int)]],
     "explained": [[(str, int)]],
     "deletes_ms": [[(str, int)]],
+    "expected_ends": [_TEXT],
 }
 """Keys, by part."""
+
+
+INTEGER_LIMIT: Final = 1 << 63
+"""JSON has integers of any size; no column and no clock of ours has."""
 
 
 def read_header(text: bytes) -> dict[str, Any]:
@@ -117,6 +123,8 @@ def _check(value: Any, shape: Any, name: str) -> None:
         # A truth value is an integer to Python, and to nobody else.
         if not isinstance(value, shape) or (isinstance(value, bool) and bool not in shape):
             raise ValueError(f"{name} of a frame is {type(value).__name__}")
+        if isinstance(value, int) and not -INTEGER_LIMIT <= value < INTEGER_LIMIT:
+            raise ValueError(f"{name} of a frame does not fit 64 bits")
     elif not isinstance(value, type(shape)):
         raise ValueError(f"{name} of a frame is {type(value).__name__}")
     elif isinstance(shape, list):

@@ -28,6 +28,7 @@ from kshunt.backend.api.schema.stuck_causes import explained_json, read_explaine
 from kshunt.backend.api.schema.throttles import read_throttles, throttles_json
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
@@ -47,6 +48,7 @@ def parts_json(snapshot: Snapshot) -> Json:
         "log_dirs": [to_document(directory) for directory in snapshot.log_dirs],
         "explained": explained_json(snapshot.explained.values()),
         "deletes_ms": [[*partition, at_ms] for partition, at_ms in snapshot.deletes_ms.items()],
+        "expected_ends": {id: to_document(end) for id, end in snapshot.expected_ends.items()},
         "log_dir_paths": list(snapshot.log_dir_paths),
         "failed_requests": [to_document(one) for one in snapshot.failed_requests],
         "problems": [one.message for one in snapshot.failed_requests],
@@ -64,6 +66,7 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
         "log_dirs": _log_dir_difference(before.log_dirs, after.log_dirs),
         "explained": _difference(before.explained, after.explained),
         "deletes_ms": _difference(before.deletes_ms, after.deletes_ms),
+        "expected_ends": _difference(before.expected_ends, after.expected_ends),
     }
     changed = {name: entries for name, (entries, _) in found.items()}
     gone = {name: keys for name, (_, keys) in found.items() if keys}
@@ -80,6 +83,7 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
         log_dirs=tuple(changed["log_dirs"].values()),
         explained=changed["explained"],
         deletes_ms=changed["deletes_ms"],
+        expected_ends=changed["expected_ends"],
     )
     parts = {name: part for name, part in parts_json(changes).items() if name in news}
     if gone:
@@ -111,7 +115,7 @@ def read_changed_parts(header: Mapping[str, Any], before: Snapshot) -> dict[str,
             _by_place(before.log_dirs), _by_place(changes["log_dirs"]), gone.get("log_dirs", ())
         )
         changes["log_dirs"] = tuple(dirs.values())
-    for name in changes.keys() & {"brokers", "explained", "deletes_ms"}:
+    for name in changes.keys() & {"brokers", "explained", "deletes_ms", "expected_ends"}:
         changes[name] = _with_changes(getattr(before, name), changes[name], gone.get(name, ()))
     return {name: changes.get(name, getattr(before, name)) for name in _READ}
 
@@ -133,6 +137,7 @@ _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "deletes_ms": lambda documents: {
         TopicPartition(topic, n): at_ms for topic, n, at_ms in documents
     },
+    "expected_ends": lambda documents: from_document(dict[str, ExpectedEnd], documents),
     "failed_requests": lambda documents: from_document(tuple[FailedRequest, ...], documents),
     "log_dir_paths": tuple,
     "min_isr": tuple,

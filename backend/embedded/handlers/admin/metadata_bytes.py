@@ -33,7 +33,7 @@ from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage, TopicImage
 from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionModeCode
-from kshunt.backend.wire.modes import mode_fields, tag_section
+from kshunt.backend.wire.partition_modes import mode_fields, tag_section
 from kshunt.backend.wire.reader import array_length, string
 
 FLEXIBLE_FROM: Final = 9
@@ -70,7 +70,8 @@ class _Cached:
 class MetadataTopics:
     """Describes topics, and keeps what it encoded; see the module.
 
-    With `modes`, partitions tell KIP-694's mode in tagged fields (`kshunt.backend.wire.modes`).
+    With `modes`, partitions tell KIP-694's mode in tagged fields: see
+    `kshunt.backend.wire.partition_modes`.
     """
 
     def __init__(self, image: ClusterImage, *, modes: bool) -> None:

@@ -41,7 +41,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import PartitionModeCode
 from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -54,13 +54,13 @@ def handlers(world: World) -> dict[int, Handler]:
     """The seeds' RPCs by API key."""
     answers = _Seeds(world)
     return {
-        seeds.REASSIGN_PARTITIONS_KEY: answers.reassign_partitions,
-        seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY: answers.alter_rates,
-        seeds.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY: answers.alter_replicas,
-        seeds.ALTER_TOPICS_KEY: answers.alter_topics,
-        seeds.REPLICA_STATUS_KEY: answers.replica_status,
-        seeds.ELECT_PREFERRED_LEADERS_KEY: answers.elect_preferred_leaders,
-        seeds.DELETE_PARTITIONS_KEY: answers.delete_partitions,
+        kip_requests.REASSIGN_PARTITIONS_KEY: answers.reassign_partitions,
+        kip_requests.ALTER_INTERBROKER_THROTTLED_RATES_KEY: answers.alter_rates,
+        kip_requests.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY: answers.alter_replicas,
+        kip_requests.ALTER_TOPICS_KEY: answers.alter_topics,
+        kip_requests.REPLICA_STATUS_KEY: answers.replica_status,
+        kip_requests.ELECT_PREFERRED_LEADERS_KEY: answers.elect_preferred_leaders,
+        kip_requests.DELETE_PARTITIONS_KEY: answers.delete_partitions,
     }
 
 
@@ -90,7 +90,7 @@ class _Seeds:
                 validate_only=message.validate_only,
             ),
         )
-        return seeds.ReassignPartitionsResponse(
+        return kip_requests.ReassignPartitionsResponse(
             version=context.version, reassign_partition_result=_by_topic(decision.results)
         )
 
@@ -108,7 +108,7 @@ class _Seeds:
                 validate_only=message.validate_only,
             ),
         )
-        return seeds.AlterInterbrokerThrottledRatesResponse(
+        return kip_requests.AlterInterbrokerThrottledRatesResponse(
             version=context.version,
             broker_error=[(one.item, int(one.error), one.message) for one in decision.results],
         )
@@ -128,7 +128,7 @@ class _Seeds:
                 validate_only=message.validate_only,
             ),
         )
-        return seeds.AlterInterbrokerThrottledReplicasResponse(
+        return kip_requests.AlterInterbrokerThrottledReplicasResponse(
             version=context.version, topic_errors=_by_topic(decision.results)
         )
 
@@ -145,7 +145,7 @@ class _Seeds:
         core, placement = self._world.core, self._world.placement_for(context.principal)
         altered = alter_topics(core.image, asked, core.random, placement=placement)
         decision = committed(self._world, altered)
-        return seeds.AlterTopicsResponse(
+        return kip_requests.AlterTopicsResponse(
             version=context.version,
             altered_topic=[(one.item, int(one.error), one.message) for one in decision.results],
         )
@@ -155,7 +155,7 @@ class _Seeds:
             (one.topic, one.partition, one.broker, *self._status(context.broker_id, one))
             for one in message.replica
         ]
-        return seeds.ReplicaStatusResponse(version=context.version, replica_status=entries)
+        return kip_requests.ReplicaStatusResponse(version=context.version, replica_status=entries)
 
     def _status(self, asked_broker: int, replica: Any) -> tuple[int, int, int]:
         """Error, time of the status, and lag in messages of one follower."""
@@ -176,7 +176,7 @@ class _Seeds:
             TopicPartition(entry.topic, number) for entry in named for number in entry.partition_id
         ]
         decision = committed(self._world, elect_preferred_leaders(self._image, asked))
-        return seeds.ElectPreferredLeadersResponse(
+        return kip_requests.ElectPreferredLeadersResponse(
             version=context.version, replica_election_result=_by_topic(decision.results)
         )
 
@@ -196,7 +196,7 @@ class _Seeds:
             (name, list(self._deletions(name, goes, counts[name], decision)))
             for name, goes in asked.items()
         ]
-        return seeds.DeletePartitionsResponse(version=context.version, responses=responses)
+        return kip_requests.DeletePartitionsResponse(version=context.version, responses=responses)
 
     def _deletions(
         self,
@@ -208,7 +208,7 @@ class _Seeds:
         """Partition, mode, error and message; what refuses the topic is said of each partition."""
         results = [one for one in decision.results if one.item.topic == name]
         if count is None:
-            message = f"Only the last partitions of topic {name} can go."
+            message = f"Only the last partitions of topic {name} can be deleted."
             item = TopicPartition(name, UNKNOWN)
             results = [DecidedItem(item, KafkaError.INVALID_PARTITIONS, message)]
         for one in results:

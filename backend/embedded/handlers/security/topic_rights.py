@@ -16,7 +16,7 @@ from kshunt.backend.embedded.handlers.admin.topics import DELETE_STATES_FROM
 from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS, topic_id_of
 from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 
 CREATE_REFUSED: Final = "Authorization failed."
 _TOPIC, _CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER
@@ -142,8 +142,8 @@ def _cluster_operations(call: Call) -> frozenset[int]:
 
 def _encoded(call: Call, answer: Any, body: bytes) -> bytes:
     """The answer's bytes, with the modes that `body` tells (KIP-694)."""
-    modes = seeds.read_modes(body, call.version)
-    return seeds.add_modes(bytes(answer.encode(version=call.version)), call.version, modes)
+    modes = kip_requests.read_modes(body, call.version)
+    return kip_requests.add_modes(bytes(answer.encode(version=call.version)), call.version, modes)
 
 
 async def describe_cluster(call: Call) -> Any:

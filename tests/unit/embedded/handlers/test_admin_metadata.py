@@ -22,7 +22,7 @@ from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image_values import TopicImage
 from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.controller import remove_broker
 from tests.support.embedded.handlers_admin import (
     CLUSTER_ID,
@@ -89,7 +89,7 @@ def reference(cluster: AdminCluster, version: int, topics: Iterable[TopicImage])
         if partition.deletion is not None and partition.mode is PartitionModeCode.READ_ONLY
     }
     body = bytes(answer.encode(version=version))
-    return seeds.add_modes(body, version, modes, goes) if cluster.world.native else body
+    return kip_requests.add_modes(body, version, modes, goes) if cluster.world.native else body
 
 
 def described(cluster: AdminCluster, version: int, topic: TopicImage) -> Any:
@@ -198,10 +198,12 @@ def test_the_mode_of_a_partition_whose_data_goes() -> None:
     cluster = busy_cluster()
     cluster.core.advance(cluster.core.now_ms)
     body = cluster.ask_bytes(METADATA, 12, topics=[(None, "shrinks")])
-    assert seeds.read_modes(body, 12) == {("shrinks", 2): partition_modes.PartitionMode.READ_ONLY}
+    assert kip_requests.read_modes(body, 12) == {
+        ("shrinks", 2): partition_modes.PartitionMode.READ_ONLY
+    }
     cluster.core.commit(delete_partitions(cluster.image, {"shrinks": 2}, 0, delay_ms=0))
     body = cluster.ask_bytes(METADATA, 12, topics=[(None, "shrinks")])
-    assert seeds.read_modes(body, 12) == {("shrinks", 2): partition_modes.PartitionMode.NONE}
+    assert kip_requests.read_modes(body, 12) == {("shrinks", 2): partition_modes.PartitionMode.NONE}
     last = RESPONSE.decode(body, version=12).topics[0].partitions[2]
     assert (last.error_code, last.leader_id) == (5, -1)
 

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from kshunt.backend.embedded.metadata.records import PartitionModeCode, ResourceType
-from kshunt.backend.wire import seeds
+from kshunt.backend.wire import kip_requests
 from tests.support.embedded.connection import connected
 from tests.support.embedded.core import MB
 from tests.support.embedded.listeners import ListeningCluster, listening, lists, rate
 
-REASSIGN = seeds.REASSIGN_PARTITIONS_KEY
-RATES = seeds.ALTER_INTERBROKER_THROTTLED_RATES_KEY
-REPLICAS = seeds.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY
-ALTER_TOPICS = seeds.ALTER_TOPICS_KEY
-STATUS = seeds.REPLICA_STATUS_KEY
-ELECT = seeds.ELECT_PREFERRED_LEADERS_KEY
-DELETE = seeds.DELETE_PARTITIONS_KEY
+REASSIGN = kip_requests.REASSIGN_PARTITIONS_KEY
+RATES = kip_requests.ALTER_INTERBROKER_THROTTLED_RATES_KEY
+REPLICAS = kip_requests.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY
+ALTER_TOPICS = kip_requests.ALTER_TOPICS_KEY
+STATUS = kip_requests.REPLICA_STATUS_KEY
+ELECT = kip_requests.ELECT_PREFERRED_LEADERS_KEY
+DELETE = kip_requests.DELETE_PARTITIONS_KEY
 
 UNKNOWN_PARTITION, NOT_LEADER, BROKER_NOT_AVAILABLE = 3, 6, 8
 INVALID_TOPIC, UNKNOWN_MEMBER, INVALID_PARTITIONS = 17, 25, 37
@@ -92,7 +92,7 @@ async def test_a_throttle_that_shall_stay_stays() -> None:
 
 
 @pytest.mark.conforms("kip-179:throttle-long-max", "kip-179:throttle-minus-one")
-@pytest.mark.parametrize("unthrottled", [seeds.UNTHROTTLED, -1])
+@pytest.mark.parametrize("unthrottled", [kip_requests.UNTHROTTLED, -1])
 async def test_a_move_without_a_throttle_writes_none(unthrottled: int) -> None:
     async with listening() as cluster:
         cluster.create("t", [1, 2])
@@ -204,7 +204,9 @@ async def test_altered_replicas_have_one_list_in_version_0_and_roles_in_version_
         everyone = "0:1,0:2,1:1,1:2,1:3,1:4"
         assert cluster.throttled() == {"t": lists(everyone, everyone)}
 
-        made = seeds.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
+        made = (
+            kip_requests.AlterInterbrokerThrottledReplicasRequest.TopicThrottles.PartitionThrottles
+        )
         entry = made(version=1, partition_id=1, leaders=[2], followers=[])
         strange = made(version=1, partition_id=0, leaders=[99], followers=None)
         roles = await cluster.ask(
@@ -366,7 +368,7 @@ async def test_partitions_that_cannot_go_say_why() -> None:
             ("none", 2): (GONE, UNKNOWN_PARTITION),
         }
         named = answer.responses[0].partitions[0].error_message
-        assert named == "Only the last partitions of topic t can go."
+        assert named == "Only the last partitions of topic t can be deleted."
         cluster.fill("t", 100 * MB)
         await reassign(cluster, {("t", 2): [3, 4]})
         answer = await cluster.ask(2, DELETE, topics=[("t", [2])])
@@ -375,11 +377,11 @@ async def test_partitions_that_cannot_go_say_why() -> None:
 
 async def test_brokers_that_are_not_native_close_on_every_one_of_them() -> None:
     async with listening(native=False) as cluster:
-        for key in seeds.MESSAGES:
+        for key in kip_requests.MESSAGES:
             async with connected(cluster.servers[1]) as client:
                 client.ask(1, key, 0)
                 assert await client.ends() == b""
-        assert not seeds.MESSAGES.keys() & set(cluster.asked)
+        assert not kip_requests.MESSAGES.keys() & set(cluster.asked)
 
 
 @pytest.mark.conforms("kip-179:protocol")

@@ -96,20 +96,20 @@ def test_a_line_that_was_rewritten_with_a_key_of_ours_is_found() -> None:
     log[place] = forged.records({key(3): {"n": "another"}}, HEADER)[0]
     problems = verified(fold_of(log).state()).problems
     assert f"The line before {key(4)} was changed or removed." in problems
-    assert f"The line {key(3)} is not part of the chain." in problems
+    assert f"The line {key(3)} does not belong to the chain." in problems
 
 
 def test_a_line_that_was_added_with_a_key_of_ours_is_found() -> None:
     added = JournalReplay(CLUSTER, KEYS).records({audit_key(10**12, 77): {"n": "more"}}, HEADER)[0]
     problems = verified(fold_of([*compacted(log_of(6)), added]).state()).problems
-    assert problems == (f"The line {audit_key(10**12, 77)} is not part of the chain.",)
+    assert problems == (f"The line {audit_key(10**12, 77)} does not belong to the chain.",)
 
 
 def test_an_older_journal_that_was_brought_back_is_found_by_who_remembers() -> None:
     state = fold_of(log_of(4)).state()
     assert verified(state, key(3)).problems == ()
     [problem] = verified(state, key(5)).problems
-    assert "its end was cut off" in problem
+    assert "the end of the journal was cut off" in problem
 
 
 def test_lines_that_are_written_again_keep_their_places() -> None:

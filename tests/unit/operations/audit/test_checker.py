@@ -94,8 +94,8 @@ def test_an_order_that_cannot_be_is_found() -> None:
 
 
 SHRUNK = {"op": RequestedShrink("t", 3, 2)}
-GONE = "verified; the source topic is being deleted: the point of no return"
-ANEW = "the topic was created anew; its records are copied back"
+GONE = "verified; kshunt is deleting the source topic: the point of no return"
+ANEW = "the topic was created again; its records are being copied back"
 SHRINK = [
     {**line(event, outcome), "kind": "shrink"}
     for event, outcome in (

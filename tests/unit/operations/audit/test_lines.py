@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kshunt.backend.api.models.reassignments import CancelRequestModel, ReassignRequestModel
+from kshunt.backend.api.request_models.reassignments import CancelRequestModel, ReassignRequestModel
 from kshunt.backend.api.schema.audit import AuditEntries, as_json
 from kshunt.backend.domain.audit.lines import (
     LISTED_MAX,
@@ -193,16 +193,16 @@ def test_the_limits_are_those_of_the_api() -> None:
 
 
 DAMAGES: Mapping[str, Mapping[str, Any]] = {
-    "format is none": {"format": 0},
-    "format is none that": {"format": "1"},
+    "format is not a value that ever existed": {"format": 0},
+    "format is not a value that ever": {"format": "1"},
     "event is unknown": {"event": "exploded"},
     "event is unk": {"event": ["ended"]},
-    "who is no text": {"who": None},
-    "who is no text of at most 200": {"who": "w" * 201},
-    "reason is no text": {"reason": "\ud800"},
-    "operation_id is no text": {"operation_id": 3},
-    "mood is a field that this kshunt lacks": {"mood": "good"},
-    "touched is no JSON object": {"touched": []},
+    "who is not a text": {"who": None},
+    "who is not a text of at most 200": {"who": "w" * 201},
+    "reason is not a text": {"reason": "\ud800"},
+    "operation_id is not a text": {"operation_id": 3},
+    "mood is a field that this kshunt does not know": {"mood": "good"},
+    "touched is not a JSON object": {"touched": []},
     "touched.brokers is missing": {"touched": {}},
 }
 
@@ -258,7 +258,7 @@ def test_no_body_breaks_the_reader(fields: dict[str, Any]) -> None:
         found = read(stored(body))
         assert isinstance(found, AuditEntry | UnreadableAudit)
         assert read(stored(body, "audit/x")) == UnreadableAudit(
-            "audit/x", None, UnreadableReason.FOREIGN, "Its key is none of an audit entry."
+            "audit/x", None, UnreadableReason.FOREIGN, "Its key is not the key of an audit entry."
         )
 
 
@@ -273,12 +273,10 @@ def test_a_newer_format_is_newer_whatever_else_it_holds() -> None:
 
 
 BROKEN = Unreadable(
-    audit_key(NOW_MS, 1), UnreadableReason.DAMAGED, "Its digest does not match what it says."
+    audit_key(NOW_MS, 1), UnreadableReason.DAMAGED, "Its digest does not match its content."
 )
-ALIEN = Unreadable(
-    "audit/not-a-key", UnreadableReason.FOREIGN, "It is of a kind that is not known."
-)
-OTHER = Unreadable("operation/x", UnreadableReason.DAMAGED, "It is no JSON.")
+ALIEN = Unreadable("audit/not-a-key", UnreadableReason.FOREIGN, "It has a kind that is not known.")
+OTHER = Unreadable("operation/x", UnreadableReason.DAMAGED, "It is not JSON.")
 
 
 def test_unreadable_entries_stand_among_the_others_and_survive_json() -> None:
@@ -430,7 +428,7 @@ def test_unreadable_entries_have_a_section_of_their_own() -> None:
     rows = read_audit(state_of(line(), a=BROKEN, b=ALIEN))
     report = as_markdown(rows, "c")
     assert "- Entries: 1, and 2 that cannot be read" in report
-    assert "- unknown time, audit/not-a-key, foreign: It is of a kind" in report
+    assert "- unknown time, audit/not-a-key, foreign: It has a kind" in report
     assert f"- {utc_time(NOW_MS)}, {BROKEN.key}, damaged: Its digest" in report
     assert as_markdown([], "c").endswith("- Entries: 0, and 0 that cannot be read\n\nNo entries.\n")
     assert "- Span: none" in as_markdown([], "c")

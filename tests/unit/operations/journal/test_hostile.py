@@ -42,8 +42,8 @@ from kshunt.backend.operations.journal.entries import (
 from kshunt.backend.operations.journal.port import check_append
 from kshunt.backend.operations.journal.records import encode, part_digest, part_key, signed
 from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
+from kshunt.backend.operations.operation_control import actions_of
 from kshunt.backend.operations.shrink.progress import shrink_progress
-from kshunt.backend.operations.steering import actions_of
 from kshunt.backend.settings import LIMITS
 from tests.support.access.keys import KEYS
 from tests.support.access.keys import rotated as with_new_key

@@ -176,16 +176,16 @@ def manifest_of(key: str, number: int = 7) -> Record:
 @pytest.mark.parametrize(
     ("value", "why", "words"),
     [
-        (b"", UnreadableReason.DAMAGED, "no JSON"),
-        (b"[1]", UnreadableReason.DAMAGED, "no JSON object"),
-        (b"\xff\xfe{", UnreadableReason.DAMAGED, "no JSON"),
-        (b"[" * 100_000, UnreadableReason.DAMAGED, "no JSON"),
-        (b'{"format":NaN}', UnreadableReason.DAMAGED, "no JSON"),
+        (b"", UnreadableReason.DAMAGED, "not JSON"),
+        (b"[1]", UnreadableReason.DAMAGED, "not a JSON object"),
+        (b"\xff\xfe{", UnreadableReason.DAMAGED, "not JSON"),
+        (b"[" * 100_000, UnreadableReason.DAMAGED, "not JSON"),
+        (b'{"format":NaN}', UnreadableReason.DAMAGED, "not JSON"),
         (b'{"format":1e999}', UnreadableReason.DAMAGED, "number"),
-        (b'{"format":1,"format":1}', UnreadableReason.DAMAGED, "no JSON"),
-        (head()[:-2], UnreadableReason.DAMAGED, "no JSON"),
-        (head().replace(b"b1", b"b2"), UnreadableReason.FORGED, "does not fit"),
-        (head(scope="operation/y"), UnreadableReason.FORGED, "does not fit"),
+        (b'{"format":1,"format":1}', UnreadableReason.DAMAGED, "not JSON"),
+        (head()[:-2], UnreadableReason.DAMAGED, "not JSON"),
+        (head().replace(b"b1", b"b2"), UnreadableReason.FORGED, "is not valid"),
+        (head(scope="operation/y"), UnreadableReason.FORGED, "is not valid"),
         (head(writer=7), UnreadableReason.DAMAGED, "lacks"),
         (head(time_ms=True), UnreadableReason.DAMAGED, "lacks"),
         (head(format=0), UnreadableReason.DAMAGED, "lacks"),
@@ -412,7 +412,7 @@ def test_an_entry_that_cannot_be_read_is_not_overwritten_by_accident() -> None:
 def test_an_audit_entry_is_written_once() -> None:
     key = audit_key(1_700_000_000_000, 1)
     state = fold_of(written(key, {}))
-    with pytest.raises(Conflict, match="written already"):
+    with pytest.raises(Conflict, match="already written"):
         check_append(state, {key: {}})
     check_append(state, {key: None, audit_key(1_700_000_000_000, 2): {}})
 

@@ -70,7 +70,7 @@ async def test_who_only_looks_leaves_no_trace(
     assert one.duty is LeaseState.IDLE
     assert await meanwhile(clock, one.other(5)) is None
     assert (log.epoch, log.writers) == (0, [])
-    with pytest.raises(NotActive, match="does not act yet"):
+    with pytest.raises(NotActive, match="is not active yet"):
         one.require()
 
 
@@ -114,7 +114,7 @@ async def test_an_old_heartbeat_is_given_the_time_that_silence_takes(
     log.put("old", {BACKEND_KEY: old_heartbeat().body()})
     async with keeping(log, clock, "one") as one:
         await clock.until(lambda: one.duty is LeaseState.FOLLOW)
-        with pytest.raises(NotActive, match="not act yet") as late:
+        with pytest.raises(NotActive, match="not active yet") as late:
             await meanwhile(clock, one.ready(1))
         assert late.value.active is None
         asked = asyncio.create_task(one.other(10))
@@ -131,7 +131,7 @@ async def test_the_backend_that_acts_is_named(
         found = await meanwhile(clock, two.other(10))
         assert found is not None
         assert replace(found, beat_ms=0) == self_of("one").heartbeat(moment(0))
-        with pytest.raises(NotActive, match="one on host acts, at unix") as refused:
+        with pytest.raises(NotActive, match="one on host is the active backend") as refused:
             await meanwhile(clock, two.ready(10))
         assert refused.value.active is not None
         assert refused.value.active.backend == "one"

@@ -140,8 +140,8 @@ def test_what_a_running_operation_of_ours_holds_is_no_orphan_and_what_it_left_is
 def test_a_rate_that_was_changed_or_removed_since_is_kept_and_said() -> None:
     found = orphans(situation({(7, RateKey.LEADER): own(9)}, "", ""))
     for now, why in (
-        ({(7, RateKey.LEADER): own(8)}, "it was changed to 8 B/s since"),
-        ({(7, RateKey.LEADER): FoundRate(None, ConfigSource.DEFAULT)}, "it is gone already"),
+        ({(7, RateKey.LEADER): own(8)}, "it was changed to 8 B/s since then"),
+        ({(7, RateKey.LEADER): FoundRate(None, ConfigSource.DEFAULT)}, "it was already removed"),
         ({}, "the broker's configuration could not be read"),
     ):
         answer = removal(found, situation(now, "", ""))

@@ -89,6 +89,16 @@ def test_what_was_written_unread_is_taken_off_and_nothing_else() -> None:
     assert not own.lift("a", reading(7)).writes
 
 
+def test_only_what_was_never_read_counts_as_tried() -> None:
+    unread = Ownership().record("a", Shares({RATE: 10}), FoundSettings({}, {})).after
+    assert unread.tried([2]) == unread, "another broker was tried"
+    assert unread.tried([1]).rates[RATE].known >= {10}
+    read = Ownership().record("a", Shares({RATE: 10}), reading(5)).after
+    assert read.tried([1]) == read
+    over = read.confirm(reading(10)).lift("a", reading(10)).after.confirm(reading(5))
+    assert over.tried([1]) == over
+
+
 def test_what_shall_stay_is_lifted_only_to_undo_an_operation_that_never_began() -> None:
     shares = Shares({RATE: 10}, {LIST: frozenset({(0, 1)})})
     own = Ownership().record("a", shares, reading(5), auto_remove=False).after
@@ -204,11 +214,11 @@ def test_a_newer_format_an_unknown_field_and_a_foreign_key_are_refused() -> None
     for key, change, words in (
         ("throttle/broker/1", {"format": 2}, "format is 2; this kshunt knows 1"),
         ("throttle/broker/1", {"more": 2}, "unknown field more"),
-        ("throttle/broker/1", {"broker": 2}, "broker is 2, which the key does not name"),
+        ("throttle/broker/1", {"broker": 2}, "broker is 2, which differs from the key"),
     ):
         with pytest.raises(UnreadableOwnership, match=words):
             from_documents({key: stored()[key] | change})
-    with pytest.raises(UnreadableOwnership, match="no throttle record's key"):
+    with pytest.raises(UnreadableOwnership, match="not the key of a throttle record"):
         from_documents({"audit/1": {}})
 
 

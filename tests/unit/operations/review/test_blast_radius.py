@@ -72,7 +72,7 @@ def test_a_start_says_what_it_copies_sets_and_waits_for() -> None:
     assert blast.warnings == (
         "1 partition would wait for broker 3 to be in sync: 2 in sync, and min.insync.replicas "
         "is 2.",
-        "1 partition of other plans on the move.",
+        "1 partition of other plans are moving.",
         "Broker 4 would receive 300 MB and has 100 MB free.",
     )
 
@@ -92,7 +92,7 @@ def test_a_cancellation_says_what_it_lifts_and_throws_away() -> None:
         "Cancel: touches 3 brokers and 1 topic (1 partition), lifts 2 throttles, "
         "0 partitions at min-ISR."
     )
-    assert blast.warnings == ("What was copied for a-1 is thrown away.",)
+    assert blast.warnings == ("The data already copied for a-1 is thrown away.",)
 
 
 def test_a_cancellation_moves_a_leader_that_only_the_move_brought() -> None:
@@ -109,9 +109,7 @@ def test_an_election_moves_leaders_and_names_what_cannot_be_led() -> None:
     blast = blast_radius(ElectRequest(None), cluster())
     assert blast.leaders_moving == (tp("a-1"),)
     assert blast.partitions == (tp("a-1"), tp("b-0"))
-    assert blast.warnings == (
-        "The preferred replica of b-0 is not in sync; there the leader stays.",
-    )
+    assert blast.warnings == ("The preferred replica of b-0 is not in sync, so the leader stays.",)
     gone = blast_radius(ElectRequest((tp("a-9"),)), cluster())
     assert gone.warnings == ("The cluster does not have a-9.",)
 

@@ -113,7 +113,7 @@ def test_a_proposal_that_moves_what_leaves_is_a_defect() -> None:
         Picture(free, cluster_id="c"), PlanRequest(Goal.DRAIN, brokers=(1,))
     ).proposal
     check_proposal(proposal, free, Scope())
-    with pytest.raises(PlanError, match="not to be touched"):
+    with pytest.raises(PlanError, match="must not be changed"):
         check_proposal(proposal, situation(), Scope())
 
 
@@ -241,7 +241,7 @@ async def test_a_generated_plan_leaves_out_what_is_being_deleted(stopped: Stoppe
     queries = Queries(admin, SystemClock(), timeout_s=TIMEOUT_S)
     found = await queries.generate(["t"], [1, 2], rack_aware=False)
     assert list(found.current.replicas) == list(found.proposed.replicas) == [T0]
-    assert found.notes == ("1 partition is being deleted, and no part of the plan: t-1.",)
+    assert found.notes == ("1 partition is being deleted, and not part of the plan: t-1.",)
 
 
 @pytest.mark.conforms("kip-694:mode-none")

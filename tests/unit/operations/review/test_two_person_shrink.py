@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from kshunt.backend.api.models.shrinks import ConfirmRequestModel
+from kshunt.backend.api.request_models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.domain.operations.approval import Person, ProposalState
 from kshunt.backend.domain.operations.change import AgreedChange, Change, Requester
@@ -64,7 +64,7 @@ def test_a_shrink_is_proposed_and_started_by_two(team: Shared) -> None:
     # A second one would be refused, so it is not even proposed; nor is a cut-over before its time.
     with pytest.raises(BackendError, match="already"):
         team.ada.shrinks.start(request)
-    with pytest.raises(BackendError, match="no confirm is possible"):
+    with pytest.raises(BackendError, match="confirm is not possible"):
         team.ada.shrinks.confirm(operation.id, "orders")
     assert [one.id for one in team.ada.proposals.list()] == [id]
 
@@ -140,7 +140,7 @@ async def test_what_differs_has_to_be_looked_at_first() -> None:
     here = side()
     backend, id = await waiting(here)
     first = await deed(backend, id).foresee()
-    assert any("POINT OF NO RETURN: then orders is deleted" in note for note in first.notes)
+    assert any("POINT OF NO RETURN: then kshunt deletes orders" in note for note in first.notes)
     operation, work = here.registry.get(id), here.registry.shrink(id)
     assert operation is not None
     assert work is not None
@@ -159,7 +159,7 @@ async def test_another_name_and_another_s_claim_stop_it() -> None:
         await deed(backend, id, "payments").foresee()
     await backend.claims.claim(id, Requester("eve"), take_over=False)
     for people in (("ada", "bob"), ()):
-        with pytest.raises(Conflict, match="eve steers"):
+        with pytest.raises(Conflict, match="eve has claimed"):
             await deed(backend, id, people=people).foresee()
     await deed(backend, id, people=("ada", "eve")).foresee()
 
@@ -173,5 +173,5 @@ async def test_a_proposal_of_another_version_is_not_carried_out() -> None:
         replace(proposal, body={"typed": 5}),
         replace(proposal, body={**proposal.body, "forced": True}),
     ):
-        with pytest.raises(Conflict, match="of another version of kshunt"):
+        with pytest.raises(Conflict, match="by another version of kshunt"):
             TwoPersonChange.of(backend, odd, Person("bob", "token-bob"))

@@ -1,0 +1,1 @@
+"""One model of copying: when copies that share what limits them will have arrived."""

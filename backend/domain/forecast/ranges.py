@@ -1,0 +1,88 @@
+"""From when copies would be done to a range that holds eight times in ten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
+from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
+
+STAGES: Final = 5
+"""Fifths of the way, in time."""
+Kind: TypeAlias = Literal["copy", "operation"]
+HOLDS: Final[tuple[HeldBy, ...]] = get_args(HeldBy)
+OTHER, THROTTLE, TURN = range(len(HOLDS))
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+COPY, OPERATION = range(len(KINDS))
+
+WANDERS: Final[tuple[Wander, ...]] = get_args(Wander)
+"""An end that has not moved is right more often."""
+_, UNEASY, RESTLESS = range(len(WANDERS))
+WANDER_S: Final = 30.0
+"""Lately."""
+CALM_MOST: Final = 0.04
+UNEASY_MOST: Final = 0.15
+QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WANDERS), 3)
+"""The shape of what a calibration says; zeros say nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Of forecasts. Arrays have shape (forecasts,); NaN where there is no end in sight."""
+
+    stage: Floats
+    """How far on the way, in time and from 0 to 1."""
+    ends_s: Floats
+    """Shape (forecasts, 3): p10, p50 and p90."""
+
+
+def ranges(
+    kind: int, seconds: Floats, age_s: Floats, held_by: Ints, wander: Ints, quantiles: Floats
+) -> Ranges:
+    """What forecasts come to.
+
+    Args:
+        kind: A place in `KINDS`.
+        seconds: As they were worked out; inf where none ends.
+        age_s: For how long each has been watched.
+        held_by: What holds each up, as a place in `HOLDS`.
+        wander: How much its end has moved lately, as a place in `WANDERS`.
+        quantiles: Of ln(actual / forecast). Of shape `QUANTILES`: of a copy or an operation,
+            by stage, by what holds it up, by how its end wanders, and of these the lower one, the
+            middle and the upper one.
+    """
+    known = np.isfinite(seconds)
+    stage = np.full(len(seconds), np.nan)
+    age_s = np.maximum(age_s, 0.0)
+    np.divide(age_s, age_s + seconds, out=stage, where=known)
+    place = stage_places(stage)
+    factors = np.exp(quantiles[kind, place, held_by, wander])
+    return Ranges(stage, np.where(known, seconds, np.nan)[:, None] * factors)
+
+
+def held_by(throttle: Mask, waits: Mask) -> Ints:
+    """Places in `HOLDS`: of what a throttle gives no more, and of what waits for its turn."""
+    return np.where(waits, TURN, np.where(throttle, THROTTLE, OTHER)).astype(np.int64)
+
+
+def wander_places(share: Floats, age_s: Floats) -> Ints:
+    """Places in `WANDERS` of ends that moved lately by a share of what is left until them.
+
+    What has not been watched for long has had no time to move.
+    """
+    found = np.digitize(np.nan_to_num(share, nan=np.inf), (CALM_MOST, UNEASY_MOST))
+    young = np.nan_to_num(age_s) < WANDER_S
+    return np.where(young, np.maximum(found, UNEASY), found).astype(np.int64)
+
+
+def unwatched(age_s: Floats) -> Ints:
+    """Places in `WANDERS` where nobody has looked how ends move: by age alone."""
+    return np.where(np.nan_to_num(age_s) < WANDER_S, RESTLESS, UNEASY).astype(np.int64)
+
+
+def stage_places(stage: Floats) -> Ints:
+    """Which fifth each stage is in."""
+    return np.clip((np.nan_to_num(stage) * STAGES).astype(np.int64), 0, STAGES - 1)

@@ -1,0 +1,112 @@
+"""How forecasts have turned out, and the calibration that they make.
+
+Goals: a range that holds eight times in ten, whatever kind of forecast it is of.
+
+Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
+`Calibration`. Every operation weighs the same, however long it took, and each of its forecasts a
+share of that, so that one that was far off for a moment counts for a moment. The outer
+quantiles are taken a little further out, as for a conformal prediction, since there are only so
+many operations. A bin of few operations is not believed, and left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshunt.backend.domain.forecast.calibration import LEVELS, Bin, Calibration
+from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WANDERS, Kind
+from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
+
+FEWEST: Final = 30
+"""Operations that a bin is believed of."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Forecasts without calibration, and how they turned out. Shape (forecasts,)."""
+
+    kind: NDArray[np.int64]
+    """Place in `KINDS`."""
+    stage: NDArray[np.int64]
+    held_by: NDArray[np.int64]
+    """Place in `HOLDS`."""
+    wander: NDArray[np.int64]
+    """Place in `WANDERS`."""
+    operation: NDArray[np.int64]
+    """A number for each operation."""
+    log_ratio: Floats
+    """ln(actual / forecast)."""
+
+
+def fitted(outcomes: Outcomes, about: str) -> Calibration:
+    """The calibration that these outcomes make."""
+    bins = []
+    weights = shares(outcomes.operation * len(KINDS) + outcomes.kind)
+    for kind, stage, held_by, wander in _keys():
+        which = outcomes.kind == KINDS.index(kind)
+        for column, wanted in (
+            (outcomes.stage, stage),
+            (outcomes.held_by, None if held_by is None else HOLDS.index(held_by)),
+            (outcomes.wander, None if wander is None else WANDERS.index(wander)),
+        ):
+            if wanted is not None:
+                which = which & (column == wanted)
+        operations = len(np.unique(outcomes.operation[which]))
+        if operations < FEWEST:
+            continue
+        low, middle, high = weighted_quantiles(
+            outcomes.log_ratio[which], weights[which], _levels(operations)
+        )
+        count = int(which.sum())
+        bins.append(
+            Bin(kind, stage, held_by, wander, operations, count, *_rounded(low, middle, high))
+        )
+    return Calibration(tuple(bins), about)
+
+
+def _rounded(*values: float) -> tuple[float, float, float]:
+    low, middle, high = (round(float(value), 4) for value in values)
+    return low, middle, high
+
+
+def _keys() -> Iterator[tuple[Kind, int | None, HeldBy | None, Wander | None]]:
+    """Coarse ones first."""
+    for kind in KINDS:
+        yield kind, None, None, None
+        for wander in WANDERS:
+            yield kind, None, None, wander
+            for held_by in HOLDS:
+                yield kind, None, held_by, wander
+                for stage in range(STAGES):
+                    yield kind, stage, held_by, wander
+
+
+def _levels(operations: int) -> tuple[float, ...]:
+    """The levels with what a next operation may lie outside of these."""
+    further = 1 + 1 / operations
+    low, middle, high = LEVELS
+    return max(0.0, 1 - (1 - low) * further), middle, min(1.0, high * further)
+
+
+def shares(operation: NDArray[np.int64]) -> Floats:
+    """Weights that add up to 1 for each operation."""
+    _, places, counts = np.unique(operation, return_inverse=True, return_counts=True)
+    found: Floats = 1.0 / counts[places]
+    return found
+
+
+def weighted_quantiles(
+    values: Floats, weights: Floats, levels: tuple[float, ...]
+) -> tuple[float, ...]:
+    """The values below which these shares of the weight lie."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    reached = (reached - 0.5 * weights[order]) / reached[-1]
+    return tuple(float(np.interp(level, reached, values[order])) for level in levels)

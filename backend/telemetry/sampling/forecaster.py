@@ -1,0 +1,161 @@
+"""When what moves will be done, snapshot after snapshot.
+
+Goals
+    One forecast for everybody who reads snapshots, which does not jump from one to the next.
+Constraints
+    At most `SHARE` of a processor: after a forecast that took long, the next one waits. In between,
+    ends stay what they were, and time goes by.
+Algorithm
+    `RateWindows` keeps means over minutes, so no single sample moves an end. The model of copying
+    reckons with them (`kshunt.backend.domain.forecast.outlook`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from kshunt.backend.domain.forecast.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.ends import HELD, Group, expected_ends
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
+from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
+from kshunt.backend.domain.forecast.snapshot_copies import (
+    RowRates,
+    RunningOperation,
+    SnapshotCopies,
+    snapshot_copies,
+)
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
+
+EVERY_S: Final = 2.0
+"""A forecast is made no oftener."""
+SHARE: Final = 0.05
+"""Of a processor, at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class CopyForecast:
+    """What was expected at one moment."""
+
+    at_ms: int
+    keys: Ints
+    """Of the copies that have begun, sorted."""
+    ends_s: Floats
+    """When each of these will have arrived, by the middle of its range; inf never, NaN unknown."""
+    ends: Mapping[str, ExpectedEnd] = field(default_factory=dict)
+    """By operation, and of all that moves."""
+
+    def eta_s(self, keys: Ints, now_ms: int) -> Floats:
+        """Seconds until each of some replicas has arrived; NaN for one that was not there."""
+        if not len(self.keys):
+            return np.full(len(keys), np.nan)
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        ends_s = np.where(self.keys[place] == keys, self.ends_s[place], np.nan)
+        return np.maximum(ends_s - (now_ms - self.at_ms) / 1000, 0.0)
+
+
+NOTHING: Final = CopyForecast(0, np.empty(0, np.int64), np.empty(0))
+
+
+class Forecaster:
+    """See the module's text. Snapshots come in their order."""
+
+    def __init__(self, quantiles: Floats | None = None) -> None:
+        """`quantiles` of a calibration; None: of the shipped one."""
+        self._quantiles = quantiles
+        self._windows = RateWindows()
+        self._since_ms: dict[str, int] = {}
+        """Since when an operation is watched."""
+        self._past_ms: dict[str, deque[tuple[int, float]]] = {}
+        """Of each operation's latest forecasts when they were made, and the end that they told."""
+        self._last = NOTHING
+        self._due_ms = 0.0
+
+    def update(
+        self,
+        snapshot: Snapshot,
+        keys: Ints,
+        written: Floats,
+        operations: Sequence[RunningOperation] = (),
+    ) -> CopyForecast:
+        """What is expected of the rows of a snapshot; what it was before, where none is due.
+
+        `keys` and `written` as `RateWindows.update` takes them.
+        """
+        watched = self._windows.update(snapshot.replicas, keys, written, snapshot.taken_ms)
+        if snapshot.taken_ms < self._due_ms:
+            return self._last
+        began_s = time.thread_time()
+        self._last = self._forecast(snapshot, keys, watched, operations)
+        took_s = time.thread_time() - began_s
+        self._due_ms = snapshot.taken_ms + 1000 * max(EVERY_S, took_s / SHARE)
+        return self._last
+
+    def _forecast(
+        self,
+        snapshot: Snapshot,
+        keys: Ints,
+        watched: RowRates,
+        operations: Sequence[RunningOperation],
+    ) -> CopyForecast:
+        found = snapshot_copies(snapshot, operations, watched)
+        if not len(found.copies):
+            self._since_ms.clear()
+            self._past_ms.clear()
+            return CopyForecast(snapshot.taken_ms, NOTHING.keys, NOTHING.ends_s)
+        quantiles = shipped_quantiles() if self._quantiles is None else self._quantiles
+        expected = outlook(found.copies, found.rates)
+        order = np.argsort(keys[found.rows])
+        return CopyForecast(
+            snapshot.taken_ms,
+            keys[found.rows][order],
+            _ends_s(expected, quantiles)[: len(found.rows)][order],
+            self._ends(found, expected, operations, quantiles, snapshot.taken_ms),
+        )
+
+    def _ends(
+        self,
+        found: SnapshotCopies,
+        expected: Outlook,
+        operations: Sequence[RunningOperation],
+        quantiles: Floats,
+        now_ms: int,
+    ) -> dict[str, ExpectedEnd]:
+        members = found.members(operations)
+        self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
+        self._past_ms = {id: self._past_ms.get(id, deque()) for id in members}
+        groups = [
+            Group(rows, (now_ms - self._since_ms[id]) / 1000, self._before_s(id, now_ms))
+            for id, rows in members.items()
+        ]
+        ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
+        for id, end in ends.items():
+            if end.p50_s is not None:
+                self._past_ms[id].append((now_ms, now_ms + end.p50_s * 1000))
+        return ends
+
+    def _before_s(self, id: str, now_ms: int) -> tuple[float, ...]:
+        """When an operation was to end by its forecasts of late, from now on."""
+        past = self._past_ms[id]
+        while past and past[0][0] < now_ms - WANDER_S * 1000:
+            past.popleft()
+        return tuple((end_ms - now_ms) / 1000 for _, end_ms in past)
+
+
+def _ends_s(expected: Outlook, quantiles: Floats) -> Floats:
+    """Of each copy the middle of its range; inf never, NaN where it is not known."""
+    copies = expected.copies
+    holds = held_by(expected.held_by_throttle, copies.waiting)
+    wander = unwatched(copies.age_s)
+    made = ranges(COPY, expected.seconds, copies.age_s, holds, wander, quantiles)
+    unknown = np.isin(np.array(expected.why), (HELD, *UNKNOWN))
+    endless = np.where(unknown, np.nan, np.inf)
+    return np.where(np.isfinite(expected.seconds), made.ends_s[:, 1], endless)

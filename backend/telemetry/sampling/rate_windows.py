@@ -1,0 +1,165 @@
+"""What replicas get and what is written to them, over minutes: what a forecast reckons with.
+
+Goals
+    A forecast that does not jump: bursts of a throttle and of producers pass, a change stays.
+Constraints
+    Only rows that may matter are remembered (`candidates`), by keys that stay the same.
+Algorithm
+    1. What a replica's log grew by is averaged, over minutes and over seconds. A mean over all of
+       the time watched turns into an exponentially weighted one. A replica that could not copy,
+       because a broker was down or it was held, starts afresh: the outage tells nothing.
+    2. Of two copies that share what limits them, one gets twice as much once the other has ended,
+       long before its own mean says so. What the broker sends to all of them stays what it was. So
+       that is averaged by broker, too, and parted as the last seconds say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import exp
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.snapshot_copies import DEAD, RowRates
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.telemetry.stuck.throttle_shares import numbered
+
+SLOW_S: Final = 150.0
+BROKER_S: Final = 60.0
+LATEST_S: Final = 8.0
+PART_MOST: Final = 3.0
+"""What a copy got over the last seconds is corrected by no more than this factor."""
+_MEANS: Final = ("slow", "latest")
+STOPPED: Final = np.array([*DEAD, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
+"""Causes while which nothing is copied."""
+LATELY: Final = 0.3
+"""Weight of the half minute in what is written: bursts pass."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Remembered:
+    """Of each row; arrays have shape (rows,). NaN is what is not known."""
+
+    keys: Ints
+    """Sorted."""
+    at_ms: Floats
+    size_bytes: Floats
+    behind_ms: Floats
+    """Since when it has been copying without a break."""
+    copied_s: Floats
+    """How much of this is in the means."""
+    written_s: Floats
+    slow: Floats
+    latest: Floats
+    written: Floats
+
+
+_COLUMNS: Final = tuple(one.name for one in fields(_Remembered) if one.name != "keys")
+_NOTHING: Final = _Remembered(np.empty(0, np.int64), *(np.empty(0) for _ in _COLUMNS))
+
+
+class RateWindows:
+    """Remembers the last snapshot's rows."""
+
+    def __init__(self) -> None:
+        self._last = _NOTHING
+        self._sent, self._received = _BrokerMeans(), _BrokerMeans()
+
+    def update(self, rows: Replicas, keys: Ints, written: Floats, now_ms: int) -> RowRates:
+        """Take rows in, and say what is known of them.
+
+        `keys` are the same for the same replica in every call, `written` bytes a second to each
+        row's partition over half a minute.
+        """
+        last = self._carried(keys)
+        at_ms = np.where(rows.sampled_ms == UNKNOWN, np.nan, rows.sampled_ms)
+        size = np.where(rows.size_bytes == UNKNOWN, np.nan, rows.size_bytes)
+        stopped = rows.in_isr | np.isin(rows.cause, STOPPED)
+        passed_s = np.nan_to_num(np.maximum(at_ms - last.at_ms, 0.0) / 1000)
+        copied_s = np.where(stopped, 0.0, np.nan_to_num(last.copied_s) + passed_s)
+        written_s = np.nan_to_num(last.written_s) + passed_s
+        grown = np.full(len(keys), np.nan)
+        np.divide(size - last.size_bytes, passed_s, out=grown, where=(passed_s > 0) & ~stopped)
+
+        def mean(before: Floats, newest: Floats, all_s: Floats, constant_s: float) -> Floats:
+            whole = np.divide(passed_s, all_s, out=np.ones(len(keys)), where=all_s > 0)
+            share = np.maximum(whole, 1 - np.exp(-passed_s / constant_s))
+            return _towards(before, newest, share)
+
+        fresh = {name: np.where(stopped, np.nan, getattr(last, name)) for name in _MEANS}
+        begun_ms = np.where(np.isnan(last.behind_ms), float(now_ms), last.behind_ms)
+        now = _Remembered(
+            keys,
+            np.where(np.isnan(at_ms), last.at_ms, at_ms),
+            np.where(np.isnan(size), last.size_bytes, size),
+            np.where(stopped, np.nan, begun_ms),
+            copied_s,
+            written_s,
+            mean(fresh["slow"], grown, copied_s, SLOW_S),
+            mean(fresh["latest"], grown, copied_s, LATEST_S),
+            mean(last.written, written, written_s, SLOW_S),
+        )
+        self._remember(now)
+        flows = np.where(np.isnan(now.latest), 0.0, np.maximum(now.latest, 0.0))
+        return RowRates(
+            _towards(now.written, written, np.full(len(keys), LATELY)),
+            np.fmin(now.written, written),
+            _towards(now.slow, now.latest, np.full(len(keys), 0.5)),
+            now.latest * self._sent.update(rows.leader, flows, now_ms),
+            now.latest * self._received.update(rows.broker, flows, now_ms),
+            now.latest,
+            np.nan_to_num((now_ms - now.behind_ms) / 1000),
+        )
+
+    def _carried(self, keys: Ints) -> _Remembered:
+        """What was remembered, on these rows."""
+        last = self._last
+        if not len(last.keys):
+            nothing = (np.full(len(keys), np.nan) for _ in _COLUMNS)
+            return _Remembered(keys, *nothing)
+        place = np.minimum(np.searchsorted(last.keys, keys), len(last.keys) - 1)
+        found = last.keys[place] == keys
+        columns = (np.where(found, getattr(last, name)[place], np.nan) for name in _COLUMNS)
+        return _Remembered(keys, *columns)
+
+    def _remember(self, now: _Remembered) -> None:
+        order = np.argsort(now.keys)
+        columns = (getattr(now, name)[order] for name in _COLUMNS)
+        self._last = _Remembered(now.keys[order], *columns)
+
+
+class _BrokerMeans:
+    """What passes at each broker, all copies together, over a while."""
+
+    def __init__(self) -> None:
+        self._means: dict[int, tuple[float, float]] = {}
+        """By broker: the mean, and the seconds that are in it."""
+        self._at_ms: int | None = None
+
+    def update(self, broker: NDArray[np.int32], flows: Floats, now_ms: int) -> Floats:
+        """Take flows in; for each row the mean of its broker over what passes there now."""
+        passed_s = 0.0 if self._at_ms is None else max(now_ms - self._at_ms, 0) / 1000
+        self._at_ms = now_ms
+        ids, place = numbered(broker)
+        totals = np.bincount(place, flows, len(ids))
+        means, factors = {}, np.ones(len(ids))
+        for n, (id, total) in enumerate(zip(ids.tolist(), totals.tolist(), strict=True)):
+            if total > 0:
+                before, seconds = self._means.get(id, (total, 0.0))
+                seconds += passed_s
+                share = max(passed_s / seconds if seconds else 1.0, 1 - exp(-passed_s / BROKER_S))
+                mean = before + share * (total - before)
+                means[id] = mean, seconds
+                factors[n] = min(max(mean / total, 1 / PART_MOST), PART_MOST)
+        self._means = means
+        return factors[place]
+
+
+def _towards(before: Floats, now: Floats, share: Floats) -> Floats:
+    """The mean moved by a share of what it is off; what is not known changes nothing."""
+    moved = before + share * (now - before)
+    return np.where(np.isnan(now), before, np.where(np.isnan(before), now, moved))

@@ -1,0 +1,1 @@
+"""Forecasts of simulated operations while they run, and how they turned out."""

@@ -1,0 +1,142 @@
+"""How good forecasts were, at a quarter of the way and elsewhere, beside the two common ways.
+
+Those are: what is left over the rate between the last two looks, and over the mean rate since the
+start. Each operation counts once at each point of its way. A forecast is of throttles as they are:
+it is void once somebody changes one, and scored as well as if it were not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kshunt.backend.domain.forecast.fair_shares import Floats
+from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, ranges
+from tests.support.forecast.watched_operations import Look, Watched
+
+POINTS: Final = (0.1, 0.25, 0.5, 0.75)
+"""Of the bytes."""
+SHORTEST_S: Final = 5.0
+"""What ends sooner is no longer forecast."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """At one point of the way. Shares from 0 to 1; NaN where there is nothing."""
+
+    point: float
+    operations: int
+    """That had a forecast there."""
+    silent: int
+    """That had none."""
+    void: int
+    """Of which somebody changed the throttle later; they are not in the numbers."""
+    coverage: float
+    """Share of ends between p10 and p90."""
+    width: float
+    """Median of p90 - p10, over what was left."""
+    error: float
+    """Median of |p50 - left| / left."""
+    two_looks: float
+    """The same of the present rate."""
+    since_start: float
+    """The same of the mean rate."""
+
+
+def scores(runs: Sequence[Watched], quantiles: Floats, *, every: bool = False) -> list[Score]:
+    """Of operations that ended, with the ranges that these quantiles make.
+
+    `every`: void forecasts count like the others.
+    """
+    return [_score(point, runs, quantiles, every=every) for point in POINTS]
+
+
+def _score(point: float, runs: Sequence[Watched], quantiles: Floats, *, every: bool) -> Score:
+    found, silent, void = [], 0, 0
+    for run in runs:
+        place = _place(run, point)
+        if run.took_s is None or place is None:
+            continue
+        look = run.looks[place]
+        left_s = run.took_s - look.at_s
+        if left_s < SHORTEST_S:
+            continue
+        end = look.end
+        if end is None or end.p50_s is None or end.never or end.unknown:
+            silent += 1
+            continue
+        if run.altered(look.at_s, run.took_s) and not every:
+            void += 1
+            continue
+        low, middle, high = ranges(
+            OPERATION,
+            np.array([end.p50_s]),
+            np.array([end.watched_s]),
+            np.array([HOLDS.index(end.held_by)]),
+            np.array([WANDERS.index(end.wander)]),
+            quantiles,
+        ).ends_s[0]
+        others = _common(run, place)
+        found.append(
+            (low <= left_s <= high, (high - low) / left_s, middle / left_s, *others(left_s))
+        )
+    held, width, middle, two, mean = np.array(found, np.float64).reshape(-1, 5).T
+    return Score(
+        point,
+        len(found),
+        silent,
+        void,
+        float(held.mean()) if len(found) else np.nan,
+        _median(width),
+        _median(np.abs(middle - 1)),
+        _median(np.abs(two - 1)),
+        _median(np.abs(mean - 1)),
+    )
+
+
+def _place(run: Watched, point: float) -> int | None:
+    """The first look at which so much had been copied."""
+    most = max((look.remaining_bytes for look in run.looks), default=0)
+    reached = (n for n, look in enumerate(run.looks) if look.remaining_bytes <= (1 - point) * most)
+    return next(reached, None)
+
+
+def _common(run: Watched, place: int) -> _Common:
+    return _Common(run.looks[0], run.looks[max(place - 1, 0)], run.looks[place])
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    first: Look
+    before: Look
+    now: Look
+
+    def __call__(self, left_s: float) -> tuple[float, float]:
+        """Both common forecasts, over what was left; NaN where there is none."""
+        return self._by(self.before) / left_s, self._by(self.first) / left_s
+
+    def _by(self, then: Look) -> float:
+        copied, seconds = then.remaining_bytes - self.now.remaining_bytes, self.now.at_s - then.at_s
+        return self.now.remaining_bytes * seconds / copied if copied > 0 else np.nan
+
+
+def _median(values: Floats) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else np.nan
+
+
+def as_text(made: Sequence[Score]) -> str:
+    """A table for whoever measures."""
+    lines = [
+        f"{'of the way':>10}{'ops':>6}{'silent':>8}{'void':>6}{'80 % holds':>12}{'width':>8}"
+        f"{'error':>8}{'two looks':>11}{'since start':>13}"
+    ]
+    lines += [
+        f"{one.point:>10.0%}{one.operations:>6}{one.silent:>8}{one.void:>6}{one.coverage:>12.0%}"
+        f"{one.width:>8.0%}{one.error:>8.1%}{one.two_looks:>11.0%}{one.since_start:>13.0%}"
+        for one in made
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,60 @@
+"""Which columns a table has at a width, and how wide each is: what goes first, what comes last."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshunt.tui.tables.model import NATURAL, Table, fit_columns
+from kshunt.tui.views.brokers.matrix import place_table
+from kshunt.tui.views.partitions.group_table import group_table
+from tests.support.tui.cluster import incident
+from tests.support.tui.tables import facts_of, partitions
+
+FACTS = facts_of(incident())
+PARTITIONS = {
+    40: "topic:18 partition:4 broker:4 status:11",
+    60: "topic:17 partition:4 broker:4 status:11 lag_bytes:6 rate:6 eta:6",
+    80: "topic:18 partition:4 broker:4 role:8 status:11 lag_messages:5 lag_bytes:6 rate:6 eta:6 "
+    "throttled:3",
+    100: "topic:35 partition:4 broker:7 role:8 status:11 lag_messages:5 lag_bytes:6 rate:6 eta:6 "
+    "throttled:3",
+    120: "topic:38 partition:4 broker:7 role:8 status:11 lag_messages:5 lag_bytes:9 rate:10 "
+    "eta:16 throttled:3",
+    160: "topic:35 partition:4 broker:7 role:8 status:33 lag_messages:10 lag_bytes:9 rate:10 "
+    "eta:16 throttled:3 size:8 age:6",
+    200: "topic:58 partition:4 broker:7 role:8 status:33 lag_messages:10 lag_bytes:9 rate:10 "
+    "eta:16 throttled:3 size:8 age:6 leader:6 message_rate:9",
+    260: "topic:80 partition:4 broker:7 role:8 status:33 lag_messages:10 lag_bytes:9 rate:10 "
+    "eta:16 throttled:3 size:8 age:6 leader:6 message_rate:9",
+}
+GROUPS = {
+    40: "group:12 lag_bytes:7 eta:13 stuck:5",
+    60: "group:12 moving:5 behind:6 lag_bytes:7 rate:6 eta:13 stuck:5",
+    80: "group:19 partitions:5 replicas:6 moving:5 behind:6 lag_bytes:7 rate:6 eta:13 stuck:5",
+    100: "group:39 partitions:5 replicas:6 moving:5 behind:6 lag_bytes:7 rate:6 eta:13 stuck:5",
+    120: "group:39 partitions:5 replicas:6 moving:5 behind:6 lag_bytes:10 rate:10 eta:26 stuck:5",
+    160: "group:62 partitions:10 replicas:8 moving:6 behind:6 lag_bytes:10 rate:10 eta:26 stuck:5 "
+    "size:8",
+    260: "group:80 partitions:10 replicas:8 moving:6 behind:6 lag_bytes:10 rate:10 eta:26 stuck:5 "
+    "size:8",
+}
+PLACES = {
+    40: "partition:15 on 1:4 on 2:4 on 3:4 on 4:4 on 5:4",
+    80: "partition:55 on 1:4 on 2:4 on 3:4 on 4:4 on 5:4",
+    160: "partition:60 on 1:4 on 2:4 on 3:4 on 4:4 on 5:4",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        (partitions(FACTS), PARTITIONS),
+        (group_table(FACTS, (), NATURAL, False, "topic"), GROUPS),
+        (place_table(FACTS, NATURAL), PLACES),
+    ],
+    ids=["partitions", "groups", "places"],
+)
+def test_the_room_goes_to_what_matters_most(table: Table, expected: dict[int, str]) -> None:
+    for width, words in expected.items():
+        placed = fit_columns(table.columns, width)
+        assert " ".join(f"{column.key}:{room}" for column, room in placed) == words, width

@@ -1,0 +1,71 @@
+"""Moving in time: through a recording, or back from the present."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kshunt.tui.actions.action import AWAY, PAST, Action
+
+
+def _time(
+    id: str, key: str, title: str, help: str, *, hint: str = "", rank: int = 0, when: str = PAST
+) -> Action:
+    return Action(id, (key,), title, help, "Time", hint=hint, rank=rank, when=(when,))
+
+
+TIMES: Final = (
+    _time(
+        "time_toggle",
+        "T",
+        "Hold time, or return to live",
+        "Holds the view, and time keys move it; kshunt still records live data.",
+        hint="live",
+        rank=-20,
+        when=AWAY,
+    ),
+    _time(
+        "time(-10)", "left_square_bracket", "Back 10 s", "Also from live.", hint="back", rank=-18
+    ),
+    _time("time(10)", "right_square_bracket", "On 10 s", "Stops at the end.", hint="on", rank=-17),
+    _time("time(-60)", "left_curly_bracket", "Back 1 min", "Also from live."),
+    _time("time(60)", "right_curly_bracket", "On 1 min", "Stops at the end."),
+    _time("time_play", "vertical_line", "Play or hold", "From this moment.", hint="play", rank=-19),
+    _time("time_faster", "asterisk", "Play faster", "2, 10 or 60 times, and then normal speed."),
+    _time(
+        "time_jump('change', -1)",
+        "left_parenthesis",
+        "Previous change",
+        "A change of an operation's state, a request, or an incident.",
+    ),
+    _time(
+        "time_jump('change', 1)",
+        "right_parenthesis",
+        "Next change",
+        "A change of an operation's state, a request, or an incident.",
+        hint="change",
+        rank=-15,
+    ),
+    _time(
+        "time_jump('incident', -1)",
+        "comma",
+        "Previous incident",
+        "Connection lost, broker down, stuck, offline, drift, alert.",
+    ),
+    _time(
+        "time_jump('incident', 1)",
+        "full_stop",
+        "Next incident",
+        "Connection lost, broker down, stuck, offline, drift, alert.",
+        hint="incident",
+        rank=-16,
+    ),
+    _time("time_edge(-1)", "circumflex_accent", "Beginning", "Of the recording."),
+    _time("time_edge(1)", "dollar_sign", "End", "Of the recording."),
+    Action(
+        "hand_over",
+        ("W",),
+        "Write a note",
+        "A hand-over note, or a timeline of the events, as Markdown.",
+        "Time",
+    ),
+)

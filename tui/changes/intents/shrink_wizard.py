@@ -1,0 +1,109 @@
+"""The wizards by which a topic gets fewer partitions: by a copy, or by the cluster itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.text.formatting import many
+from kshunt.tui.changes.intents.shrink import delete_intent, shrink_intent, way_of
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Wizard
+from kshunt.tui.changes.wizard.parsing import (
+    DELAY_HINT,
+    SAME,
+    a_delay,
+    a_new_name,
+    codes,
+    fewer_than,
+    yes_or_no,
+)
+from kshunt.tui.changes.wizard.shrink_findings import insist_hint
+from kshunt.tui.dialogs.form import FormField
+
+DELAY: Final = "5m"
+"""What KIP-694 waits by itself."""
+INSIST: Final = "Insist on"
+INSIST_HINT: Final = "none; the preview shows what prevents it, and what you can overrule"
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The topic that is meant."""
+
+    topic: str
+    there: int
+    """Partitions that it has."""
+    known: Collection[str] = ()
+    """Every topic that there is."""
+
+
+def shrink_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
+    """Copy, verify, and cut over: no record is lost."""
+    name = FormField(
+        "Name",
+        SAME,
+        f"{SAME}, or a new topic's name: then nothing is deleted, and the old one stays read-only",
+        lambda text: a_new_name(text, about.topic, about.known),
+    )
+    block = FormField(
+        "Reject producers during the copy",
+        "no",
+        "yes: by an ACL, which needs an authorizer; no: they can write until the cut-over",
+        yes_or_no,
+    )
+
+    def build(
+        count: int, new: str, delay_ms: int, blocked: bool, insisted: tuple[str, ...], why: str
+    ) -> Intent:
+        request = ShrinkRequest(about.topic, count, delay_ms, way_of(new), new, blocked, insisted)
+        return shrink_intent(target, request, about.there, why)
+
+    return Wizard(
+        f"Shrink {about.topic}",
+        build,
+        Page((_has(about), "Its records are copied; none is lost."), (_count(about), name)),
+        Page((_has(about),), (_delay(DELAY_HINT), block, _insist(), _reason())),
+        hints=lambda check: {4: insist_hint(check)},
+    )
+
+
+def delete_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
+    """The cluster deletes partitions itself: what they hold is lost."""
+
+    def build(count: int, delay_ms: int, insisted: tuple[str, ...], why: str) -> Intent:
+        request = ShrinkRequest(about.topic, count, delay_ms, insisted=insisted)
+        return delete_intent(target, request, about.there, why)
+
+    lost = "The cluster deletes them itself: their records are LOST, not copied."
+    hint = "how long they can still be read, but not written: 0, 30s, 5m, 1h30m"
+    return Wizard(
+        f"Shrink {about.topic}",
+        build,
+        Page((_has(about), lost), (_count(about),)),
+        Page((lost,), (_delay(hint), _insist(), _reason())),
+        hints=lambda check: {2: insist_hint(check)},
+    )
+
+
+def _has(about: Shrunk) -> str:
+    return f"{about.topic} has {many(about.there, 'partition')}."
+
+
+def _count(about: Shrunk) -> FormField:
+    hint = f"1 to {about.there - 1}"
+    return FormField("Partitions to keep", "", hint, lambda text: fewer_than(text, about.there))
+
+
+def _delay(hint: str) -> FormField:
+    return FormField("Delay", DELAY, hint, a_delay)
+
+
+def _insist() -> FormField:
+    return FormField(INSIST, "none", INSIST_HINT, codes)
+
+
+def _reason() -> FormField:
+    return FormField("Reason", "", "the reason, for the audit; may be empty", str.strip)

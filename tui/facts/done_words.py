@@ -1,0 +1,47 @@
+"""When what moves will be done, in cells: `done ≈ 12:16 (12:14-12:20)`.
+
+Whatever says so on the screen says it of the one forecast that a snapshot brings.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kshunt.backend.domain.forecast.end_words import measuring_text, never_text, when_text
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.text.formatting import NEVER, NOT_AT_THIS_RATE, UNKNOWN
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.glyphs import Glyphs
+
+HELD_TEXT: Final = "held by a pause"
+
+
+def done_cells(end: ExpectedEnd | None, now_ms: int, glyphs: Glyphs) -> list[Cell]:
+    """When all that moves is done, and who is not in it.
+
+    Replicas that never arrive do not hide when the others do.
+    """
+    if end is None or not end.copies:
+        return [Cell(f"done {UNKNOWN}", "strong")]
+    if end.held == end.copies:
+        return [Cell(HELD_TEXT, "warn")]
+    cells = []
+    if end.p50_s is not None:
+        about = "≈" if glyphs.spark else "~"
+        cells.append(Cell(f"done {about} {when_text(end, now_ms)}", "strong"))
+        if end.never:
+            cells.append(Cell(f"{end.never:,} {NOT_AT_THIS_RATE}", "bad"))
+    elif end.never:
+        cells.append(Cell(f"{NEVER}: {never_text(end) or NOT_AT_THIS_RATE}", "bad"))
+    elif end.unknown:
+        return [Cell(measuring_text(end, now_ms))]
+    if end.unknown:
+        cells.append(Cell(f"{end.unknown:,} not known yet"))
+    if end.held:
+        cells.append(Cell(f"{end.held:,} paused", "warn"))
+    return cells
+
+
+def joined(cells: list[Cell]) -> list[Cell]:
+    """Commas between."""
+    return [Cell(f"{text},", tone) for text, tone in cells[:-1]] + cells[-1:]
