@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -375,6 +376,22 @@ def test_a_partition_with_more_replicas_than_a_byte_counts() -> None:
     )
 
 
+@pytest.mark.parametrize("version", range(9, 13))
+def test_topics_have_ids_from_version_10_on(version: int) -> None:
+    answer = MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                name=name, topic_id=UUID(int=number), partitions=[]
+            )
+            for number, name in enumerate(("a", "b"), 1)
+        ],
+    )
+    found = metadata.decode_topic_ids(bytes(answer.encode(version=version)), version)
+    ids = {"a": bytes(15) + b"\x01", "b": bytes(15) + b"\x02"}
+    assert found == (ids if version >= 10 else {})
+
+
 def test_an_empty_cluster_is_described() -> None:
     body = metadata_answer(Encoder(12, 9, endless([])), [], {})
     state: ClusterState = metadata.decode_metadata(body, 12)
@@ -431,7 +448,9 @@ def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     assert Reader(uvarint(value), flexible=True, what="x").uvarint() == value
 
 
-@pytest.mark.parametrize("raw", [b"\xff" * 5, b"\x80" * 5 + b"\x00", b"\xff\xff\xff\xff\x1f"])
+@pytest.mark.parametrize(
+    "raw", [b"\xff" * 5, b"\x80" * 5 + b"\x00", b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x10"]
+)
 def test_a_varint_of_more_than_32_bits_is_an_error(raw: bytes) -> None:
     with pytest.raises(WireError, match="varint"):
         Reader(raw, flexible=True, what="x").uvarint()
