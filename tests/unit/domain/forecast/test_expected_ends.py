@@ -128,6 +128,16 @@ def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     assert words[2:] == ("broker_down", HELD, UNSIZED, UNMEASURED, STILL)
 
 
+def test_the_commonest_reason_is_told_and_a_pause_is_none() -> None:
+    held, sized = {"why": HELD}, {"remaining_bytes": math.nan, "target": 7}
+    for rows, why in (
+        (({}, held, held, {"why": "broker_down"}), "broker_down"),
+        (({"why": "no_leader"}, {"why": "disk_full"}, {"why": "no_leader"}), "no_leader"),
+        (({}, held, sized), ""),
+    ):
+        assert end_of(copies(*rows), rates({}, {4: 10})).why == why
+
+
 def test_nothing_is_said_of_a_shortage_where_no_throttle_is_short() -> None:
     free = {"at_source": False, "at_target": False, "written_bytes_per_s": 20 * MB}
     end = end_of(copies(free | {"written_least_bytes_per_s": 20 * MB}), rates({}, {}))
