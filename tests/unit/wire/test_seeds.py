@@ -270,7 +270,10 @@ def described(
     section = tag_section(fields)
     # A broker, and its list of topics, end with a section each.
     body = answer_of(12, chain([b"\x00", b"\x00", section], repeat(b"\x00")))
-    first = partition_states(decode_metadata(body, 12).assignment)[TopicPartition("a", 0)]
+    states = partition_states(decode_metadata(body, 12).assignment)
+    first = states.pop(TopicPartition("a", 0))
+    others = {(one.mode, one.deletes_ms) for one in states.values()}
+    assert others == {(PartitionMode.READ_WRITE, UNKNOWN_MS)}
     return kip_requests.read_modes(body, 12), first.mode, first.deletes_ms
 
 
@@ -298,6 +301,15 @@ def test_a_mode_of_a_later_version_takes_no_records() -> None:
 def test_a_tagged_field_of_another_length_is_an_error(fields: dict[int, bytes]) -> None:
     with pytest.raises(WireError, match=r"has [24] bytes"):
         described(fields)
+
+
+def test_a_mode_is_put_next_to_the_tagged_fields_that_are_there_in_ascending_order() -> None:
+    other, read_only = {5: b"ab", 12_000: b"z"}, {MODE_TAG: b"\x01"}
+    plain = answer_of(12, chain([b"\x00", b"\x00", tag_section(other)], repeat(b"\x00")))
+    with_mode = kip_requests.add_modes(plain, 12, {("a", 0): PartitionMode.READ_ONLY})
+    before = b"\x03" + b"\x05\x02ab" + b"\x90\x4e\x01\x01" + b"\xe0\x5d\x01z"
+    assert with_mode == plain.replace(tag_section(other), before)
+    assert tag_section(other | read_only) == before
 
 
 @pytest.mark.conforms("kip-694:old-brokers")

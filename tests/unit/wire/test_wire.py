@@ -224,6 +224,14 @@ def test_log_dirs_cut_anywhere_is_an_error(version: int, section: bytes) -> None
     rejects(lambda cut: log_columns.decode_describe_log_dirs(cut, version, 1), body)
 
 
+def test_a_directory_has_the_error_that_its_broker_names() -> None:
+    dirs = [(code, f"/{code}", {}, (1, 1)) for code in (0, 56, -1)]
+    body = log_dirs_answer(Encoder(4, 2, endless([])), dirs)
+    found = log_columns.decode_describe_log_dirs(body, 4, broker=1).dirs
+    errors = [None, "KAFKA_STORAGE_ERROR", "UNKNOWN_SERVER_ERROR"]
+    assert [one.error for one in found] == errors
+
+
 def test_log_dirs_that_are_not_shown_are_an_error() -> None:
     with pytest.raises(NotAuthorized, match="CLUSTER_AUTHORIZATION_FAILED"):
         log_columns.decode_describe_log_dirs(
@@ -459,6 +467,10 @@ def test_a_varint_of_more_than_32_bits_is_an_error(raw: bytes) -> None:
 def test_a_length_that_cannot_fit_is_refused_before_anything_is_allocated() -> None:
     with pytest.raises(WireError, match="of 4294967294 entries"):
         Reader(uvarint(2**32 - 1), flexible=True, what="x").count()
+    read = Reader(b"\x00\x03\x00", flexible=True, what="x")
+    read.skip(1)
+    with pytest.raises(WireError, match="of 2 entries does not fit"):
+        read.count()
     with pytest.raises(WireError, match="of -1 entries"):
         Reader(struct.pack(">i", -1), flexible=False, what="x").count()
 
