@@ -168,6 +168,17 @@ def test_a_leader_that_leaves_takes_its_followers_with_it() -> None:
     assert leaves == pytest.approx(40 + 35 + JOIN_S, rel=0.01)
 
 
+@pytest.mark.parametrize("unknown", ["source_seen", "target_seen"])
+def test_a_link_gives_what_either_of_its_ends_is_seen_to_take(unknown: str) -> None:
+    """Both brokers carry more for others, so it is the link; of one end too little is known."""
+    free = {"at_source": False, "at_target": False}
+    slow = free | seen(2) | {f"{unknown}_bytes_per_s": math.nan}
+    others = [free | seen(20) | {"target": 5}, free | seen(20) | {"source": 2}]
+    found = outlook(copies(slow, *others), rates({}, {}))
+    assert found.seconds[0] == pytest.approx(50 + JOIN_S, rel=0.01)
+    assert str(found.limits.resource(int(found.tight[0]))) == "link 1->4"
+
+
 def test_where_one_has_ended_the_other_gets_what_its_broker_sends() -> None:
     """Its own mean still says half of it."""
     alone = {
