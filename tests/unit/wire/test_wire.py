@@ -384,6 +384,15 @@ def test_a_partition_with_more_replicas_than_a_byte_counts() -> None:
     )
 
 
+def test_a_topic_has_the_error_that_its_broker_names() -> None:
+    topics = {"fine": (0, []), "gone": (3, []), "odd": (-1, [])}
+    body = metadata_answer(Encoder(12, 9, endless([])), [], topics)
+    assert metadata.decode_metadata(body, 12).topic_errors == {
+        "gone": "UNKNOWN_TOPIC_OR_PARTITION",
+        "odd": "UNKNOWN_SERVER_ERROR",
+    }
+
+
 @pytest.mark.parametrize("version", range(9, 13))
 def test_topics_have_ids_from_version_10_on(version: int) -> None:
     answer = MetadataResponse(
