@@ -522,6 +522,15 @@ def test_a_message_of_kafka_pythons_goes_over_as_a_raw_request() -> None:
     assert frame.endswith(log_columns.encode_describe_log_dirs(None, 4))
 
 
+def test_the_length_of_a_client_id_is_that_of_its_bytes() -> None:
+    request = RawRequest.of(DescribeLogDirsRequest(topics=None))
+    request.API_VERSION = 4
+    request.with_header(correlation_id=1, client_id="größe")
+    assert request.encode(framed=True, header=True)[12:].startswith(
+        b"\x00\x07gr\xc3\xb6\xc3\x9fe\x00"
+    )
+
+
 def test_an_answer_without_a_header_closes_the_connection() -> None:
     request = RawRequest("X", 2, (0, 9), 0, lambda _: b"")
     request.API_VERSION = 9
