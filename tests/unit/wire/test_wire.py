@@ -225,7 +225,7 @@ def test_log_dirs_cut_anywhere_is_an_error(version: int, section: bytes) -> None
 
 
 def test_a_directory_has_the_error_that_its_broker_names() -> None:
-    dirs = [(code, f"/{code}", {}, (1, 1)) for code in (0, 56, -1)]
+    dirs: list[Any] = [(code, f"/{code}", {}, (1, 1)) for code in (0, 56, -1)]
     body = log_dirs_answer(Encoder(4, 2, endless([])), dirs)
     found = log_columns.decode_describe_log_dirs(body, 4, broker=1).dirs
     errors = [None, "KAFKA_STORAGE_ERROR", "UNKNOWN_SERVER_ERROR"]
@@ -385,7 +385,7 @@ def test_a_partition_with_more_replicas_than_a_byte_counts() -> None:
 
 
 def test_a_topic_has_the_error_that_its_broker_names() -> None:
-    topics = {"fine": (0, []), "gone": (3, []), "odd": (-1, [])}
+    topics: dict[str, Any] = {"fine": (0, []), "gone": (3, []), "odd": (-1, [])}
     body = metadata_answer(Encoder(12, 9, endless([])), [], topics)
     assert metadata.decode_metadata(body, 12).topic_errors == {
         "gone": "UNKNOWN_TOPIC_OR_PARTITION",
