@@ -8,6 +8,7 @@ from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.stuck_causes import (
     CAUSE_TEXTS,
+    STUCK_CAUSES,
     Cause,
     RateNeed,
     SharedThrottle,
@@ -33,6 +34,12 @@ def reason(cause: Cause, evidence: StuckEvidence, *rates: RateNeed) -> str:
 
 def action(cause: Cause, evidence: StuckEvidence, *rates: RateNeed) -> str:
     return stuck_text(stuck(cause, evidence, *rates)).action
+
+
+@pytest.mark.parametrize("cause", CAUSE_TEXTS)
+def test_a_replica_is_stuck_where_somebody_has_to_do_something(cause: Cause) -> None:
+    assert cause.is_stuck == bool(CAUSE_TEXTS[cause].action)
+    assert (cause in STUCK_CAUSES) == cause.is_stuck
 
 
 @pytest.mark.parametrize("cause", CAUSE_TEXTS)
