@@ -132,7 +132,7 @@ class _Running:
         lost = np.bincount(
             flows.passes[gone].ravel(), flows.after_bytes_per_s[gone].ravel(), len(self._left)
         )
-        self._left = np.maximum(self._left - lost, 0.0)
+        self._left -= lost
         return True
 
     def _step_s(self, need: Floats) -> float:

@@ -128,6 +128,16 @@ def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     assert words[2:] == ("broker_down", HELD, UNSIZED, UNMEASURED, STILL)
 
 
+def test_the_commonest_reason_is_told_and_a_pause_is_none() -> None:
+    held, sized = {"why": HELD}, {"remaining_bytes": math.nan, "target": 7}
+    for rows, why in (
+        (({}, held, held, {"why": "broker_down"}), "broker_down"),
+        (({"why": "no_leader"}, {"why": "disk_full"}, {"why": "no_leader"}), "no_leader"),
+        (({}, held, sized), ""),
+    ):
+        assert end_of(copies(*rows), rates({}, {4: 10})).why == why
+
+
 def test_nothing_is_said_of_a_shortage_where_no_throttle_is_short() -> None:
     free = {"at_source": False, "at_target": False, "written_bytes_per_s": 20 * MB}
     end = end_of(copies(free | {"written_least_bytes_per_s": 20 * MB}), rates({}, {}))
@@ -156,6 +166,17 @@ def test_a_leader_that_leaves_takes_its_followers_with_it() -> None:
     # 40 s until the first has arrived; then 10, or else 20 MB/s for 700 MB.
     assert stays == pytest.approx(40 + 70 + JOIN_S, rel=0.01)
     assert leaves == pytest.approx(40 + 35 + JOIN_S, rel=0.01)
+
+
+@pytest.mark.parametrize("unknown", ["source_seen", "target_seen"])
+def test_a_link_gives_what_either_of_its_ends_is_seen_to_take(unknown: str) -> None:
+    """Both brokers carry more for others, so it is the link; of one end too little is known."""
+    free = {"at_source": False, "at_target": False}
+    slow = free | seen(2) | {f"{unknown}_bytes_per_s": math.nan}
+    others = [free | seen(20) | {"target": 5}, free | seen(20) | {"source": 2}]
+    found = outlook(copies(slow, *others), rates({}, {}))
+    assert found.seconds[0] == pytest.approx(50 + JOIN_S, rel=0.01)
+    assert str(found.limits.resource(int(found.tight[0]))) == "link 1->4"
 
 
 def test_where_one_has_ended_the_other_gets_what_its_broker_sends() -> None:
