@@ -77,10 +77,17 @@ async def topic_with(
     if records:
         await asyncio.to_thread(produce, servers, name, records, size_bytes, 0)
 
+    partitions = [TopicPartition(name, number) for number in range(len(replicas))]
+
     async def known() -> bool:
         return len(await states_of(admin, name)) == len(replicas)
 
+    async def hosted() -> bool:
+        status = await admin.replicas.status(partitions, timeout_s=TIMEOUT_S)
+        return all(lag.result.ok for lag in status)
+
     await wait_until_async(known, DEADLINE_S, f"the broker that we ask knows {name}")
+    await wait_until_async(hosted, DEADLINE_S, f"each broker has made its replicas of {name}")
     return name
 
 
