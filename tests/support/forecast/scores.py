@@ -18,6 +18,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, ranges
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from tests.support.forecast.watched_operations import Look, Watched
 
 POINTS: Final = (0.1, 0.25, 0.5, 0.75)
@@ -49,8 +50,10 @@ class Score:
     """The same of the mean rate."""
 
 
-def scores(runs: Sequence[Watched], quantiles: Floats, *, every: bool = False) -> list[Score]:
-    """Of operations that ended, with the ranges that these quantiles make.
+def scores(
+    runs: Sequence[Watched], quantiles: Floats | None, *, every: bool = False
+) -> list[Score]:
+    """Of operations that ended, with the ranges that these quantiles make; None: with their own.
 
     `every`: void forecasts count like the others.
     """
@@ -89,7 +92,7 @@ class NotJudged(enum.Enum):
 
 
 def judged(
-    run: Watched, point: float, quantiles: Floats, *, every: bool = False
+    run: Watched, point: float, quantiles: Floats | None, *, every: bool = False
 ) -> Judged | NotJudged:
     """The forecast at this point of the way; for `every` see `scores`."""
     place = _place(run, point)
@@ -104,19 +107,28 @@ def judged(
         return NotJudged.SILENT
     if run.altered(look.at_s, run.took_s) and not every:
         return NotJudged.VOID
+    low, middle, high = _range(end, quantiles)
+    two_looks, since_start = _common(run, place)(left_s)
+    return Judged(low / left_s, middle / left_s, high / left_s, two_looks, since_start)
+
+
+def _range(end: ExpectedEnd, quantiles: Floats | None) -> tuple[float, float, float]:
+    if quantiles is None:
+        return end.p10_s or 0.0, end.p50_s or 0.0, end.p90_s or 0.0
     low, middle, high = ranges(
         OPERATION,
-        np.array([end.p50_s]),
+        np.array([end.p50_s], np.float64),
         np.array([end.watched_s]),
         np.array([HOLDS.index(end.held_by)]),
         np.array([WANDERS.index(end.wander)]),
         quantiles,
     ).ends_s[0]
-    two_looks, since_start = _common(run, place)(left_s)
-    return Judged(low / left_s, middle / left_s, high / left_s, two_looks, since_start)
+    return float(low), float(middle), float(high)
 
 
-def _score(point: float, runs: Sequence[Watched], quantiles: Floats, *, every: bool) -> Score:
+def _score(
+    point: float, runs: Sequence[Watched], quantiles: Floats | None, *, every: bool
+) -> Score:
     all_ = [judged(run, point, quantiles, every=every) for run in runs]
     found = [one for one in all_ if isinstance(one, Judged)]
     return Score(
