@@ -104,6 +104,32 @@ def test_what_waits_for_its_turn_is_reckoned_with_and_named() -> None:
     assert told(end)[-1][0] == "follower throttle of broker 4"
 
 
+def test_a_throttle_that_nobody_has_used_yet_gives_as_much_of_it_as_the_others() -> None:
+    queue = MoveQueue(
+        np.arange(2),
+        np.zeros(2, np.int64),
+        [frozenset({1, 4}), frozenset({1, 5})],
+        (WaitingMoves(np.array([1]), MoveCaps(1, 9)),),
+    )
+    found = copies(
+        {**seen(8), "at_source": False},
+        {**seen(math.nan), "at_source": False, "target": 5, "age_s": 0.0},
+        queue=queue,
+    )
+    # Both throttles are 10 MB/s, of which the first is seen to give 8.
+    end = end_of(found, rates({}, {4: 10, 5: 10}))
+    assert end.p50_s == pytest.approx(100 / 8 + 100 / 8, abs=2)
+
+
+def test_what_is_written_that_varies_makes_an_end_uneasy_that_has_not_moved() -> None:
+    expected = outlook(copies({}), rates({1: 10}, {4: 10}))
+    rows = np.arange(1)
+    calm, uneasy, restless = expected_ends(
+        expected, [Group(rows, 300.0, (11.0,), varies) for varies in (0.0, 0.1, 0.5)], PLAIN, NOW_MS
+    )
+    assert (calm.wander, uneasy.wander, restless.wander) == ("calm", "uneasy", "restless")
+
+
 def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     found = copies(
         {},

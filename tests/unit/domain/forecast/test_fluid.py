@@ -154,6 +154,20 @@ def test_a_move_begins_when_its_brokers_have_room() -> None:
     assert found.rate_bytes_per_s.tolist() == [10.0, 0.0, 10.0]
 
 
+def test_what_is_written_while_a_move_waits_has_to_be_copied_too() -> None:
+    passes, capacity = as_arrays([[0], [0]], [10.0])
+    queue = MoveQueue(
+        np.arange(2),
+        np.zeros(2, np.int64),
+        [frozenset({0}), frozenset({0})],
+        (WaitingMoves(np.array([1]), MoveCaps(1, 9)),),
+    )
+    found = fluid_run(flows([90.0, 80.0], passes, written=1.0), capacity, queue)
+    # The second has become 10 B larger until its turn comes, and comes nearer by 9 B a second.
+    assert found.begins_s.tolist() == [0.0, 10.0]
+    assert found.seconds.tolist() == [10.0, 20.0]
+
+
 def test_the_cluster_has_a_cap_as_well() -> None:
     found = queued([100.0, 50.0, 30.0], [{0}, {1}, {2}], MoveCaps(5, 2), [1, 2])
     assert found.begins_s.tolist() == [0.0, 0.0, 5.0]
