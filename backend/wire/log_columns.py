@@ -50,6 +50,7 @@ _OFFSET_ENTRY: Final = np.dtype(
 _LOG_DIR_ENTRY: Final = np.dtype(
     [("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("is_future", "u1")]
 )
+"""Nothing reads this `lag`: it is 0 for a replica that is far behind (docs/concepts.md, Lag)."""
 
 
 def topic_runs(partitions: PartitionColumns) -> Iterator[tuple[str, NDArray[np.int32]]]:
@@ -269,7 +270,6 @@ def _log_dir_columns(
         partition=entries["partition"].astype(np.int32),
         dir_index=np.repeat(np.arange(len(dirs), dtype=np.int16), rows_of_dir),
         size_bytes=entries["size"].astype(np.int64),
-        offset_lag=entries["lag"].astype(np.int64),
         is_future=entries["is_future"].astype(np.bool_),
     )
 

@@ -65,7 +65,5 @@ class LogDirColumns:
     dir_index: NDArray[np.int16]
     """Index into `dirs`."""
     size_bytes: NDArray[np.int64]
-    offset_lag: NDArray[np.int64]
-    """What DescribeLogDirs claims; 0 for a replica that is far behind (docs/concepts.md, Lag)."""
     is_future: NDArray[np.bool_]
     """True for the copy that a move between directories of one broker is building."""

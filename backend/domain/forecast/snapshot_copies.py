@@ -26,19 +26,8 @@ from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, partition_starts
-from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import CURABLE_CAUSES, IDLE_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Move, ThrottledRate
-
-DEAD: Final = (
-    *(Cause.BROKER_DOWN, Cause.LOG_DIR_OFFLINE, Cause.NO_LEADER, Cause.CONTROLLER),
-    *(Cause.SOURCE_UNREACHABLE, Cause.DISK_FULL),
-)
-"""Causes that end by something that nobody can foresee."""
-STUCK: Final = (
-    *(Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW, Cause.THROTTLE_ORPHAN),
-    *(Cause.COPY_TOO_SLOW, Cause.LOG_DIR_MOVE),
-)
-"""Causes that other rates may cure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +212,7 @@ def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
         at_source=known.listed[near],
         at_target=table.follower_throttled[rows],
         has_turn=cause != Cause.WAITING_TURN,
-        stuck=np.isin(cause, STUCK) & judged,
+        stuck=np.isin(cause, CURABLE_CAUSES) & judged,
         source_after=np.where(table.adding[rows], 1 - (gone / came)[near], 1.0),
         target_after=np.where(takes_over, 0.0, 1.0),
         why=tuple(map(_why, cause.tolist(), table.leader[rows].tolist())),
@@ -234,7 +223,7 @@ def _known_or_nan(values: NDArray[np.int64]) -> Floats:
     return np.where(values < 0, np.nan, values).astype(np.float64)
 
 
-_IDLE: Final = {int(cause): cause.key for cause in DEAD} | {int(Cause.PAUSED): HELD}
+_IDLE: Final = {int(cause): cause.key for cause in IDLE_CAUSES} | {int(Cause.PAUSED): HELD}
 
 
 def _why(cause: int, leader: int) -> str:

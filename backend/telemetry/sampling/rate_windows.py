@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
-from kshunt.backend.domain.forecast.snapshot_copies import DEAD, RowRates
+from kshunt.backend.domain.forecast.snapshot_copies import RowRates
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas
-from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import IDLE_CAUSES, Cause
 from kshunt.backend.telemetry.stuck.throttle_shares import numbered
 
 SLOW_S: Final = 150.0
@@ -34,7 +34,7 @@ LATEST_S: Final = 8.0
 PART_MOST: Final = 3.0
 """What a copy got over the last seconds is corrected by no more than this factor."""
 _MEANS: Final = ("slow", "latest")
-STOPPED: Final = np.array([*DEAD, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
+STOPPED: Final = np.array([*IDLE_CAUSES, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
 """Causes while which nothing is copied."""
 LATELY: Final = 0.3
 """Weight of the half minute in what is written: bursts pass."""
