@@ -250,22 +250,20 @@ def _rehearsed(
 
     answers: dict[str, RehearsalAnswer] = {}
     for name, targets in plans.items():
-        request = RehearsalRequest(targets, options.throttles, options.deadline_s, options.seed)
-        answers[name] = rehearse_all(picture, request)
+        request = RehearsalRequest(
+            targets, options.throttles, options.deadline_ms, options.quick, options.seed
+        )
+        answers[name] = rehearse_all(picture, request, clock)
     document["rehearsed"] = [
         {"plan": name or (options.files[0] if options.files else "")}
         | to_document(Rehearsals.of(answer))
         for name, answer in answers.items()
     ]
     now_ms = clock.now_ms()
-    sides = [
-        (os.path.basename(name), each, answer.impact)
-        for name, answer in answers.items()
-        for each in answer.rehearsals
-    ]
-    if sides:
-        yield from rehearsal_lines(sides, now_ms)
-    for name, answer in answers.items():
+    named = [(os.path.basename(name), answer) for name, answer in answers.items()]
+    yield from rehearsal_lines(named, now_ms)
+    for name, answer in named:
         if answer.deadline is not None:
             yield from filter(None, ["", f"{name}:" if name else ""])
-            yield from deadline_lines(answer.deadline, now_ms)
+            forecast = answer.forecast_of(answer.deadline.throttle_bytes_per_s)
+            yield from deadline_lines(answer.deadline, forecast, now_ms)
