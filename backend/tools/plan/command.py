@@ -193,8 +193,17 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
     at = f"--backend {options.backend}" if options.backend else f"--bootstrap-server {where}"
     yield (
         f"  kshunt kafka-reassign-partitions {at} --reassignment-json-file {options.out} "
-        "--throttle BYTES --execute"
+        f"{_start_flags(document)} --execute"
     )
+
+
+def _start_flags(document: dict[str, Any]) -> str:
+    """The throttle, and the deadline that it keeps; to be typed where nobody asked for one."""
+    found = document.get("rehearsed", [{}])[0].get("deadline")
+    if found is None or found["throttle_bytes_per_s"] is None:
+        return "--throttle BYTES"
+    by = time.strftime("%Y-%m-%dT%H:%M", time.localtime(found["at_ms"] / 1000))
+    return f"--throttle {found['throttle_bytes_per_s']} --deadline {by}"
 
 
 def _show(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:

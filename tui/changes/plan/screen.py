@@ -338,7 +338,10 @@ class PlanScreen(Dialog[NextStep | None]):
             return
         rehearsed = list(self.place(PlanStep.REHEARSAL).query(RehearsalPart))
         if self.step is PlanStep.REHEARSAL and rehearsed:
-            self._start(typed_rate(rehearsed[0].chosen.throttle_bytes_per_s))
+            part = rehearsed[0]
+            deadline = part.answer.deadline
+            rate = typed_rate(part.chosen.throttle_bytes_per_s)
+            self._start(rate, None if deadline is None else deadline.at_ms)
         elif self.step is PlanStep.PROPOSAL and self._proposed is not None:
             self._on_to_rehearsal(self._proposed)
         elif self._again is not None:
@@ -410,7 +413,7 @@ class PlanScreen(Dialog[NextStep | None]):
         if path is not None:
             self._say_keys(f"Written: {path} and {rollback_path(path).name}")
 
-    def _start(self, throttle: str) -> None:
+    def _start(self, throttle: str, deadline_ms: int | None = None) -> None:
         """Lead into the wizard of every start; back from it, everything is as it was."""
         store = self._kshunt.store
         assert self._proposed is not None
@@ -420,14 +423,14 @@ class PlanScreen(Dialog[NextStep | None]):
             self._say_keys("This is another cluster now: make a new plan.")
         elif not self._starting:
             self._starting = True
-            start = partial(self._in_earnest, self._proposed, throttle)
+            start = partial(self._in_earnest, self._proposed, throttle, deadline_ms)
             self.run_worker(start, group="start")  # type: ignore[arg-type]
 
-    async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
+    async def _in_earnest(self, proposed: Proposed, throttle: str, deadline_ms: int | None) -> None:
         app, answer = self._kshunt, proposed.answer
         assert app.store.facts is not None
         target = TargetCluster(answer.cluster_id, app.store.scene.bootstrap_servers)
-        planned = Planned(answer.plan, answer.proposal.goal, throttle)
+        planned = Planned(answer.plan, answer.proposal.goal, throttle, deadline_ms)
         wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
         screen = WizardScreen(app, wizard, self._service)
         try:
