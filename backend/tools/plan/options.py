@@ -139,7 +139,7 @@ FLAGS: Final = (
     ),
     Flag(
         "deadline",
-        "Find the lowest throttle with which the plan is done by this time with 90 % certainty: "
+        "Find the lowest throttle with which the plan is done by this time nine times in ten: "
         "06:00, 8h, 2026-11-23T06:00.",
         "TIME",
         _MOVES,
