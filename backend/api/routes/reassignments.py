@@ -120,6 +120,7 @@ def _changes(app: FastAPI, backend: Backend) -> None:
             caps=caps_of(body.caps),
             order=order_of(body.caps),
             change=change,
+            deadline_ms=body.deadline_ms,
         )
         return await backend.reassignments.start(request)
 

@@ -72,6 +72,8 @@ class RunningOperation:
     """None: it begins all at once."""
     held: bool
     """It is paused: its copies stand still, and it begins none."""
+    deadline_ms: int | None = None
+    """The moment by which it is to be done, milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, eq=False)

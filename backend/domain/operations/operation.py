@@ -75,6 +75,8 @@ class OperationDetails(Struct, frozen=True, omit_defaults=True):
     """Of a paced election: partitions in each batch."""
     pause_s: float | None = None
     """Of a paced election: seconds between two batches."""
+    deadline_ms: int | None = None
+    """Of a reassignment: the moment by which it is to be done, milliseconds since the epoch."""
 
 
 NO_DETAILS = OperationDetails()

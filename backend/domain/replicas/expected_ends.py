@@ -78,6 +78,18 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineCheck:
+    """Whether an operation is done in time, with a certainty of 90 %."""
+
+    at_ms: int
+    """The moment that was asked for, milliseconds since the epoch."""
+    holds: bool | None
+    """None: nobody knows, as copies are paused or not measured yet."""
+    needs_bytes_per_s: int | None = None
+    """Where it does not hold: the lowest throttle that would do; None where none would."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedEnd:
     """When an operation, or all that moves, will be done."""
 
@@ -110,3 +122,5 @@ class ExpectedEnd:
     """What keeps the others from arriving, in words; empty where they all do."""
     burndown: tuple[tuple[float, int], ...] = ()
     """Seconds, and the bytes that are left then, by the middle of the range."""
+    deadline: DeadlineCheck | None = None
+    """Of an operation that has a deadline."""

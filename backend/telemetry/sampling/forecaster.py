@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
 from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
 from kshunt.backend.domain.forecast.snapshot_copies import (
@@ -121,7 +123,14 @@ class Forecaster:
             snapshot.taken_ms,
             keys[found.rows][order],
             _ends_s(expected, quantiles)[: len(found.rows)][order],
-            self._ends(found, expected, operations, watched, quantiles, snapshot.taken_ms),
+            with_deadlines(
+                self._ends(found, expected, operations, watched, quantiles, snapshot.taken_ms),
+                operations,
+                expected,
+                found.members(operations),
+                partial(snapshot_copies, snapshot, operations, watched),
+                quantiles,
+            ),
         )
 
     def _ends(

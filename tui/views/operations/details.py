@@ -11,6 +11,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.end_words import (
     apart_text,
     bottleneck_texts,
+    deadline_text,
     end_text,
     never_text,
 )
@@ -180,6 +181,9 @@ def _end(row: OperationRow, turn: str) -> Iterable[PaneLine]:
     yield PaneLine("Done", f"{when}{turn}", "bad" if never else "")
     if end is None:
         return
+    if words := deadline_text(end, row.now_ms):
+        late = end.deadline is not None and end.deadline.holds is False
+        yield PaneLine("Deadline", words, "bad" if late else "", 2)
     if never and (why := never_text(end)):
         yield PaneLine("Never", why, "bad", 2)
     elif waits := bottleneck_texts(end, row.now_ms):
