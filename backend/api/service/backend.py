@@ -50,6 +50,7 @@ from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 from kshunt.backend.operations.lease.membership import Membership
 from kshunt.backend.operations.operation_control import OperationControl, actions_of
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.forecast_keeping import ForecastKeeper
 from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
@@ -73,6 +74,7 @@ from kshunt.backend.operations.throttles.sampler_needs import (
 from kshunt.backend.operations.topics.alteration import Alterations
 from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions
 from kshunt.backend.settings import Settings
+from kshunt.backend.telemetry.sampling.calibration_in_use import CalibrationInUse
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
@@ -191,7 +193,9 @@ class Backend:
     shrinks: Shrinks = field(init=False)
     elections: Elections = field(init=False)
     unclean: UncleanElections = field(init=False)
+    calibration: CalibrationInUse = field(init=False)
     sampler: Sampler = field(init=False)
+    _forecast_keeper: ForecastKeeper = field(init=False)
     _inherited: tuple[str, ...] = field(init=False, default=())
     """Operations that another backend left unfinished and that are not looked at yet."""
     _writes: bool = field(init=False, default=False)
@@ -226,6 +230,7 @@ class Backend:
         self.shrinks = Shrinks(context, self.shrink_checks)
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         self.engine = Engine(context, runner, cancellations, self.shrink_runner)
+        self._forecast_keeper = ForecastKeeper(context)
         self.reassignments = Reassignments(context, runner, cancellations)
         self.operation_control = OperationControl(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
@@ -237,6 +242,9 @@ class Backend:
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
         running = RunningOperations(self.registry)
+        self.calibration = CalibrationInUse(
+            self.settings.calibration, lambda: self.registry.known.forecasts
+        )
         self.sampler = Sampler(
             admin,
             clock,
@@ -247,6 +255,7 @@ class Backend:
                 paused_partitions(self.registry),
                 running(),
             ),
+            self.calibration.quantiles,
         )
 
     async def start(self) -> None:
@@ -327,6 +336,7 @@ class Backend:
         try:
             await self._recover()
             await self.engine.tick()
+            await self._forecast_keeper.look()
             await self.approvals.tidy()
             await self.journal_audit.tell()
         except KshuntError as error:
@@ -377,7 +387,8 @@ class Backend:
     def _summed(self, operation: Operation, work: ReassignmentWork | None) -> Operation:
         """As `shown`, but what waits is only counted."""
         team = self.registry.team(operation.id)
-        operation = replace(operation, claim=team.claim, notes=team.notes)
+        kept = self.registry.forecasts(operation.id)
+        operation = replace(operation, claim=team.claim, notes=team.notes, forecasts=kept)
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:

@@ -110,3 +110,7 @@ class ExpectedEnd:
     """What keeps the others from arriving, in words; empty where they all do."""
     burndown: tuple[tuple[float, int], ...] = ()
     """Seconds, and the bytes that are left then, by the middle of the range."""
+    left_bytes: int | None = None
+    """What its copies lack, waiting ones included; None where it is not known of all of them."""
+    model_s: float | None = None
+    """The end as the model computed it, before the calibration moved it."""
