@@ -29,6 +29,7 @@ from kshunt.backend.api.service.loop_delay import LoopDelay
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange, ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import ConnectedSession, Presence
@@ -98,6 +99,8 @@ WRITERS: Final = frozenset({LeaseState.WAIT, LeaseState.ACT, LeaseState.PAUSE})
 """Duties of the backend that writes the journal."""
 
 
+EndedForecasts: TypeAlias = Callable[[], Mapping[str, Kept]]
+"""What was forecast of operations that ended, by id."""
 Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
 """Which operation of ours moves a partition."""
 
@@ -135,7 +138,7 @@ class Backend:
     """Where its API can be reached, for other backends of the cluster."""
     terms: LeaseTimes | None = None
     """The lease's times; None: those that every backend of a cluster has."""
-    record: Callable[[SnapshotHub, Moving], RunningRecorder] | None = None
+    record: Callable[[SnapshotHub, Moving, EndedForecasts], RunningRecorder] | None = None
     """Makes what records samples; None: they are not recorded."""
     results: Results | None = None
     """What the data pipeline delivers; None: nobody said where that is."""
@@ -276,7 +279,7 @@ class Backend:
             asyncio.create_task(self.loop_delay.run(), name="loop delay"),
         ]
         if self.record is not None:
-            self.recording = self.record(self.hub, self._moving)
+            self.recording = self.record(self.hub, self._moving, self._ended_forecasts)
             self._tasks.append(asyncio.create_task(self.recording.run(), name="recorder"))
         for task in self._tasks:
             task.add_done_callback(_look)
@@ -377,6 +380,12 @@ class Backend:
             and (operation.ended_ms is None or operation.ended_ms >= since_ms)
             for partition in known.works[operation.id].started - known.works[operation.id].refused
         }
+
+    def _ended_forecasts(self) -> dict[str, Kept]:
+        """What was forecast of operations that ended; any thread may ask."""
+        known = self.registry.known
+        ended = (one.id for one in known.operations.values() if one.state.ended)
+        return {id: known.forecasts[id] for id in ended if id in known.forecasts}
 
     def shown(self, operation: Operation) -> Operation:
         """An operation with what can be done with it now, where what waits shall be, and what
