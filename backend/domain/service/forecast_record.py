@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kshunt.backend.domain.text.formatting import many
-
 
 @dataclass(frozen=True, slots=True)
 class ForecastRecord:
@@ -22,6 +20,6 @@ class ForecastRecord:
         if not self.counted:
             said = "no forecast was checked yet"
         else:
-            share = 100 * self.right / self.counted
-            said = f"right {share:.0f} % of {many(self.counted, 'forecast')}"
+            share, many = 100 * self.right / self.counted, "" if self.counted == 1 else "s"
+            said = f"right {share:.0f} % of {self.counted:,} forecast{many}"
         return f"{said}; ranges from {self.calibration}" if self.calibration else said
