@@ -37,7 +37,9 @@ from kshunt.backend.operations.state.reassignment_work import (
 )
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
-_TOLD: Final = frozenset({"outcome_is_progress", "actions", "waiting", "claim", "notes"})
+_TOLD: Final = frozenset(
+    {"outcome_is_progress", "actions", "waiting", "claim", "notes", "forecasts"}
+)
 """What a backend finds out or keeps elsewhere, and adds when it tells of an operation."""
 _KEPT: Final = frozenset(one.name for one in fields(Operation)) - _TOLD
 _OF_0_1: Final = frozenset(
