@@ -13,6 +13,7 @@ from textual.theme import BUILTIN_THEMES
 from kshunt.backend.errors import ConfigError
 from kshunt.tui.__main__ import terminal_of
 from kshunt.tui.shell.theme_files import ANSI, DEFAULT, TONE_DEFAULTS, builtin_themes, parse_theme
+from kshunt.tui.stylesheet import CachedStylesheet
 from kshunt.tui.views.status_bar import StatusBar
 from tests.support.paths import ROOT
 from tests.support.tui.app import dashboard
@@ -99,6 +100,25 @@ async def test_every_theme_can_be_shown(tmp_path: Path, name: str) -> None:
         assert shown.app.theme == name
         await shown.press("f", "c")
         await shown.until(lambda: "Do nothing" in shown.frame(), "the question is asked")
+
+
+def test_a_theme_that_comes_back_has_its_own_colours() -> None:
+    sheet = CachedStylesheet(variables={"ground": "#ff0000"})
+    sheet.add_source("Screen { background: $ground; }")
+    seen = []
+    for ground in ("#ff0000", "#0000ff", "#ff0000"):
+        sheet.set_variables({"ground": ground})
+        sheet.reparse()
+        seen.append(sheet.rules[0].styles.background.hex)
+    assert seen == ["#FF0000", "#0000FF", "#FF0000"]
+
+
+def test_two_dashboards_share_what_was_read_with_the_same_colours() -> None:
+    sheets = [CachedStylesheet(variables={"ground": "#00ff00"}) for _ in range(2)]
+    for sheet in sheets:
+        sheet.add_source("Screen { background: $ground; }")
+        sheet.parse()
+    assert sheets[0].rules[0] is sheets[1].rules[0]
 
 
 async def test_the_head_changes_its_colours_with_the_rest(tmp_path: Path) -> None:
