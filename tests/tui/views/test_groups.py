@@ -97,6 +97,14 @@ def test_wide_values_are_sorted_as_python_does(
     assert found.tolist() == wanted
 
 
+def test_columns_that_need_more_bits_together_than_a_key_has_sort_one_by_one() -> None:
+    large = 2**29
+    columns = [np.array(values) for values in ([0, large, large, 0], [large, 0, 0, large])]
+    third, fourth = np.array([1, large, 0, 0]), np.array([0, 0, large, 1])
+    levels = [(ranks, False) for ranks in (*columns, third, fourth)]
+    assert sorted_places(levels, 4).tolist() == [3, 0, 2, 1]
+
+
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=30))
 def test_ranks_of_floats_sort_as_the_floats(values: list[float]) -> None:
     ranks = float_ranks(np.array(values, np.float32), unknown=-1.0)
