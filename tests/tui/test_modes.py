@@ -18,7 +18,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.filter_terms import parse_filter
 from kshunt.tui.facts.health import health_of
-from kshunt.tui.facts.leaving_partitions import Leaving, leaving_items
+from kshunt.tui.facts.leaving_partitions import Leaving, leaving_items, leaving_of
 from kshunt.tui.facts.overview import worst_replicas
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
@@ -158,6 +158,21 @@ def test_the_details_say_when_it_goes_and_who_asked() -> None:
     )
     assert mode_line(NOW) == "None: being deleted, as ada@bastion asked"
     assert mode_line(TopicPartition("orders", 0)) == ""
+
+
+def test_the_first_of_a_topics_partitions_says_when_they_go() -> None:
+    cluster = shrinking()
+    sooner = TopicPartition("orders", 3)
+    cluster.partitions[sooner].mode = RO
+    cluster.partitions[sooner].deletes_ms = START_MS + MINUTE_MS
+    unknown = TopicPartition("audit", 0)
+    cluster.partitions[unknown].mode = RO
+    found = set(leaving_of(facts_of(cluster).snapshot))
+    assert found == {
+        Leaving("orders", RO, 2, START_MS + MINUTE_MS),
+        Leaving("orders", NONE, 1),
+        Leaving("audit", RO, 1),
+    }
 
 
 def said(*leaving: Leaving) -> list[str]:

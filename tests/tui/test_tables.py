@@ -17,12 +17,20 @@ from kshunt.backend.domain.replicas.snapshot import Replicas, ReplicaStatus, Sna
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.answer_table import answer_table, headline
-from kshunt.tui.facts.filter_terms import ABOUT_FIELDS, EXAMPLES, FIELDS, WORDS, parse_filter
+from kshunt.tui.facts.filter_terms import (
+    ABOUT_FIELDS,
+    EXAMPLES,
+    FIELDS,
+    WORDS,
+    comparison_of,
+    parse_filter,
+)
 from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey, ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import GAP, Column, Order, fit_columns
 from kshunt.tui.views.brokers.table import broker_table
 from kshunt.tui.views.operations.table import operation_table
+from kshunt.tui.views.partitions.table import sorted_rows
 from kshunt.tui.views.throttles.table import FIELDS as THROTTLE_FIELDS
 from kshunt.tui.views.throttles.table import (
     ThrottleRow,
@@ -325,6 +333,32 @@ def test_throttles_that_outlive_their_move_are_pointed_out() -> None:
     assert row_words(table, 3)["leader"] == "* (all)"
     cluster.lists = {}
     assert "rates on 1 broker." in orphan_hint(facts_of(cluster))
+
+
+def test_replicas_of_unknown_size_sort_before_empty_ones() -> None:
+    facts = facts_of(incident())
+    sizes = facts.rows.size_bytes.copy()
+    sizes[:3] = (0, -1, 1)
+    rows = replace(facts.rows, size_bytes=sizes)
+    found = sorted_rows(Facts(replace(facts.snapshot, replicas=rows)), np.arange(3), Order("size"))
+    assert found.tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("term", "comparison"),
+    [
+        ("lag:1kB", (">=", 1_000.0)),
+        ("lag:>1.5GB", (">", 1_500_000_000.0)),
+        ("behind:=0", ("=", 0.0)),
+        ("rate:<=2M", ("<=", 2_000_000.0)),
+        ("eta:90", (">=", 90.0)),
+        ("eta:<1d2h3m4s", ("<", 93_784.0)),
+        ("eta:never", ("=", math.inf)),
+    ],
+)
+def test_a_bound_without_a_sign_is_at_least_that(term: str, comparison: tuple[str, float]) -> None:
+    (found,) = parse_filter(term)
+    assert comparison_of(found) == comparison
 
 
 def test_each_column_of_throttles_sorts_by_what_it_shows() -> None:

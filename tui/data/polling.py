@@ -65,11 +65,10 @@ class Polling:
                 # Recorded as any other answer.
                 self._live.tell(AnswerArrived(fact.name, ()))
         self._look_elsewhere(state.now_s)
-        for fact in due(state, self._asked_s):
-            if fact.name not in self._open:
-                self._asked_s[fact.name] = state.now_s
-                self._open.add(fact.name)
-                self._app.run_worker(self._ask(fact), group="polling")
+        for fact in due(state, self._asked_s, self._open):
+            self._asked_s[fact.name] = state.now_s
+            self._open.add(fact.name)
+            self._app.run_worker(self._ask(fact), group="polling")
 
     def _state(self) -> PollingState:
         app, scene = self._app, self._live.scene

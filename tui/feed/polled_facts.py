@@ -8,7 +8,7 @@ where there are any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -194,6 +194,15 @@ POLLED: Final[tuple[PolledFact[Any], ...]] = (
 )
 
 
-def due(state: PollingState, asked_s: Mapping[str, float]) -> tuple[PolledFact[Any], ...]:
-    """The facts whose time has come, by when each was asked for last."""
-    return tuple(fact for fact in POLLED if fact.due(state, asked_s.get(fact.name, float("-inf"))))
+def due(
+    state: PollingState, asked_s: Mapping[str, float], unanswered: Collection[str] = ()
+) -> tuple[PolledFact[Any], ...]:
+    """The facts whose time has come, by when each was asked for last.
+
+    A fact whose question is `unanswered` is not asked for again.
+    """
+    return tuple(
+        fact
+        for fact in POLLED
+        if fact.name not in unanswered and fact.due(state, asked_s.get(fact.name, float("-inf")))
+    )

@@ -69,6 +69,7 @@ async def seal(step: ShrinkStep) -> None:
         return
     found = await admin.configs.overrides(work.topic, timeout_s=step.timeout_s) or {}
     if changes := {key: value for key, value in SEAL.items() if found.get(key) != value}:
+        step.context.registry.require()
         outcome = await admin.configs.alter(work.topic, changes, timeout_s=step.timeout_s)
         checked(f"Sealing {work.topic}", outcome)
     if not await settings_in_force(step, source, SEAL):

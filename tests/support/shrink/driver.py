@@ -25,7 +25,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.offset_maps import OFFSET_MAP
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
-from kshunt.backend.errors import KshuntError
+from kshunt.backend.errors import KshuntError, NotActive
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.journal.entries import Body, Entry, EntryHeader, JournalState
@@ -101,13 +101,17 @@ class Book:
 
     trail: Trail
     state: JournalState = field(default_factory=JournalState)
+    active: bool = True
+    """False where another backend has taken over."""
 
     def require(self) -> None:
-        return None
+        if not self.active:
+            raise NotActive("Another backend is active. Nothing was changed.")
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
+        self.require()
         merged = dict(self.state.entries)
         for key, body in entries.items():
             merged.pop(key, None)

@@ -98,7 +98,8 @@ def test_many_topics_are_asked_for_by_a_pattern() -> None:
     names = [f"t{n}" for n in range(1_001)]
     with pytest.raises(BadInput, match="1,001 topics are too many to name"):
         fields.patterns(", ".join(names), names)
-    assert fields.patterns("t*, t1", names) == ("t*", "t1")
+    assert len(fields.patterns(", ".join(names[:1_000]), names)) == 1_000
+    assert fields.patterns("t*, t1, t*", names) == ("t*", "t1")
 
 
 READERS: tuple[Callable[[str], object], ...] = (
@@ -225,6 +226,9 @@ def test_what_endangers_partitions_stands_out() -> None:
         phases=tuple(range(1, 11)),
         brokers=tuple(replace(row, disk_bytes=90 * 10**9) for row in answer.impact.brokers),
     )
+    more = replace(answer, impact=replace(answer.impact, more_racks=2))
+    said = proposal_words.summary(more, ASCII)
+    assert ("Racks: no partition spans fewer, 2 partitions more.", "") in said
     texts = dict(proposal_words.summary(replace(answer, impact=impact), ASCII))
     assert texts["! Racks: 1 partition (orders-1) fewer, 2 partitions more."] == "warn"
     under = "! Under min.insync.replicas: 5 partitions (orders-0, orders-1 and 3 more)."

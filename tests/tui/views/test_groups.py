@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.errors import ClusterUnreachable
 from kshunt.tui.facts.filter_terms import EXAMPLES, WORDS, parse_filter
 from kshunt.tui.facts.lag_history import LOOKED_AT_MOST, SAMPLES_MOST, LagHistory
 from kshunt.tui.facts.replica_groups import AT_REST, GROUPINGS, OTHERS, GroupKey
@@ -24,7 +25,12 @@ from kshunt.tui.views.filter_hints import completed, hint_for
 from kshunt.tui.views.partitions.details import TopicSettings
 from kshunt.tui.views.partitions.group_table import GroupTable, group_table, partitions_of
 from kshunt.tui.views.partitions.sorting import float_ranks, sorted_places
-from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
+from kshunt.tui.views.partitions.topic_configs import (
+    AGE_MOST_S,
+    AGE_OF_FAILURE_S,
+    TOPICS_CACHED,
+    TopicConfigCache,
+)
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import (
     SEEDS,
@@ -95,6 +101,14 @@ def test_wide_values_are_sorted_as_python_does(
         key=lambda n: (*(sign * value for sign, value in zip(signs, rows[n], strict=True)), n),
     )
     assert found.tolist() == wanted
+
+
+def test_columns_that_need_more_bits_together_than_a_key_has_sort_one_by_one() -> None:
+    large = 2**29
+    columns = [np.array(values) for values in ([0, large, large, 0], [large, 0, 0, large])]
+    third, fourth = np.array([1, large, 0, 0]), np.array([0, 0, large, 1])
+    levels = [(ranks, False) for ranks in (*columns, third, fourth)]
+    assert sorted_places(levels, 4).tolist() == [3, 0, 2, 1]
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=2, max_size=30))
@@ -321,6 +335,41 @@ async def test_settings_of_topics_are_asked_once_and_again_when_they_are_old() -
     assert configs.wants("orders")
     configs.forget()
     assert configs.known("orders") == (None, "")
+
+
+async def test_settings_that_failed_are_asked_again_sooner_than_those_that_came() -> None:
+    now, fails = [0.0], [True]
+
+    async def ask(question: object) -> tuple[TopicConfig, ...]:
+        if fails[0]:
+            raise ClusterUnreachable("No broker answers.")
+        return ()
+
+    configs = TopicConfigCache(ask, lambda: now[0])
+    await configs.fetch("orders")
+    assert configs.known("orders") == (None, "No broker answers.")
+    now[0] = AGE_OF_FAILURE_S
+    assert not configs.wants("orders")
+    now[0] = AGE_OF_FAILURE_S + 0.1
+    assert configs.wants("orders")
+    fails[0] = False
+    await configs.fetch("orders")
+    now[0] += AGE_MOST_S
+    assert not configs.wants("orders")
+    now[0] += 0.1
+    assert configs.wants("orders")
+
+
+async def test_the_settings_of_many_topics_push_out_the_oldest() -> None:
+    async def ask(question: object) -> tuple[TopicConfig, ...]:
+        return ()
+
+    configs = TopicConfigCache(ask, lambda: 0.0)
+    for number in range(TOPICS_CACHED):
+        await configs.fetch(f"t{number}")
+    await configs.fetch("t0")
+    await configs.fetch("new")
+    assert [topic for topic in ("t0", "t1", "t2", "new") if configs.wants(topic)] == ["t1"]
 
 
 def test_settings_name_what_differs_from_the_defaults() -> None:

@@ -485,6 +485,12 @@ def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
     assert due(busy, asked) == (DRIFT,)
 
 
+def test_a_fact_is_not_asked_for_again_before_it_is_answered() -> None:
+    state = PollingState(100.0, live=True, running=False, view=OVERVIEW)
+    assert set(due(state, {}, {PIPELINE.name})) == {BACKEND_STATUS, PRESENCE, PROPOSALS}
+    assert due(state, {}, {one.name for one in due(state, {})}) == ()
+
+
 async def test_what_cannot_be_asked_is_said(shown: Shown) -> None:
     shown.backend.drift_problem = Problem(403, "The configuration is not for you.")
     await look_again(shown)

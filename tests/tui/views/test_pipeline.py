@@ -26,7 +26,7 @@ from kshunt.tui.feed.polled_facts import (
 )
 from kshunt.tui.recorder.json_values import decode, encode
 from kshunt.tui.text.glyphs import ASCII
-from kshunt.tui.views.pipeline_alerts import pipeline_alerts
+from kshunt.tui.views.pipeline_alerts import UNWRITTEN_MS, pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
@@ -222,6 +222,9 @@ def test_a_recorder_that_stands_is_said() -> None:
     full = SamplesStatus(NOW_MS - 300_000, "No space left on device (/s).")
     assert said(samples=full) == ["Samples are not recorded: No space left on device (/s)."]
     assert not said(samples=None)
+    just = SamplesStatus(NOW_MS - UNWRITTEN_MS)
+    assert not said(samples=just)
+    assert said(samples=replace(just, written_ms=NOW_MS - UNWRITTEN_MS - 1))
 
 
 def test_gaps_are_said_for_an_hour() -> None:
@@ -230,8 +233,13 @@ def test_gaps_are_said_for_an_hour() -> None:
         "Samples lack: The recorder was killed; samples of up to 9 s may lack."
     ]
     assert not said(samples=SamplesStatus(NOW_MS, missed=(gap(NOW_MS - 3_600_000),)))
-    twice = SamplesStatus(NOW_MS, missed=(gap(NOW_MS), gap(NOW_MS)))
-    assert said(samples=twice)[0].endswith("(and 1 more gap)")
+    older = [replace(gap(NOW_MS - 60_000), text=f"Gap {number}.") for number in (1, 2)]
+    twice = SamplesStatus(NOW_MS, missed=(older[0], older[1]))
+    assert said(samples=twice) == ["Samples lack: Gap 2. (and 1 more gap)"]
+    thrice = SamplesStatus(NOW_MS, missed=(*older, replace(older[0], text="Gap 3.")))
+    assert said(samples=thrice) == ["Samples lack: Gap 3. (and 2 more gaps)"]
+    edge = replace(older[0], to_ms=NOW_MS - 3_600_000)
+    assert not said(samples=SamplesStatus(NOW_MS, missed=(edge,)))
 
 
 def test_a_pipeline_that_ends_again_and_again_is_said() -> None:

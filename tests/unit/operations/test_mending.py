@@ -9,6 +9,7 @@ import pytest
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
 from kshunt.backend.domain.throttles.owners import DriftKind, OrphanOrigin, SettingValue
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.journal.entries import Body
@@ -72,6 +73,19 @@ def test_drift_is_put_back_or_kept(story: Story, ours: bool, done: str, verb: st
     assert [one.error_name for one in again.results] == ["CHANGED_SINCE"]
     assert story.operation(again).summary == f"drift {verb}: it was already removed"
     assert story.operation(again).state is OperationState.FAILED
+
+
+def test_lists_that_are_set_through_us_accept_no_drift_of_other_topics(story: Story) -> None:
+    story.world.cluster.create("b", (1, 2))
+    story.start({"a-0": (3, 4), "b-0": (3, 4)})
+    story.world.set(TOPIC, "b", ListKey.LEADERS, "0:1")
+    before = story.world.run(story.backend.mending.drift())
+    assert [str(one) for one in before] == ["leader list of topic b was narrowed: it lacks 0:2"]
+    lists = {"a": ThrottledReplicas(ReplicaSet.parse("0:1"), ReplicaSet.parse("0:3,0:4"))}
+    answer = story.world.run(story.backend.throttles.alter_replicas(lists, REAL))
+    assert not answer.failures
+    assert story.world.config(TOPIC, "a", ListKey.LEADERS) == "0:1"
+    assert story.world.run(story.backend.mending.drift()) == before
 
 
 def test_an_id_is_another_one_when_anything_about_it_is(story: Story) -> None:

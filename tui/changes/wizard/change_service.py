@@ -100,7 +100,7 @@ class ChangeService:
             Stale: the cluster is not what the preview was made from; nothing was changed.
             KshuntError: it was refused, or nobody knows what became of it.
         """
-        assert not self.read_only or intent.local
+        assert not intent.is_refused(read_only=self.read_only)
         change = Change(
             cluster_id=intent.target.cluster_id,
             preview=preview.fingerprint if preview is not None else "",

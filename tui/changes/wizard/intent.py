@@ -62,6 +62,10 @@ class Intent:
     phased: bool = False
     """True where an operation comes of it that goes through phases, for hours."""
 
+    def is_refused(self, *, read_only: bool) -> bool:
+        """True where kshunt was started read-only, and this changes the cluster."""
+        return read_only and not self.local
+
     @property
     def words(self) -> str:
         """What is asked for, in one line, as recordings have it."""

@@ -57,7 +57,7 @@ class PreviewPart(Vertical):
     def compose(self) -> ComposeResult:
         """What changed, what is touched, what the rehearsal said."""
         intent, rehearsal, preview = self.intent, self.looked.rehearsal, self.looked.preview
-        if self.read_only and not intent.local:
+        if intent.is_refused(read_only=self.read_only):
             yield Lines(READ_ONLY, classes="-warn", id="banner")
         if self._changed:
             yield Lines(f"{self._changed} This is the effect now:", classes="-bad", id="changed")
@@ -131,7 +131,7 @@ class AskPart(Vertical):
         self.intent = intent
         self.reason = intent.reason
         """Why, as far as the operator has said."""
-        self._shut = read_only and not intent.local
+        self._shut = intent.is_refused(read_only=read_only)
         self._leave = leave
         self._seen = False
         """True once it was painted: what was typed before that agrees to nothing."""

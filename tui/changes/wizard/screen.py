@@ -192,7 +192,7 @@ class WizardScreen(Dialog[NextStep | None]):
             return
         part = PreviewPart(self._intent, self._looked, glyphs, changed, read_only=read_only)
         await self._show(Step.PREVIEW, part)
-        if read_only and not self._intent.local:
+        if self._intent.is_refused(read_only=read_only):
             self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
@@ -295,7 +295,8 @@ class WizardScreen(Dialog[NextStep | None]):
             await self._ask()
 
     def _may_ask(self) -> bool:
-        if self._service.read_only and self._intent is not None and not self._intent.local:
+        read_only = self._service.read_only
+        if self._intent is not None and self._intent.is_refused(read_only=read_only):
             self._say_keys(READ_ONLY)
             return False
         return not self._busy

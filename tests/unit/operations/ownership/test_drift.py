@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import DriftKind
@@ -13,6 +15,7 @@ from kshunt.backend.operations.ownership.drift import (
     drift,
     reapply,
 )
+from kshunt.backend.operations.ownership.listing import owned_throttles
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
@@ -139,3 +142,12 @@ def test_what_changed_since_it_was_shown_is_not_decided_unseen() -> None:
     found, later = drift(own, shown), present(600, "0:1,0:2")
     assert accept(own, found, later).after == own
     assert not reapply(own, found, later).writes
+
+
+def test_of_topics_that_are_gone_no_throttle_is_listed() -> None:
+    own, found = owned(present(7, "")), present(10_000, "0:1,0:2")
+    rate, lists = owned_throttles(own, found, str.upper)
+    assert (rate.broker, rate.topic, rate.shares[0].who) == (1, None, "OURS")
+    assert (lists.broker, lists.topic) == (None, "t")
+    gone = replace(found, lists={}, gone_topics=frozenset({"t"}))
+    assert owned_throttles(own, gone, str.upper) == (rate,)

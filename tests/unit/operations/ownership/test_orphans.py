@@ -66,6 +66,18 @@ def test_what_kafkas_own_tool_leaves_behind_is_told_and_removed() -> None:
     assert writes.rates == dict.fromkeys(ENDED.present.rates)
 
 
+def test_a_broker_on_both_sides_of_a_partition_tells_no_move() -> None:
+    found = orphans(situation({}, "0:1,0:3", "0:3"))
+    assert {orphan.origin for orphan in found} == {OrphanOrigin.UNKNOWN}
+
+
+def test_replicas_that_never_came_tell_a_move_that_was_cancelled() -> None:
+    found = orphans(situation(both(9, 7), "0:2,0:3", "0:9"))
+    assert {orphan.origin for orphan in found} == {OrphanOrigin.CANCELLED_MOVE}
+    strange = orphans(situation({}, "0:2,0:8", "0:9"))
+    assert {orphan.origin for orphan in strange} == {OrphanOrigin.UNKNOWN}
+
+
 def test_nothing_that_a_running_move_needs_is_an_orphan() -> None:
     moving = replace(ENDED, ongoing={T0: MOVE_T0})
     assert orphans(moving) == ()

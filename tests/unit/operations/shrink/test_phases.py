@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase
+from kshunt.backend.errors import NotActive
+from kshunt.backend.operations.shrink.step import ShrinkMemory, ShrinkStep
 from tests.support.shrink.cases import first
 from tests.support.shrink.paper import PaperDriver
 from tests.support.shrink.paper_case import (
@@ -156,3 +159,34 @@ def test_a_write_block_is_lifted_only_where_it_was_not_there_before(tmp_path: Pa
         assert driver.operation.state is OperationState.DONE
         assert driver.cluster.blocked is before
         assert ("write_blocks.create" in driver.cluster.done) is not before
+
+
+@pytest.mark.parametrize("phase", CANCELLED_IN)
+def test_a_backend_that_is_no_longer_active_changes_nothing(
+    tmp_path: Path, phase: ShrinkPhase
+) -> None:
+    driver = orders(tmp_path)
+
+    async def taken_over(driver: PaperDriver) -> None:
+        driver.book.active = False
+        before = list(driver.trail.done)
+        for _ in range(5):
+            with suppress(NotActive):
+                await driver.tick()
+        assert driver.trail.done == before
+
+    run(driver, to(phase), taken_over)
+
+
+def test_a_step_that_writes_nothing_still_needs_an_active_backend(tmp_path: Path) -> None:
+    driver = orders(tmp_path)
+
+    async def put(driver: PaperDriver) -> None:
+        tools = driver.runner._tools
+        step = ShrinkStep(tools, driver.operation, driver.work, ShrinkMemory())
+        await step.put()
+        driver.book.active = False
+        with pytest.raises(NotActive):
+            await step.put()
+
+    run(driver, to(Phase.COPY), put)

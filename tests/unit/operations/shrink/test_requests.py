@@ -16,10 +16,14 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
 from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.operations.operation_control import OperationControl
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
+from kshunt.backend.operations.reassignment.starting import Reassignments
 from kshunt.backend.operations.shrink.requests import shrink_actions
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from tests.support.shrink.paper import PaperDriver
-from tests.support.shrink.paper_case import TOPIC, orders, run, to
+from tests.support.shrink.paper_case import TOPIC, orders, run, ticks, to
 
 Phase, State = ShrinkPhase, OperationState
 NEW_NAME: dict[str, Any] = {"cut_over": CutOver.NEW_NAME, "target": "named"}
@@ -226,6 +230,28 @@ def test_the_name_is_typed_exactly_and_who_agreed_is_kept(tmp_path: Path) -> Non
 
 async def to_confirm(driver: PaperDriver) -> None:
     await driver.until("confirm")
+
+
+def test_a_shrink_is_steered_by_the_verbs_of_every_operation(tmp_path: Path) -> None:
+    driver = orders(tmp_path)
+
+    async def steer(driver: PaperDriver) -> None:
+        context = driver.context
+        runner, cancellations = ReassignmentRunner(context), Cancellations(context)
+        moves = Reassignments(context, runner, cancellations)
+        control = OperationControl(context, moves, runner, driver.verbs)
+        await control.pause(driver.operation_id, Change())
+        assert driver.operation.state is State.PAUSING
+        await ticks(2)(driver)
+        assert driver.operation.state is State.PAUSED
+        await control.resume(driver.operation_id, Change())
+        assert driver.operation.state is State.RESUMING
+        await control.cancel(driver.operation_id, Change(), timeout_s=1.0)
+        assert driver.operation.state is State.CANCELLING
+        with pytest.raises(BadInput, match="There is no operation gone"):
+            await control.pause("gone", Change())
+
+    run(driver, to(Phase.COPY), steer)
 
 
 def test_a_change_that_is_only_looked_at_steers_nothing(tmp_path: Path) -> None:
