@@ -71,7 +71,7 @@ KSHUNT_TLS_SERVER_NAME. These override the context.
 """
 TAKES_CLUSTER: Final = frozenset(
     {
-        *("", "audit", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
+        *("", "audit", "doctor", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
         *("kafka-topics", "plan", "proposals", "serve", "web"),
     }
 )

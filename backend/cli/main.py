@@ -45,6 +45,7 @@ commands:
   web                         the dashboard in a browser, read-only by default
   audit                       who changed what and why, from the journal; see its own --help
   pipeline                    results over days by Spark: rates, stalls; see its own --help
+  doctor                      whether this machine and a cluster have what kshunt needs
 """
 
 
@@ -86,6 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                     f"kshunt.backend.tools.{name}"
                 ).main
                 return tool(arguments[1:])
+            case ["doctor"]:
+                from kshunt.backend.cli.doctor import checks
+                from kshunt.backend.tools.doctor.command import main as doctor
+
+                return doctor(arguments[1:], checks)
             case ["web"]:
                 return _web(arguments[1:])
             case ["replay"]:

@@ -1,4 +1,4 @@
-"""OperationControl an operation: pause, resume, cancel, undo, abandon; and taking over a throttle.
+"""Controls an operation: pause, resume, cancel, undo, abandon; and taking over a throttle.
 
 Each verb names what would come of it (`validate_only`), writes the intent, and leaves to the
 engine what takes longer than an answer may.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+
+from tests.support.runs.forked import ForkedProgram
 
 START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 10.0
@@ -25,29 +24,19 @@ def serving(bootstrap: str, folder: Path, *options: str) -> Iterator[str]:
 @contextmanager
 def serve_process(
     bootstrap: str, socket: Path, *options: str, module: str = "kshunt"
-) -> Iterator[subprocess.Popen[str]]:
+) -> Iterator[ForkedProgram]:
     """`kshunt serve`, once it has said that it serves; on the socket, unless told `--listen`."""
     log = socket.with_suffix(".log")
     where = [] if "--listen" in options else ["--socket", str(socket)]
     with log.open("w") as output:
-        process = _spawn(module, ["--bootstrap-server", bootstrap, *where, *options], output)
+        arguments = ["serve", "--bootstrap-server", bootstrap, *where, *options]
+        process = ForkedProgram(module, arguments, output)
     try:
-        ready = process.stdout.readline() if process.stdout else ""
+        ready = process.stdout.readline()
         if "kshunt serves" not in ready:
             raise AssertionError(f"the backend did not start: {log.read_text()}")
         yield process
     finally:
         process.kill()
         process.wait(STOP_DEADLINE_S)
-        if process.stdout:
-            process.stdout.close()
-
-
-def _spawn(module: str, arguments: Sequence[str], output: IO[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, "serve", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=output,
-        text=True,
-    )
+        process.stdout.close()

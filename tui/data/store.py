@@ -82,7 +82,7 @@ class Store:
     foreign: int = 0
     """Partitions that move, throttled, and that no operation here owns."""
     lags: LagHistory = field(default_factory=LagHistory)
-    """How the lags of moving replicas went; written by the deriver's thread."""
+    """How the lags of moving replicas went; written by the thread of `TableThread`."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
     tables: dict[str, Table] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)

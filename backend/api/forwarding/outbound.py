@@ -90,7 +90,7 @@ Reached = Callable[[str], tuple[str, httpx.AsyncBaseTransport]]
 
 
 class Leadership(Protocol):
-    """Who acts; `kshunt.backend.operations.lease.lease_manager.Keeper` knows."""
+    """Who acts; `kshunt.backend.operations.lease.lease_manager.LeaseManager` knows."""
 
     @property
     def me(self) -> BackendIdentity:

@@ -204,7 +204,7 @@ async def request_change(backend: Backend, action: str, subject: str, body: Any)
 
 
 class TwoPersonChange:
-    """One such change; a `kshunt.backend.operations.review.approvals.Deed`."""
+    """One such change; a `kshunt.backend.operations.review.approvals.ProposedAction`."""
 
     def __init__(
         self, backend: Backend, action: str, subject: str, body: Any, change: Change

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
@@ -75,6 +76,8 @@ class OperationDetails(Struct, frozen=True, omit_defaults=True):
     """Of a paced election: partitions in each batch."""
     pause_s: float | None = None
     """Of a paced election: seconds between two batches."""
+    deadline_ms: int | None = None
+    """Of a reassignment: the moment by which it is to be done, milliseconds since the epoch."""
 
 
 NO_DETAILS = OperationDetails()
@@ -124,6 +127,8 @@ class Operation:
     """The person who claimed it, as the backend says; others must take it over first."""
     notes: tuple[Note, ...] = ()
     """What people remarked on it, oldest first, as the backend says."""
+    forecasts: tuple[KeptForecast, ...] = ()
+    """What was forecast of it on its way and how that turned out, as the backend says."""
 
     def with_outcome(self, outcome: str, *, is_progress: bool = False) -> Operation:
         """This operation with other words on how it goes; `is_progress`: they ask nothing."""

@@ -30,6 +30,7 @@ COMMANDS: Final = (
     ("keys",),
     ("webhooks",),
     ("config",),
+    ("doctor",),
     ("web",),
     ("pipeline",),
     ("pipeline", "run"),

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -48,6 +47,7 @@ from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS
 from tests.support.admin import instead
+from tests.support.runs.forked import fork_context
 
 BEFORE, AFTER, DOUBT = "before", "after", "doubt"
 OPEN, BEAT, RELEASE, APPEND = "open", "beat", "release", "append"
@@ -279,15 +279,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 # --- many of them: a process that has imported everything is forked for each
 
-_LATER: Final = (
-    "pydantic.v1",
-    "uvicorn.lifespan.on",
-    "uvicorn.protocols.http.auto",
-    "uvicorn.protocols.websockets.auto",
-    "tests.support.runs.frozen_heap",
-)
-"""What a backend imports only as it starts; and what leaves all that to the parent."""
-
 
 def passed_by(path: Path) -> list[Boundary]:
     """What a backend has passed so far."""
@@ -299,9 +290,9 @@ def forked(arguments: Iterable[str], log: Path, *, watched: bool) -> BaseProcess
 
     It starts in no time, for its parent has imported all that it needs and has done nothing else.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, *_LATER])
-    process = context.Process(target=_run, args=(list(arguments), str(log), watched), daemon=True)
+    process = fork_context().Process(
+        target=_run, args=(list(arguments), str(log), watched), daemon=True
+    )
     process.start()
     return process
 

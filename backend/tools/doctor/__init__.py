@@ -1,0 +1,1 @@
+"""`kshunt doctor`: whether this machine and a cluster have what kshunt needs."""
