@@ -129,7 +129,7 @@ class RecordingSettings:
     """A recording of one cluster; see `kshunt.backend.domain.pipeline.sample_columns` for its
     layout."""
     topic: str = ""
-    """Rows go to the topics `TOPIC-replicas` and `TOPIC-brokers` instead."""
+    """Rows go to the topics `TOPIC-replicas`, `TOPIC-brokers` and `TOPIC-forecasts` instead."""
     flush_s: float = 5.0
     """A file a table this often; what is not flushed is lost in a crash."""
     flush_rows: int = 400_000

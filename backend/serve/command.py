@@ -136,7 +136,7 @@ def _add_samples(parser: argparse.ArgumentParser) -> None:
     samples.add_argument(
         "--samples-topic",
         metavar="TOPIC",
-        help="record samples to TOPIC-replicas and TOPIC-brokers",
+        help="record samples to TOPIC-replicas, TOPIC-brokers and TOPIC-forecasts",
     )
     parser.add_argument(
         "--keep-samples",
