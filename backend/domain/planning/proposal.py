@@ -39,6 +39,8 @@ class Measure:
     """What is measured, with its unit: `bytes left on the drained brokers`."""
     before: float
     after: float
+    in_bytes: bool = False
+    """Whether both numbers are sizes."""
 
 
 @dataclass(frozen=True, slots=True)

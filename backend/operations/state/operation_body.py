@@ -48,7 +48,10 @@ _OF_0_1: Final = frozenset(
         *("throttle_bytes_per_s", "auto_remove_throttle", "details", "who", "reason", "work"),
     }
 )
-"""What every entry has. Fields of later versions may be missing, and take their defaults."""
+"""What every entry has."""
+_LATER: Final = tuple(one for one in fields(Operation) if one.name in _KEPT - _OF_0_1)
+"""Fields of later versions. An entry lacks those that have their default, so that a backend of an
+earlier version reads it too."""
 
 
 class _Beside(Struct, frozen=True):
@@ -79,8 +82,9 @@ def operation_body(
     partitions = [] if work is not None else [(p.topic, p.partition) for p in operation.partitions]
     outcome = "" if operation.outcome_is_progress else operation.outcome
     written = to_document(replace(operation, partitions=(), outcome=outcome))
+    plain = {one.name for one in _LATER if getattr(operation, one.name) == one.default}
     return {
-        **{name: one for name, one in written.items() if name in _KEPT},
+        **{name: one for name, one in written.items() if name in _KEPT - plain},
         "partitions": partitions,
         "work": None if work is None else reassigning.document(work),
         **({} if shrink is None else {"shrink": dict(shrinking.document(shrink))}),

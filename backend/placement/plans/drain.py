@@ -55,7 +55,7 @@ def drain(situation: Situation, brokers: Sequence[int], scope: Scope | None = No
         draft.replace(row, broker, target)
         arrivals.setdefault(target, []).append((row, broker))
     left = float(draft.used[leaving].sum())
-    measure = Measure("bytes left on the drained brokers", before, left)
+    measure = Measure("bytes left on the drained brokers", before, left, in_bytes=True)
     return draft.proposal(f"drain broker {listed(brokers)}", measure, notes)
 
 

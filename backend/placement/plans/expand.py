@@ -66,7 +66,12 @@ def expand(
     before = float(band.outside(loads.by_broker).sum())
     _give(loads, band, receivers, share)
     lacks = band.outside(loads.by_broker)
-    measure = Measure(f"{by.value} that the named brokers lack", before, float(lacks.sum()))
+    measure = Measure(
+        f"{by.value} that the named brokers lack",
+        before,
+        float(lacks.sum()),
+        in_bytes=by is Weighing.BYTES,
+    )
     notes = [*_short(draft, lacks, share), *loads.unknown_note()]
     return draft.proposal(f"expand onto broker {listed(brokers)}", measure, notes)
 

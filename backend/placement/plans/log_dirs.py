@@ -59,7 +59,9 @@ def move_log_dirs(
     if empty:
         before = dirs.left()
         notes = list(_drain(dirs))
-        measure = Measure("bytes left in the emptied directories", before, dirs.left())
+        measure = Measure(
+            "bytes left in the emptied directories", before, dirs.left(), in_bytes=True
+        )
         return dirs.proposal(f"empty {listed(empty)} of broker {broker}", measure, notes)
     band = dirs.band(tolerance)
     before = float(band.outside(dirs.loads).sum())
@@ -67,7 +69,7 @@ def move_log_dirs(
         free = _Free(dirs)
         Leveller(free.items(), dirs.loads, band, free).level()
     after = float(band.outside(dirs.loads).sum())
-    measure = Measure("bytes outside the band", before, after)
+    measure = Measure("bytes outside the band", before, after, in_bytes=True)
     notes = list(_uneven(dirs, band))
     return dirs.proposal(f"even out the log directories of broker {broker}", measure, notes)
 

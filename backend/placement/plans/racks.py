@@ -45,7 +45,9 @@ def repair_racks(situation: Situation, scope: Scope | None = None) -> Proposal:
             if missing:
                 notes.append(_why(draft, row, missing))
         after += missing * draft.size(row)
-    measure = Measure("bytes of replicas that share a rack without need", before, after)
+    measure = Measure(
+        "bytes of replicas that share a rack without need", before, after, in_bytes=True
+    )
     return draft.proposal("repair racks", measure, notes)
 
 

@@ -62,7 +62,7 @@ def rebalance(
     if before and not solve_exactly(loads, band, limits):
         _by_passes(loads, band, budget)
     after = float(band.outside(loads.by_broker).sum())
-    measure = Measure(f"{by.value} outside the band", before, after)
+    measure = Measure(f"{by.value} outside the band", before, after, in_bytes=by is Weighing.BYTES)
     notes = [*_uneven(loads, band, max_moved_bytes), *loads.unknown_note()]
     return draft.proposal(f"rebalance by {by.value}", measure, notes)
 

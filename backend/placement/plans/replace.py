@@ -44,7 +44,9 @@ def replace(situation: Situation, old: int, new: int, scope: Scope | None = None
         for row, _ in draft.held([source])
         if (note := _move(draft, row, source, target)) is not None
     ]
-    measure = Measure("bytes left on the replaced broker", before, float(draft.used[source]))
+    measure = Measure(
+        "bytes left on the replaced broker", before, float(draft.used[source]), in_bytes=True
+    )
     return draft.proposal(f"replace broker {old} by {new}", measure, notes)
 
 

@@ -58,7 +58,7 @@ def set_replication_factor(
         if note is not None:
             notes.append(note)
         after += draft.size(row) * abs(factor - len(draft.replicas[row]))
-    measure = Measure("bytes of missing or extra replicas", before, after)
+    measure = Measure("bytes of missing or extra replicas", before, after, in_bytes=True)
     words = listed(f"{pattern} {factor}" for pattern, factor in factors.items())
     return draft.proposal(f"set the replication factor of {words}", measure, notes)
 

@@ -50,7 +50,7 @@ def plan_lines(answer: PlanAnswer) -> Iterator[str]:
 
 
 def _measure(measure: Measure) -> str:
-    show = bytes_text if "bytes" in measure.name else _plain
+    show = bytes_text if measure.in_bytes else _plain
     name = f"{measure.name[:1].upper()}{measure.name[1:]}"
     return f"{name}: {show(measure.before)}, then {show(measure.after)}."
 

@@ -66,7 +66,7 @@ def proposal_of(
             targets[partition] = tuple(newcomer if b == drained else b for b in state.replicas)
             moved += state.size_bytes
     cost = Cost(moved_bytes=moved, moved_replicas=len(targets))
-    measure = Measure("bytes left on the drained brokers", float(moved), 0.0)
+    measure = Measure("bytes left on the drained brokers", float(moved), 0.0, in_bytes=True)
     return Proposal(f"drain broker {drained}", before, targets, cost, measure, tuple(notes))
 
 

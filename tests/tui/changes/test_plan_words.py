@@ -247,7 +247,8 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_a_measure_without_bytes_is_a_number() -> None:
-    measure = replace(plan_answer(quiet()).proposal.measure, name="leaders outside the band")
+    told = plan_answer(quiet()).proposal.measure
+    measure = replace(told, name="leaders outside the band", in_bytes=False)
     counted = replace(measure, before=12.0, after=0.5)
     assert proposal_words.measure_text(counted, ASCII) == "Leaders outside the band: 12 > 0.5"
 

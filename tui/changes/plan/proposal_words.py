@@ -43,10 +43,9 @@ def summary(answer: PlanAnswer, glyphs: Glyphs) -> list[TonedLine]:
 
 def measure_text(measure: Measure, glyphs: Glyphs) -> str:
     """`Bytes left on the drained brokers: 71.2 GB → 0 B`."""
-    in_bytes = measure.name.startswith("bytes")
 
     def value(number: float) -> str:
-        return bytes_text(number) if in_bytes else f"{number:,.6g}"
+        return bytes_text(number) if measure.in_bytes else f"{number:,.6g}"
 
     name = f"{measure.name[:1].upper()}{measure.name[1:]}"
     return f"{name}: {value(measure.before)} {glyphs.arrow} {value(measure.after)}"
