@@ -28,7 +28,7 @@ from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, r
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.errors import BadInput
 from kshunt.backend.rehearsal.picture import Picture
-from kshunt.backend.rehearsal.twin import twin_of, unknowns
+from kshunt.backend.rehearsal.twin import twin_of
 from kshunt.backend.rehearsal.twin_timeline import TimelineRecorder
 
 LIMIT_S: Final = 30 * 86_400
@@ -75,7 +75,6 @@ def rehearse(
         None if outstanding else max(done_s.values()),
         _why(core, outstanding, recorder) if outstanding else "",
         tuple(recorder.events),
-        tuple(unknowns(picture)),
     )
 
 

@@ -73,7 +73,7 @@ def twin_of(picture: Picture, seed: int = 0) -> Core:
 
 
 def unknowns(picture: Picture) -> Iterator[str]:
-    """What is not known of the cluster, and what the twin takes for it."""
+    """What is not known of the cluster, and what a rehearsal takes for it."""
     situation = picture.situation
     sizes = int(np.count_nonzero(situation.size_bytes < 0))
     if sizes:

@@ -209,12 +209,8 @@ def _rows_of(
     topics = np.array([index.get(name, -1) for name in blocks.names], np.int64)
     keys = partition_keys(np.repeat(topics, blocks.counts), entries["partition"].astype(np.int64))
     asked_keys = partition_keys(asked.topic_index, asked.partition)
-    order = np.argsort(asked_keys, kind="stable")
-    place = np.searchsorted(asked_keys, keys, sorter=order)
-    rows: NDArray[np.intp] = (
-        order[np.minimum(place, max(len(order) - 1, 0))] if len(order) else place
-    )
-    if len(keys) and (not len(order) or bool((asked_keys[rows] != keys).any())):
+    rows = np.searchsorted(asked_keys, keys)
+    if rows.max(initial=-1) >= len(asked) or (asked_keys[rows] != keys).any():
         raise reader.error("it answers for a partition that kshunt did not ask for")
     return rows
 

@@ -35,6 +35,7 @@ def attention(store: Store) -> tuple[Item, ...]:
     found += [_drift(one) for one in sorted(scene.answer(DRIFT), key=lambda one: one.id)]
     found += _shrinking(scene.operations)
     found += _paused(scene.operations)
+    found += _late(store)
     found += _offline(store)
     if store.summary is not None:
         known = () if scene.snapshot is None else scene.snapshot.brokers
@@ -156,6 +157,29 @@ def _paused(operations: Sequence[Operation]) -> list[Item]:
         for one in operations
         if one.state is OperationState.PAUSED
     ]
+
+
+def _late(store: Store) -> list[Item]:
+    """Operations that miss their deadlines, with the throttle that would do."""
+    snapshot = store.scene.snapshot
+    if snapshot is None:
+        return []
+    from kshunt.backend.domain.forecast.end_words import deadline_text
+
+    found = []
+    for one in store.scene.operations:
+        end = snapshot.expected_ends.get(one.id)
+        if (
+            one.state.ended
+            or end is None
+            or end.deadline is None
+            or end.deadline.holds is not False
+        ):
+            continue
+        text = f"Operation {one.id} {deadline_text(end, store.now_ms)}."
+        target = ScreenTarget(OPERATIONS, one.id)
+        found.append(Item(text, "bad", target, f"deadline {one.id}"))
+    return found
 
 
 def _offline(store: Store) -> list[Item]:

@@ -45,6 +45,7 @@ class ReassignmentsClient(Subject):
         allow_replication_factor_change: bool = True,
         all_or_nothing: bool = False,
         timeout_ms: int = 10_000,
+        deadline_ms: int | None = None,
     ) -> ChangeAnswer:
         """Start moving partitions (KIP-179, reassignPartitions); all at once without `caps`.
 
@@ -60,6 +61,7 @@ class ReassignmentsClient(Subject):
             "allow_replication_factor_change": allow_replication_factor_change,
             "all_or_nothing": all_or_nothing,
             "timeout_ms": timeout_ms,
+            "deadline_ms": deadline_ms,
         }
         return self._sender.change(ChangeAnswer, "/v1/reassignments", change, body)
 

@@ -56,6 +56,7 @@ TimeoutMs = Annotated[
     Field(ge=1, le=600_000, description="milliseconds; kshunt waits for at least a second"),
     WHOLE,
 ]
+EpochMs = Annotated[int, Field(ge=0, le=2**53, description="milliseconds since the epoch"), WHOLE]
 ClusterId = Annotated[
     str | None,
     Field(

@@ -9,6 +9,7 @@ from pydantic import Field
 from kshunt.backend.api.request_models.base import (
     WHOLE,
     ClusterId,
+    EpochMs,
     Int32,
     PlanModel,
     RateOrNone,
@@ -120,9 +121,12 @@ class RehearsalRequestModel(Strict):
         max_length=THROTTLES_MAX,
         description="one rehearsal for each rate; null: no throttle",
     )
-    deadline_s: float | None = Field(
-        default=None, gt=0, le=366 * 86_400, description="also find the throttle for this deadline"
+    deadline_ms: EpochMs | None = Field(
+        default=None,
+        description="also find the lowest throttle with which the plan is done by this moment, "
+        "with 90 % certainty",
     )
+    quick: bool = Field(default=False, description="forecast the ends alone, without a twin")
     seed: Seed = 0
     cluster_id: ClusterId = None
 
@@ -133,4 +137,4 @@ class RehearsalRequestModel(Strict):
             BadInput: neither a throttle nor a deadline is given.
         """
         throttles = tuple(self.throttles_bytes_per_s)
-        return RehearsalRequest(targets, throttles, self.deadline_s, self.seed)
+        return RehearsalRequest(targets, throttles, self.deadline_ms, self.quick, self.seed)

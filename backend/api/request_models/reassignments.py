@@ -9,6 +9,7 @@ from pydantic import Field
 from kshunt.backend.api.request_models.base import (
     WHOLE,
     ChangeModel,
+    EpochMs,
     Int32,
     PartitionModel,
     PlanModel,
@@ -49,6 +50,11 @@ class ReassignRequestModel(PlanModelRequest, ChangeModel):
         default=False, description="a partition that cannot be moved stops the whole plan"
     )
     timeout_ms: TimeoutMs = 10_000
+    deadline_ms: EpochMs | None = Field(
+        default=None,
+        description="the moment by which the move is to be done; kshunt reports when it no longer "
+        "holds",
+    )
 
 
 class CancelRequestModel(ChangeModel):

@@ -14,7 +14,13 @@ from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
+from kshunt.backend.domain.planning.rehearsal import (
+    Deadline,
+    IsrEvent,
+    PlanForecast,
+    Rehearsal,
+    Timeline,
+)
 from kshunt.backend.domain.planning.requests import (
     PlanAnswer,
     PlanRequest,
@@ -45,7 +51,8 @@ def rehearsal_request_body(request: RehearsalRequest) -> dict[str, Any]:
     return {
         "plan": to_document(PlanDocument.of(ReassignmentPlan(request.targets))),
         "throttles_bytes_per_s": list(request.throttles_bytes_per_s),
-        "deadline_s": request.deadline_s,
+        "deadline_ms": request.deadline_ms,
+        "quick": request.quick,
         "seed": request.seed,
     }
 
@@ -162,7 +169,6 @@ class RehearsedMoves:
     """Null where it would never end; `why` says why."""
     why: str
     isr_events: tuple[IsrEvent, ...]
-    notes: tuple[str, ...]
 
     @classmethod
     def of(cls, rehearsal: Rehearsal) -> RehearsedMoves:
@@ -178,7 +184,6 @@ class RehearsedMoves:
             rehearsal.finish_s,
             rehearsal.why,
             rehearsal.isr_events,
-            rehearsal.notes,
         )
 
     def rehearsal(self) -> Rehearsal:
@@ -191,7 +196,6 @@ class RehearsedMoves:
             self.finish_s,
             self.why,
             self.isr_events,
-            self.notes,
         )
 
 
@@ -208,35 +212,39 @@ class BrokerNeed:
 class DeadlineNeeds:
     """The throttle that is needed to be done in time."""
 
-    deadline_s: float
+    at_ms: int
+    """The moment that was asked for; milliseconds since the epoch."""
     throttle_bytes_per_s: int | None
-    """Null where no throttle is enough."""
-    rehearsal: RehearsedMoves
+    """The lowest one that is enough; null where no throttle is."""
+    certainty: float
+    """The probability that the plan is done in time at this throttle; 0.9."""
     needs: tuple[BrokerNeed, ...]
 
     @classmethod
     def of(cls, deadline: Deadline) -> DeadlineNeeds:
         """As the API says it."""
         needs = tuple(BrokerNeed(one, *rates) for one, rates in sorted(deadline.needs.items()))
-        rehearsal = RehearsedMoves.of(deadline.rehearsal)
-        return cls(deadline.deadline_s, deadline.throttle_bytes_per_s, rehearsal, needs)
+        return cls(deadline.at_ms, deadline.throttle_bytes_per_s, deadline.certainty, needs)
 
     def deadline(self) -> Deadline:
         """The value that this says."""
         needs = {one.broker: (one.received_bytes_per_s, one.sent_bytes_per_s) for one in self.needs}
-        rehearsal = self.rehearsal.rehearsal()
-        return Deadline(self.deadline_s, self.throttle_bytes_per_s, rehearsal, needs)
+        return Deadline(self.at_ms, self.throttle_bytes_per_s, self.certainty, needs)
 
 
 @dataclass(frozen=True, slots=True)
 class Rehearsals:
-    """Every requested rehearsal."""
+    """Every requested forecast and rehearsal."""
 
     cluster_id: str
     taken_ms: int
+    forecasts: tuple[PlanForecast, ...]
+    """By throttle, in the order of the request; that of the deadline comes last."""
     rehearsals: tuple[RehearsedMoves, ...]
     deadline: DeadlineNeeds | None
     impact: Impact
+    notes: tuple[str, ...]
+    """What is not known of the cluster, and what is assumed."""
 
     @classmethod
     def of(cls, answer: RehearsalAnswer) -> Rehearsals:
@@ -244,17 +252,21 @@ class Rehearsals:
         return cls(
             answer.cluster_id,
             answer.taken_ms,
+            answer.forecasts,
             tuple(map(RehearsedMoves.of, answer.rehearsals)),
             None if answer.deadline is None else DeadlineNeeds.of(answer.deadline),
             answer.impact,
+            answer.notes,
         )
 
     def answer(self) -> RehearsalAnswer:
         """The value that this is the answer of."""
         return RehearsalAnswer(
+            self.forecasts,
             tuple(one.rehearsal() for one in self.rehearsals),
             None if self.deadline is None else self.deadline.deadline(),
             self.impact,
             self.cluster_id,
             self.taken_ms,
+            self.notes,
         )

@@ -129,6 +129,21 @@ def bottleneck_texts(end: ExpectedEnd, now_ms: int) -> list[str]:
     ]
 
 
+def deadline_text(end: ExpectedEnd, now_ms: int) -> str:
+    """`deadline 06:00 holds`, `misses its deadline 06:00, needs 55 MB/s`; empty without one."""
+    found = end.deadline
+    if found is None:
+        return ""
+    by = clock_text(found.at_ms, now_ms)
+    if found.holds is None:
+        return f"deadline {by}"
+    if found.holds:
+        return f"deadline {by} holds"
+    if found.needs_bytes_per_s is None:
+        return f"misses its deadline {by} at any throttle"
+    return f"misses its deadline {by}, needs {rate_text(found.needs_bytes_per_s)}"
+
+
 def full_text(end: ExpectedEnd | None, now_ms: int) -> str:
     """One line for a tool: when, who is not in it, and what it waits for."""
     if end is None:
@@ -138,6 +153,8 @@ def full_text(end: ExpectedEnd | None, now_ms: int) -> str:
         said.append(f"waits for {', then '.join(waits)}")
     if end.never and (why := never_text(end)):
         said.append(why)
+    if deadline := deadline_text(end, now_ms):
+        said.append(deadline)
     if end.waiting:
         said.append(f"{many(end.waiting, 'replica')} not begun")
     return "; ".join(said)

@@ -58,6 +58,8 @@ class Group:
     """For how long it has been watched."""
     before_s: tuple[float, ...] = ()
     """When it was to end by the forecasts of the last `WANDER_S`, from now on."""
+    varies: float = 0.0
+    """How much what is written to it varies, as a share of what its copies come nearer by."""
 
 
 def expected_ends(
@@ -99,18 +101,21 @@ def expected_ends(
                 shortage=_shortage(found, group.rows),
                 why=_why(found, group.rows),
                 burndown=_thinned(burndowns[place], float(seconds[place]), stretch),
+                left_bytes=_left_bytes(found, group.rows),
+                model_s=None if middle is None else round(float(seconds[place]), 1),
             )
         )
     return ends
 
 
 def _moved(groups: Sequence[Group], seconds: Floats) -> Floats:
-    """How far each end has moved lately, as a share of the time that is left; NaN: no end."""
+    """How far each end has moved lately, or would with what is written, as a share of the time
+    that is left; NaN: no end."""
     found = np.full(len(groups), np.nan)
     for place, (group, end_s) in enumerate(zip(groups, seconds.tolist(), strict=True)):
         if np.isfinite(end_s):
             ends_s = (*group.before_s, end_s)
-            found[place] = (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
+            found[place] = group.varies + (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
     return found
 
 
@@ -133,6 +138,12 @@ def _why(found: Outlook, rows: Ints) -> str:
     words = [found.why[row] for row in rows.tolist()]
     kept = [word for word in words if word not in ("", HELD, *UNKNOWN)]
     return max(sorted(set(kept)), key=kept.count) if kept else ""
+
+
+def _left_bytes(found: Outlook, rows: Ints) -> int | None:
+    """What these copies lack; None where that is not known of one of them."""
+    left = float(found.copies.remaining_bytes[rows].sum())
+    return round(left) if np.isfinite(left) else None
 
 
 # What holds it up

@@ -12,6 +12,7 @@ Algorithm
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -22,6 +23,7 @@ from kshunt.backend.domain.forecast.capacities import Ways, under, ways
 from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, fluid_run
+from kshunt.backend.domain.forecast.known_capacities import Spare, with_spare
 from kshunt.backend.domain.forecast.limits import Limits
 from kshunt.backend.domain.replicas.expected_ends import Resource, ResourceKind
 
@@ -89,10 +91,16 @@ class Outlook:
         return found
 
 
-def outlook(copies: Copies, rates: BrokerRates, other: BrokerRates | None = None) -> Outlook:
+def outlook(
+    copies: Copies,
+    rates: BrokerRates,
+    other: BrokerRates | None = None,
+    spare: Mapping[int, Spare] | None = None,
+) -> Outlook:
     """Of all copies of a cluster together.
 
     Under `other` rates, if they are given; what holds copies up else is concluded at `rates`.
+    `spare` is what brokers are said to carry, by id.
     """
     limits = Limits(copies.source, copies.target)
     why = np.array(copies.why, object)
@@ -100,6 +108,8 @@ def outlook(copies: Copies, rates: BrokerRates, other: BrokerRates | None = None
     found = ways(copies, rates, limits, live)
     if other is not None:
         found, rates = under(found, copies, rates, other, limits), other
+    if spare:
+        found = with_spare(found, limits, spare)
     for which, words in (
         (found.unbounded, UNBOUNDED),
         (found.still, STILL),

@@ -85,7 +85,7 @@ def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> WhatIf:
         return _as_it_is(present if known is None else known, found, now, in_force)
     other = snapshot_copies(snapshot, rates=rates)
     then = outlook(other.copies, found.rates, other.rates)
-    end = _moved(_end(other, then, snapshot.taken_ms), present, known)
+    end = moved_end(_end(other, then, snapshot.taken_ms), present, known)
     return _as_it_is(end, other, then, {**in_force, **rates})
 
 
@@ -104,7 +104,7 @@ def _end(found: SnapshotCopies, expected: Outlook, at_ms: int) -> ExpectedEnd:
     return expected_ends(expected, [Group(rows, 0.0)], shipped_quantiles(), at_ms)[0]
 
 
-def _moved(then: ExpectedEnd, now: ExpectedEnd, known: ExpectedEnd | None) -> ExpectedEnd:
+def moved_end(then: ExpectedEnd, now: ExpectedEnd, known: ExpectedEnd | None) -> ExpectedEnd:
     """The end that a backend expects, moved by what the model says of the change."""
     if known is None or then.p50_s is None or now.p50_s is None:
         return then

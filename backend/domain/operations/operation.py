@@ -10,9 +10,11 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.untrusted.json_codec import TimeMs, Whole
 from kshunt.backend.errors import Conflict
 
 __all__ = [
@@ -74,6 +76,8 @@ class OperationDetails(Struct, frozen=True, omit_defaults=True):
     """Of a paced election: partitions in each batch."""
     pause_s: float | None = None
     """Of a paced election: seconds between two batches."""
+    deadline_ms: int | None = None
+    """Of a reassignment: the moment by which it is to be done, milliseconds since the epoch."""
 
 
 NO_DETAILS = OperationDetails()
@@ -99,13 +103,13 @@ class Operation:
     id: str
     kind: OperationKind
     state: OperationState
-    started_ms: int
+    started_ms: TimeMs
     summary: str
     """One line for an operator: what it touches."""
     partitions: tuple[TopicPartition, ...] = ()
-    throttle_bytes_per_s: int | None = None
+    throttle_bytes_per_s: Whole | None = None
     auto_remove_throttle: bool = True
-    ended_ms: int | None = None
+    ended_ms: TimeMs | None = None
     outcome: str = ""
     """Its result, in words; set when it ends, or earlier if something needs attention."""
     outcome_is_progress: bool = False
@@ -117,12 +121,14 @@ class Operation:
     """The reason, as they gave it."""
     actions: tuple[str, ...] = ()
     """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
-    waiting: int = 0
+    waiting: Whole = 0
     """Of its partitions, how many wait for their turn, as the backend says."""
     claim: Claim | None = None
     """The person who claimed it, as the backend says; others must take it over first."""
     notes: tuple[Note, ...] = ()
     """What people remarked on it, oldest first, as the backend says."""
+    forecasts: tuple[KeptForecast, ...] = ()
+    """What was forecast of it on its way and how that turned out, as the backend says."""
 
     def with_outcome(self, outcome: str, *, is_progress: bool = False) -> Operation:
         """This operation with other words on how it goes; `is_progress`: they ask nothing."""

@@ -72,12 +72,3 @@ class Impact:
     """Partitions in each phase, one after the other, for a limited number of parallel moves; all
     in one phase without a limit. Moves that end early make room for others, so a real one has
     no such edges."""
-
-    def least_s(self, throttle_bytes_per_s: int) -> float:
-        """Seconds that no plan of these bytes can do without: its busiest broker's there."""
-        return self.busiest_bytes / throttle_bytes_per_s
-
-    @property
-    def busiest_bytes(self) -> int:
-        """The most that any broker has to receive, or to send."""
-        return max((max(row.received_bytes, row.sent_bytes) for row in self.brokers), default=0)

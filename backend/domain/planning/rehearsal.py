@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,6 @@ class Rehearsal:
     """Why it would not end, and what stands in the way."""
     isr_events: tuple[IsrEvent, ...] = ()
     """Replicas that had been in sync and fell behind, and their return; in their order."""
-    notes: tuple[str, ...] = ()
-    """What was not known, and what was taken for it."""
 
     @property
     def moved_bytes(self) -> float:
@@ -130,14 +129,36 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanForecast:
+    """When a plan would be done at a throttle, by the model of copying."""
+
+    throttle_bytes_per_s: int | None
+    """For every broker that takes part, each way; None without a throttle."""
+    end: ExpectedEnd
+    """Counted from when the plan begins."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether all of it is known to arrive."""
+        end = self.end
+        return end.p50_s is not None and not (end.never or end.unknown or end.held)
+
+    @property
+    def never(self) -> bool:
+        """Whether some of it never arrives."""
+        return bool(self.end.never)
+
+
+@dataclass(frozen=True, slots=True)
 class Deadline:
     """The throttle that is needed to be done in time."""
 
-    deadline_s: float
+    at_ms: int
+    """The moment that was asked for, milliseconds since the epoch."""
     throttle_bytes_per_s: int | None
     """For every broker that takes part, each way; None where no throttle is enough."""
-    rehearsal: Rehearsal
-    """With that throttle; without one where none is enough."""
+    certainty: float
+    """How probable it is that the plan is done in time at this throttle."""
     needs: Mapping[int, tuple[float, float]]
     """By broker: bytes a second that it has to receive, and to send, on average until then."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Proposal
-from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
+from kshunt.backend.domain.planning.rehearsal import Deadline, PlanForecast, Rehearsal
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.text.formatting import many
@@ -172,14 +172,16 @@ class RehearsalRequest:
     targets: Mapping[TopicPartition, tuple[int, ...]]
     throttles_bytes_per_s: tuple[int | None, ...] = ()
     """One rehearsal each; None is without a throttle."""
-    deadline_s: float | None = None
-    """Also find the throttle with which it ends in so many seconds."""
+    deadline_ms: int | None = None
+    """Also find the throttle with which it is done by this moment, milliseconds since the epoch."""
+    quick: bool = False
+    """Forecast the ends alone, without a twin."""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not self.targets:
             raise BadInput("There is nothing to rehearse: the plan moves no partition.")
-        if not self.throttles_bytes_per_s and self.deadline_s is None:
+        if not self.throttles_bytes_per_s and self.deadline_ms is None:
             raise BadInput("A rehearsal needs a throttle or a deadline.")
         if len(self.throttles_bytes_per_s) > THROTTLES_MAX:
             asked = many(len(self.throttles_bytes_per_s), "throttle")
@@ -191,11 +193,21 @@ class RehearsalRequest:
 
 @dataclass(frozen=True, slots=True)
 class RehearsalAnswer:
-    """The course of the moves in a twin of the cluster."""
+    """When the moves are done, and their course in a twin of the cluster."""
 
+    forecasts: tuple[PlanForecast, ...]
+    """By throttle, in the order of the question; that of the deadline comes last, unless somebody
+    asked for it."""
     rehearsals: tuple[Rehearsal, ...]
-    """By throttle, in the order of the question."""
+    """In the same order; none where only forecasts were asked for."""
     deadline: Deadline | None
     impact: Impact
     cluster_id: str
     taken_ms: int
+    notes: tuple[str, ...] = ()
+    """What is not known of the cluster, and what is assumed."""
+
+    def forecast_of(self, throttle_bytes_per_s: int | None) -> PlanForecast:
+        """The forecast of one of the throttles."""
+        of = (one for one in self.forecasts if one.throttle_bytes_per_s == throttle_bytes_per_s)
+        return next(of)

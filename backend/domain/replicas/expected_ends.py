@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 HeldBy: TypeAlias = Literal["other", "throttle", "turn"]
 """What holds up: disks and networks, a throttle on the way, or that moves wait for their turn."""
 Wander: TypeAlias = Literal["calm", "uneasy", "restless"]
-"""How much a forecast end has moved lately, by what is left until then."""
+"""How much a forecast end has moved lately, or may with what is written, by what is left."""
 EVERYTHING: Final = ""
 """The key of all moves together, in the place of an operation's id."""
 
@@ -78,6 +78,18 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineCheck:
+    """Whether an operation is done in time, with a certainty of 90 %."""
+
+    at_ms: int
+    """The moment that was asked for, milliseconds since the epoch."""
+    holds: bool | None
+    """None: nobody knows, as copies are paused or not measured yet."""
+    needs_bytes_per_s: int | None = None
+    """Where it does not hold: the lowest throttle that would do; None where none would."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedEnd:
     """When an operation, or all that moves, will be done."""
 
@@ -101,7 +113,7 @@ class ExpectedEnd:
     """What the range was made for: a throttle gives the copy that ends last no more, moves wait for
     their turn, or disks and networks decide."""
     wander: Wander = "uneasy"
-    """How much this forecast has moved lately."""
+    """How much this forecast has moved lately, or may with what is written."""
     watched_s: float = 0.0
     """For how long the first of its copies has been watched."""
     bottlenecks: tuple[Bottleneck, ...] = ()
@@ -110,3 +122,9 @@ class ExpectedEnd:
     """What keeps the others from arriving, in words; empty where they all do."""
     burndown: tuple[tuple[float, int], ...] = ()
     """Seconds, and the bytes that are left then, by the middle of the range."""
+    deadline: DeadlineCheck | None = None
+    """Of an operation that has a deadline."""
+    left_bytes: int | None = None
+    """What its copies lack, waiting ones included; None where it is not known of all of them."""
+    model_s: float | None = None
+    """The end as the model computed it, before the calibration moved it."""

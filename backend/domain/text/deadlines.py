@@ -51,6 +51,15 @@ def deadline_s(text: str, now_ms: int, tz: tzinfo | None) -> float:
     return found_s
 
 
+def deadline_ms(text: str, now_ms: int, tz: tzinfo | None) -> int:
+    """The same as a moment, milliseconds since the epoch.
+
+    Raises:
+        BadInput: as `deadline_s` says.
+    """
+    return now_ms + round(1000 * deadline_s(text, now_ms, tz))
+
+
 def _unreadable(typed: str) -> BadInput:
     return BadInput(f"'{typed}' is not a deadline.", advice=f"Type {HINT}.")
 

@@ -81,6 +81,8 @@ class ReassignRequest:
     """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
     order: MoveOrder = MoveOrder.LARGEST_FIRST
     change: Change = ANONYMOUS_CHANGE
+    deadline_ms: int | None = None
+    """The moment by which it is to be done, milliseconds since the epoch; None: there is none."""
 
 
 class Reassignments:
@@ -102,10 +104,11 @@ class Reassignments:
             Conflict: partitions move already and `additional` is not set, but for the very plan
                 that runs, with another throttle; or the journal's record of a throttle cannot be
                 read.
-            BadInput: a throttle is under 1 KB/s, or the plan is over Kafka's limit.
+            BadInput: a throttle is under 1 KB/s, the plan is over Kafka's limit, or the deadline
+                is over.
             NotActive: another backend acts for this cluster.
         """
-        _check(request)
+        _check(request, self._context.clock.now_ms())
         async with self._context.lock:
             ongoing = await self._context.ongoing()
             moves = await self._moves(request.plan, ongoing)
@@ -194,7 +197,9 @@ class Reassignments:
             partitions=tuple(plan.replicas),
             throttle_bytes_per_s=request.throttle_bytes_per_s,
             auto_remove_throttle=request.auto_remove_throttle,
-            details=OperationDetails(rollback_plan=rollback_plan(work.moves.values())),
+            details=OperationDetails(
+                rollback_plan=rollback_plan(work.moves.values()), deadline_ms=request.deadline_ms
+            ),
         )
 
     async def _throttle(
@@ -368,7 +373,12 @@ def rollback_plan(moves: Iterable[Move]) -> dict[str, Any]:
     return plan
 
 
-def _check(request: ReassignRequest) -> None:
+def _check(request: ReassignRequest, now_ms: int) -> None:
+    if request.deadline_ms is not None and request.deadline_ms <= now_ms:
+        raise BadInput(
+            "The deadline is already over. Nothing was changed.",
+            advice="Name a later one, or none.",
+        )
     for rate in (request.throttle_bytes_per_s, request.log_dirs_throttle_bytes_per_s):
         if rate is not None:
             check_rate(rate)

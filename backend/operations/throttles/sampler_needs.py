@@ -57,21 +57,22 @@ class RunningOperations:
             if known is not None and known[0] is work and known[1].held == held:
                 made[id] = known
             else:
-                made[id] = work, _running(id, work, held=held)
+                made[id] = work, _running(operation, work, held=held)
         self._made = made
         return tuple(one for _, one in made.values())
 
 
-def _running(id: str, work: ReassignmentWork, *, held: bool) -> RunningOperation:
+def _running(operation: Operation, work: ReassignmentWork, *, held: bool) -> RunningOperation:
     caps = work.caps
     return RunningOperation(
-        id,
+        operation.id,
         work.moves.keys(),
         () if work.adopted else tuple(work.moves[partition] for partition in work.waiting),
         None
         if caps is None
         else MoveCaps(caps.per_broker, caps.in_cluster, work.order is MoveOrder.SMALLEST_FIRST),
         held,
+        operation.details.deadline_ms,
     )
 
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
 from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
 from kshunt.backend.domain.forecast.snapshot_copies import (
@@ -39,6 +41,9 @@ EVERY_S: Final = 2.0
 """A forecast is made no oftener."""
 SHARE: Final = 0.05
 """Of a processor, at most."""
+
+NEARER_LEAST: Final = 0.1
+"""Copies come nearer by this share of what they get, where it is less, to tell what varies."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +73,8 @@ NOTHING: Final = CopyForecast(0, np.empty(0, np.int64), np.empty(0))
 class Forecaster:
     """See the module's text. Snapshots come in their order."""
 
-    def __init__(self, quantiles: Floats | None = None) -> None:
-        """`quantiles` of a calibration; None: of the shipped one."""
+    def __init__(self, quantiles: Callable[[], Floats] = shipped_quantiles) -> None:
+        """`quantiles` of a calibration, asked for each forecast."""
         self._quantiles = quantiles
         self._windows = RateWindows()
         self._since_ms: dict[str, int] = {}
@@ -111,14 +116,21 @@ class Forecaster:
             self._since_ms.clear()
             self._past_ms.clear()
             return CopyForecast(snapshot.taken_ms, NOTHING.keys, NOTHING.ends_s)
-        quantiles = shipped_quantiles() if self._quantiles is None else self._quantiles
+        quantiles = self._quantiles()
         expected = outlook(found.copies, found.rates)
         order = np.argsort(keys[found.rows])
         return CopyForecast(
             snapshot.taken_ms,
             keys[found.rows][order],
             _ends_s(expected, quantiles)[: len(found.rows)][order],
-            self._ends(found, expected, operations, quantiles, snapshot.taken_ms),
+            with_deadlines(
+                self._ends(found, expected, operations, watched, quantiles, snapshot.taken_ms),
+                operations,
+                expected,
+                found.members(operations),
+                partial(snapshot_copies, snapshot, operations, watched),
+                quantiles,
+            ),
         )
 
     def _ends(
@@ -126,6 +138,7 @@ class Forecaster:
         found: SnapshotCopies,
         expected: Outlook,
         operations: Sequence[RunningOperation],
+        watched: RowRates,
         quantiles: Floats,
         now_ms: int,
     ) -> dict[str, ExpectedEnd]:
@@ -133,7 +146,12 @@ class Forecaster:
         self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
         self._past_ms = {id: self._past_ms.get(id, deque()) for id in members}
         groups = [
-            Group(rows, (now_ms - self._since_ms[id]) / 1000, self._before_s(id, now_ms))
+            Group(
+                rows,
+                (now_ms - self._since_ms[id]) / 1000,
+                self._before_s(id, now_ms),
+                _varies(found, watched, rows),
+            )
             for id, rows in members.items()
         ]
         ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
@@ -148,6 +166,15 @@ class Forecaster:
         while past and past[0][0] < now_ms - WANDER_S * 1000:
             past.popleft()
         return tuple((end_ms - now_ms) / 1000 for _, end_ms in past)
+
+
+def _varies(found: SnapshotCopies, watched: RowRates, copies: Ints) -> float:
+    """How much what is written varies, as a share of what these copies come nearer by."""
+    rows = found.rows[copies[copies < len(found.rows)]]
+    seen = float(np.nansum(watched.seen_bytes_per_s[rows]))
+    nearer = seen - float(np.nansum(watched.written_bytes_per_s[rows]))
+    varies = float(watched.written_varies_bytes_per_s[rows].sum())
+    return varies / max(nearer, NEARER_LEAST * seen, 1.0)
 
 
 def _ends_s(expected: Outlook, quantiles: Floats) -> Floats:

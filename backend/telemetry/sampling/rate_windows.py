@@ -56,6 +56,7 @@ class _Remembered:
     slow: Floats
     latest: Floats
     written: Floats
+    varies: Floats
 
 
 _COLUMNS: Final = tuple(one.name for one in fields(_Remembered) if one.name != "keys")
@@ -102,12 +103,14 @@ class RateWindows:
             mean(fresh["slow"], grown, copied_s, SLOW_S),
             mean(fresh["latest"], grown, copied_s, LATEST_S),
             mean(last.written, written, written_s, SLOW_S),
+            mean(last.varies, np.abs(written - last.written), written_s, SLOW_S),
         )
         self._remember(now)
         flows = np.where(np.isnan(now.latest), 0.0, np.maximum(now.latest, 0.0))
         return RowRates(
             _towards(now.written, written, np.full(len(keys), LATELY)),
             np.fmin(now.written, written),
+            np.nan_to_num(now.varies),
             _towards(now.slow, now.latest, np.full(len(keys), 0.5)),
             now.latest * self._sent.update(rows.leader, flows, now_ms),
             now.latest * self._received.update(rows.broker, flows, now_ms),

@@ -193,8 +193,17 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
     at = f"--backend {options.backend}" if options.backend else f"--bootstrap-server {where}"
     yield (
         f"  kshunt kafka-reassign-partitions {at} --reassignment-json-file {options.out} "
-        "--throttle BYTES --execute"
+        f"{_start_flags(document)} --execute"
     )
+
+
+def _start_flags(document: dict[str, Any]) -> str:
+    """The throttle, and the deadline that it keeps; to be typed where nobody asked for one."""
+    found = document.get("rehearsed", [{}])[0].get("deadline")
+    if found is None or found["throttle_bytes_per_s"] is None:
+        return "--throttle BYTES"
+    by = time.strftime("%Y-%m-%dT%H:%M", time.localtime(found["at_ms"] / 1000))
+    return f"--throttle {found['throttle_bytes_per_s']} --deadline {by}"
 
 
 def _show(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
@@ -250,22 +259,20 @@ def _rehearsed(
 
     answers: dict[str, RehearsalAnswer] = {}
     for name, targets in plans.items():
-        request = RehearsalRequest(targets, options.throttles, options.deadline_s, options.seed)
-        answers[name] = rehearse_all(picture, request)
+        request = RehearsalRequest(
+            targets, options.throttles, options.deadline_ms, options.quick, options.seed
+        )
+        answers[name] = rehearse_all(picture, request, clock)
     document["rehearsed"] = [
         {"plan": name or (options.files[0] if options.files else "")}
         | to_document(Rehearsals.of(answer))
         for name, answer in answers.items()
     ]
     now_ms = clock.now_ms()
-    sides = [
-        (os.path.basename(name), each, answer.impact)
-        for name, answer in answers.items()
-        for each in answer.rehearsals
-    ]
-    if sides:
-        yield from rehearsal_lines(sides, now_ms)
-    for name, answer in answers.items():
+    named = [(os.path.basename(name), answer) for name, answer in answers.items()]
+    yield from rehearsal_lines(named, now_ms)
+    for name, answer in named:
         if answer.deadline is not None:
             yield from filter(None, ["", f"{name}:" if name else ""])
-            yield from deadline_lines(answer.deadline, now_ms)
+            forecast = answer.forecast_of(answer.deadline.throttle_bytes_per_s)
+            yield from deadline_lines(answer.deadline, forecast, now_ms)

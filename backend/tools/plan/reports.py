@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.end_words import (
+    clock_text,
+    moment_ms,
+    never_text,
+    when_text,
+)
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import Measure
-from kshunt.backend.domain.planning.rehearsal import Deadline, Rehearsal
-from kshunt.backend.domain.planning.requests import PlanAnswer
+from kshunt.backend.domain.planning.rehearsal import Deadline, PlanForecast, Rehearsal
+from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
 from kshunt.backend.domain.text.formatting import (
+    NEVER,
+    UNKNOWN,
     bytes_text,
     duration_text,
     limit_text,
@@ -24,6 +30,7 @@ from kshunt.backend.domain.text.formatting import (
 NOTES_SHOWN: Final = 12
 EVENTS_SHOWN: Final = 6
 TIMELINE_ROWS: Final = 10
+RANGES: Final = "Done eight times in ten within the range, if it begins now."
 
 
 def plan_lines(answer: PlanAnswer) -> Iterator[str]:
@@ -107,57 +114,72 @@ def _percent(row: BrokerImpact) -> str:
     return "?" if row.peak_share is None else f"{row.peak_share:.0%}"
 
 
-def rehearsal_lines(
-    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int, *, progress: bool = True
-) -> Iterator[str]:
-    """Rehearsals side by side, and the course of each.
+def rehearsal_lines(named: Sequence[tuple[str, RehearsalAnswer]], now_ms: int) -> Iterator[str]:
+    """Throttles side by side, and the course of each where a twin ran it.
 
     Args:
-        named: The plan's name (empty where there is one only), its rehearsal and what it does.
-        now_ms: Milliseconds since the epoch; the moves would begin then.
-        progress: Whether to show how each goes.
+        named: The plan's name (empty where there is one only), and the answer about it.
+        now_ms: Milliseconds since the epoch.
     """
-    yield from table(_rehearsal_rows(named, now_ms))
-    for name, each, _ in named:
-        if each.finish_s is None:
-            yield f"{_title(name, each)}: never done. {each.why}"
-    for name, each, _ in named:
-        if progress:
-            yield ""
-            yield from _progress_lines(name, each)
-    notes = dict.fromkeys(note for _, each, _ in named for note in each.notes)
+    yield from table(_throttle_rows(named, now_ms))
+    yield RANGES
+    for name, answer in named:
+        yield from _never_lines(name, answer)
+    runs = [(name, each) for name, answer in named for each in answer.rehearsals]
+    for name, each in runs:
+        yield ""
+        yield from _progress_lines(name, each)
+    notes = dict.fromkeys(note for _, answer in named for note in answer.notes)
     if notes:
         yield ""
         yield from notes
 
 
-def _rehearsal_rows(
-    named: Sequence[tuple[str, Rehearsal, Impact]], now_ms: int
+def _throttle_rows(
+    named: Sequence[tuple[str, RehearsalAnswer]], now_ms: int
 ) -> Iterator[Sequence[str]]:
-    first = ("Plan",) if any(name for name, _, _ in named) else ()
-    yield (
-        *first,
-        *("Throttle", "takes", "done at", "at least", "most in", "most out", "fullest disk"),
-        *("ISR drops", "under min ISR"),
+    first = ("Plan",) if any(name for name, _ in named) else ()
+    twin = any(answer.rehearsals for _, answer in named)
+    heads = ("most in", "most out", "fullest disk", "ISR drops", "under min ISR")
+    yield (*first, "Throttle", "takes", "done at", *(heads if twin else ()))
+    for name, answer in named:
+        for place, one in enumerate(answer.forecasts):
+            run = answer.rehearsals[place] if twin else None
+            yield (
+                *((name,) if first else ()),
+                limit_text(one.throttle_bytes_per_s),
+                *_end_cells(one, run, now_ms),
+                *(() if run is None else _twin_cells(run, answer.impact)),
+            )
+
+
+def _end_cells(one: PlanForecast, run: Rehearsal | None, now_ms: int) -> tuple[str, str]:
+    if one.never or (run is not None and run.finish_s is None):
+        return NEVER, "-"
+    if not one.ends or one.end.p50_s is None:
+        return UNKNOWN, "-"
+    return duration_text(one.end.p50_s), when_text(one.end, now_ms)
+
+
+def _twin_cells(run: Rehearsal, impact: Impact) -> tuple[str, ...]:
+    return (
+        _most(run.peak_received_bytes_per_s()),
+        _most(run.peak_sent_bytes_per_s()),
+        _fullest(run, impact),
+        str(run.isr_drops),
+        str(int(run.timeline.under_min_isr.max())),
     )
-    for name, each, impact in named:
-        yield (
-            *((name,) if first else ()),
-            limit_text(each.throttle_bytes_per_s),
-            duration_text(math.inf if each.finish_s is None else each.finish_s),
-            "-" if each.finish_s is None else clock_here(now_ms + 1000 * each.finish_s, now_ms),
-            "-" if each.throttle_bytes_per_s is None else _least(impact, each.throttle_bytes_per_s),
-            _most(each.peak_received_bytes_per_s()),
-            _most(each.peak_sent_bytes_per_s()),
-            _fullest(each, impact),
-            str(each.isr_drops),
-            str(int(each.timeline.under_min_isr.max())),
-        )
 
 
-def _least(impact: Impact, throttle_bytes_per_s: int) -> str:
-    """What no plan of these bytes can do without: the busiest broker's time at the throttle."""
-    return duration_text(impact.least_s(throttle_bytes_per_s))
+def _never_lines(name: str, answer: RehearsalAnswer) -> Iterator[str]:
+    """Why it never ends, once for each throttle: as the twin says, or else the model."""
+    for place, one in enumerate(answer.forecasts):
+        run = answer.rehearsals[place] if answer.rehearsals else None
+        why = run.why if run is not None and run.finish_s is None else ""
+        if one.never and not why:
+            why = f"{never_text(one.end)}."
+        if why:
+            yield f"{_title(name, one.throttle_bytes_per_s)}: never done. {why}"
 
 
 def _most(rates: Mapping[int, float]) -> str:
@@ -180,7 +202,7 @@ def _fullest(rehearsal: Rehearsal, impact: Impact) -> str:
 
 
 def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
-    yield f"{_title(name, rehearsal)}:"
+    yield f"{_title(name, rehearsal.throttle_bytes_per_s)}:"
     line = rehearsal.timeline.thinned(TIMELINE_ROWS)
     rows: list[Sequence[str]] = [("  after", "left", "into brokers", "busiest", "out of sync")]
     for point in range(len(line)):
@@ -204,39 +226,36 @@ def _progress_lines(name: str, rehearsal: Rehearsal) -> Iterator[str]:
         yield f"  and {len(rehearsal.isr_events) - EVENTS_SHOWN} more changes of ISRs"
 
 
-def _title(name: str, rehearsal: Rehearsal) -> str:
-    limit = rehearsal.throttle_bytes_per_s
+def _title(name: str, limit: int | None) -> str:
     throttle = "without a throttle" if limit is None else f"at {rate_text(limit)}"
     return f"{name} {throttle}" if name else throttle[0].upper() + throttle[1:]
 
 
-def deadline_lines(deadline: Deadline, now_ms: int) -> Iterator[str]:
-    """Which throttle a deadline takes, and what each broker has to carry for it."""
-    by = clock_here(now_ms + 1000 * deadline.deadline_s, now_ms)
-    rate = deadline.throttle_bytes_per_s
-    finish_s = deadline.rehearsal.finish_s
-    if rate is not None and finish_s is not None:
-        at = clock_here(now_ms + 1000 * finish_s, now_ms)
+def deadline_lines(deadline: Deadline, forecast: PlanForecast, now_ms: int) -> Iterator[str]:
+    """Which throttle a deadline takes, and what each broker has to carry for it.
+
+    `forecast` is that of the throttle, or without one where no throttle is enough.
+    """
+    by, rate, end = clock_text(deadline.at_ms, now_ms), deadline.throttle_bytes_per_s, forecast.end
+    sure = f"{deadline.certainty:.0%} certainty"
+    if rate is not None:
         yield (
-            f"To be done by {by}, it needs a throttle of {rate_text(rate)} ({rate} bytes a second)"
+            f"To be done by {by} with {sure}, it needs a throttle of {rate_text(rate)} ({rate} "
+            "bytes a second)"
         )
-        yield f"on each broker that takes part; in the rehearsal it is done at {at}."
-    elif finish_s is None:
-        yield f"Not possible by {by}: it never ends. {deadline.rehearsal.why}"
+        yield f"on each broker that takes part; it is then done at {when_text(end, now_ms)}."
+    elif forecast.never:
+        yield f"Not possible by {by}: it never ends. {never_text(end)}."
+    elif not forecast.ends or end.p90_s is None:
+        yield f"Not possible by {by} at any throttle; its earliest end is unknown."
     else:
-        earliest = clock_here(now_ms + 1000 * finish_s, now_ms)
-        yield f"Not possible by {by}; the earliest is {earliest}, without a throttle."
+        earliest = clock_text(moment_ms(end, end.p90_s), now_ms)
+        yield f"Not possible by {by}; with {sure} the earliest is {earliest}, without a throttle."
     rows: list[Sequence[str]] = [("Broker", "must receive", "must send")]
     for broker, (received, sent) in sorted(deadline.needs.items()):
         rows.append((str(broker), rate_text(received), rate_text(sent)))
     if len(rows) > 1:
         yield from table(rows)
-
-
-def clock_here(at_ms: float, now_ms: int) -> str:
-    """A time here, with its day where that is not today's: `06:12`, `Mon 23 Nov 06:12`."""
-    at, now = (datetime.fromtimestamp(each / 1000).astimezone() for each in (at_ms, now_ms))
-    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%a %d %b %H:%M}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

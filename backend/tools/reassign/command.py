@@ -108,6 +108,7 @@ def _execute(options: ReassignCommandLine) -> ToolReport:
                 allow_replication_factor_change=options.allow_replication_factor_change,
                 all_or_nothing=not options.partial,
                 timeout_ms=options.timeout_ms,
+                deadline_ms=options.deadline_ms,
             )
         except BackendError as error:
             if error.status == Conflict.http_status and not options.additional:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from kshunt.backend.addresses import ZOOKEEPER_HELP
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operator_identity import who_am_i
@@ -65,6 +67,8 @@ class ReassignCommandLine:
     rack_aware: bool = True
     throttle_bytes_per_s: int | None = None
     log_dirs_throttle_bytes_per_s: int | None = None
+    deadline_ms: int | None = None
+    """Milliseconds since the epoch."""
     additional: bool = False
     preserve_throttles: bool = False
     allow_replication_factor_change: bool = True
@@ -152,6 +156,13 @@ FLAGS: Final = (
         _with(ReassignAction.EXECUTE),
     ),
     Flag(
+        "deadline",
+        "The time by which the move is to be done: 06:00, 8h, 2026-11-23T06:00. kshunt reports "
+        "when it no longer holds, and the throttle that would do. See `kshunt plan --deadline`.",
+        "TIME",
+        _with(ReassignAction.EXECUTE),
+    ),
+    Flag(
         "replica-alter-log-dirs-throttle",
         "The same for moves between the log directories of one broker.",
         "RATE",
@@ -230,6 +241,7 @@ def parse_options(given: Mapping[str, str]) -> ReassignCommandLine:
         rack_aware="disable-rack-aware" not in given,
         throttle_bytes_per_s=_rate(given, "throttle"),
         log_dirs_throttle_bytes_per_s=_rate(given, "replica-alter-log-dirs-throttle"),
+        deadline_ms=_deadline_ms(given),
         additional="additional" in given,
         preserve_throttles="preserve-throttles" in given,
         allow_replication_factor_change="disallow-replication-factor-change" not in given,
@@ -247,6 +259,15 @@ def _action(given: Mapping[str, str]) -> ReassignAction:
         names = ", ".join(f"--{action}" for action in ReassignAction)
         raise UsageError(f"Command must include exactly one action: {names}")
     return asked[0]
+
+
+def _deadline_ms(given: Mapping[str, str]) -> int | None:
+    if "deadline" not in given:
+        return None
+    try:
+        return deadline_ms(given["deadline"], SystemClock().now_ms(), None)
+    except BadInput as error:
+        raise UsageError(f"Option deadline: {error}") from None
 
 
 def _check_source(given: Mapping[str, str]) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.deadlines import holds
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
@@ -46,14 +49,24 @@ def test_a_drain_is_proposed_with_its_preview(client: BackendClient) -> None:
 def test_a_proposal_is_rehearsed(client: BackendClient) -> None:
     answer = client.plans.propose(PlanRequest(Goal.DRAIN, (1,), topics=("orders",)))
     targets = answer.proposal.targets
-    found = client.plans.rehearse(RehearsalRequest(targets, (None, 1_000_000), deadline_s=3_600.0))
-    assert [each.throttle_bytes_per_s for each in found.rehearsals] == [None, 1_000_000]
+    deadline_ms = SystemClock().now_ms() + 3_600_000
+    request = RehearsalRequest(targets, (None, 1_000_000), deadline_ms=deadline_ms)
+    found = client.plans.rehearse(request)
+    assert found.deadline is not None
+    asked = [None, 1_000_000, found.deadline.throttle_bytes_per_s]
+    assert [each.throttle_bytes_per_s for each in found.rehearsals] == asked
+    assert [each.throttle_bytes_per_s for each in found.forecasts] == asked
     for each in found.rehearsals:
         assert each.finish_s is not None
         assert each.done_s.keys() == targets.keys()
         assert each.timeline.disk_bytes.shape == (len(each.timeline), len(each.brokers))
-    assert found.deadline is not None
     assert found.deadline.possible
+    assert holds(found.forecasts[2].end, deadline_ms)
+    quick = client.plans.rehearse(replace(request, quick=True))
+    assert quick.rehearsals == ()
+    assert [each.throttle_bytes_per_s for each in quick.forecasts][:2] == asked[:2]
+    with pytest.raises(BackendError, match="already over"):
+        client.plans.rehearse(RehearsalRequest(targets, deadline_ms=1))
 
 
 @pytest.mark.parametrize(

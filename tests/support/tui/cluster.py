@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.forecast.ends import Group, expected_ends
+from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import outlook
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, snapshot_copies
@@ -89,7 +91,9 @@ _FREE = ThrottledRate(None, None)
 def expected_ends_of(snapshot: Snapshot, operations: Sequence[Operation]) -> dict[str, ExpectedEnd]:
     """When operations will be done, as a backend that has watched for ten minutes would say."""
     running = [
-        RunningOperation(one.id, frozenset(one.partitions), (), None, held=False)
+        RunningOperation(
+            one.id, frozenset(one.partitions), (), None, False, one.details.deadline_ms
+        )
         for one in operations
         if not one.state.ended and one.partitions
     ]
@@ -98,7 +102,9 @@ def expected_ends_of(snapshot: Snapshot, operations: Sequence[Operation]) -> dic
     groups = [Group(rows, 600.0) for rows in members.values()]
     expected = outlook(found.copies, found.rates)
     ends = expected_ends(expected, groups, RANGE, snapshot.taken_ms)
-    return dict(zip(members, ends, strict=True))
+    at_rates = partial(snapshot_copies, snapshot, running, None)
+    found_ends = dict(zip(members, ends, strict=True))
+    return with_deadlines(found_ends, running, expected, members, at_rates, RANGE)
 
 
 @dataclass

@@ -16,8 +16,15 @@ from kshunt.backend.api.schema.plans import PlanProposal, Rehearsals
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import Cost, Measure, PlanNote, Proposal
-from kshunt.backend.domain.planning.rehearsal import Deadline, IsrEvent, Rehearsal, Timeline
+from kshunt.backend.domain.planning.rehearsal import (
+    Deadline,
+    IsrEvent,
+    PlanForecast,
+    Rehearsal,
+    Timeline,
+)
 from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.plan.screen import PlanScreen
@@ -154,22 +161,39 @@ def dropping(count: int) -> tuple[IsrEvent, ...]:
     return tuple(sorted([*left, *back], key=lambda event: event.at_s))
 
 
+def forecast_at(throttle: int | None, middle_s: float) -> PlanForecast:
+    """An end with a range, from a tenth before to a fifth after."""
+    end = ExpectedEnd(START_MS, 3, middle_s * 0.9, middle_s, middle_s * 1.2)
+    return PlanForecast(throttle, end)
+
+
 def rehearsal_answer(
     answer: PlanAnswer, *, deadline_s: float | None = None, possible: bool = True
 ) -> RehearsalAnswer:
     """Three throttles: a slow one, a fast one, and none, with which replicas fall behind."""
-    runs = (
+    runs = [
         rehearsed(answer, 25 * MB, 6_720.0),
         rehearsed(answer, 100 * MB, 1_500.0),
-        rehearsed(answer, None, 420.0, isr_events=dropping(3), notes=("Rates of brokers.",)),
-    )
+        rehearsed(answer, None, 420.0, isr_events=dropping(3)),
+    ]
+    forecasts = [forecast_at(r.throttle_bytes_per_s, r.finish_s or 0.0) for r in runs]
     deadline = None
     if deadline_s is not None:
         rate = 40 * MB if possible else None
-        run = rehearsed(answer, rate, 3_500.0 if possible else 400.0)
+        if possible:
+            runs.append(rehearsed(answer, rate, 2_800.0))
+            forecasts.append(forecast_at(rate, 2_800.0))
         needs = {5: (12.0 * MB, 1.0 * MB), 1: (30.0 * MB, 0.0)}
-        deadline = Deadline(deadline_s, rate, run, needs)
-    return RehearsalAnswer(runs, deadline, answer.impact, answer.cluster_id, START_MS)
+        deadline = Deadline(START_MS + round(deadline_s * 1000), rate, 0.9, needs)
+    return RehearsalAnswer(
+        tuple(forecasts),
+        tuple(runs),
+        deadline,
+        answer.impact,
+        answer.cluster_id,
+        START_MS,
+        ("Rates of brokers.",),
+    )
 
 
 @dataclass

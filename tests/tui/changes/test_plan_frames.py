@@ -100,15 +100,15 @@ async def test_rehearsals_side_by_side(shown: Shown, planning: Planning) -> None
 
 async def test_an_ascii_terminal_shows_the_same(tmp_path: Path) -> None:
     async with planning_shown(tmp_path, glyphs=ASCII, start_view=OVERVIEW) as (shown, planning):
-        planning.rehearsal = rehearsal_answer(planning.answer, deadline_s=900.0, possible=False)
+        planning.rehearsal = rehearsal_answer(planning.answer, deadline_s=300.0, possible=False)
         await proposed(shown)
         await shown.pilot.press("tab")
         await until(shown, "[Partitions 11]")
         check_frame("plan-diff-ascii-80x24", shown)
         await shown.pilot.press("escape", "escape", "escape")
         await shown.closed()
-        await compared(shown, deadline="15m")
-        await until(shown, "Not possible by 09:08 UTC")
+        await compared(shown, deadline="5m")
+        await until(shown, "Not possible by 08:58 UTC")
         await shown.until(lambda: " 0 B/s+" in shown.frame(), "it is drawn")
         check_frame("plan-rehearsal-ascii-80x24", shown)
         assert shown.frame().isascii()

@@ -13,20 +13,23 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.proposal import PlanNote
-from kshunt.backend.domain.planning.rehearsal import IsrEvent
+from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
 from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.plan import fields, proposal_tables, proposal_words, rehearsal_tables
 from kshunt.tui.changes.plan.diff_grid import SIGNED, DiffGrid
-from kshunt.tui.changes.plan.fields import ShownCluster, TypedDeadline
+from kshunt.tui.changes.plan.fields import ShownCluster
 from kshunt.tui.changes.plan.goals import fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
 from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
 from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Placed
 from kshunt.tui.text.glyphs import ASCII, UNICODE
 from tests.support.tui.app import Shown
@@ -34,7 +37,7 @@ from tests.support.tui.cluster import START_MS
 from tests.support.tui.plans import (
     MB,
     NOTE,
-    impact_of,
+    forecast_at,
     plan_answer,
     planning_shown,
     proposal_of,
@@ -85,7 +88,7 @@ def test_throttles_are_read_each_once() -> None:
 def test_a_deadline_is_by_utc() -> None:
     # 08:53:20 UTC.
     found = fields.a_deadline("09:00", START_MS)
-    assert found == TypedDeadline("09:00", 400.0)
+    assert found == START_MS + 400_000
     assert fields.a_deadline("none", START_MS) is fields.a_deadline("", START_MS) is None
     with pytest.raises(BadInput):
         fields.a_deadline("soon", START_MS)
@@ -279,23 +282,22 @@ def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> N
 # Rehearsals
 
 
-def test_the_throttle_of_a_deadline_is_a_column_once() -> None:
+def test_the_throttle_of_a_deadline_is_a_column_too() -> None:
     answer = rehearsal_answer(plan_answer(quiet()), deadline_s=3_600.0)
     found = rehearsal_tables.candidates(answer)
     assert [one.title for one in found] == ["25.0 MB/s", "100 MB/s", "none", "40.0 MB/s"]
+
+
+def test_ends_are_ranges_and_a_deadline_has_to_hold_for_the_late_end() -> None:
+    answer = rehearsal_answer(plan_answer(quiet()), deadline_s=3_600.0)
+    found = rows_by_label(answer)
+    assert [text for text, _ in found["Done at (UTC)"]] == ["10:45", "09:18", "09:00", "09:40"]
+    assert found["8 times in 10"][3] == ("09:35-09:49", "dim")
+    assert [text for text, _ in found["In time"]] == ["no", "yes", "yes", "yes"]
+    # Its middle is in time, and its late end is not.
     assert answer.deadline is not None
-    same = replace(
-        answer.deadline, rehearsal=replace(answer.deadline.rehearsal, throttle_bytes_per_s=100 * MB)
-    )
-    again = rehearsal_tables.candidates(replace(answer, deadline=same))
-    assert [one.title for one in again] == ["25.0 MB/s", "100 MB/s", "none"]
-
-
-def test_least_is_what_the_busiest_broker_carries() -> None:
-    impact = impact_of(quiet(), proposal_of(quiet()))
-    busiest = max(max(row.received_bytes, row.sent_bytes) for row in impact.brokers)
-    assert rehearsal_tables.least_s(impact, 10 * MB) == busiest / (10 * MB)
-    assert rehearsal_tables.least_s(impact, None) is None
+    sooner = replace(answer, deadline=replace(answer.deadline, at_ms=START_MS + 3_000_000))
+    assert rows_by_label(sooner)["In time"][3] == ("no", "bad")
 
 
 def rows_by_label(answer: RehearsalAnswer) -> dict[str, list[tuple[str, str]]]:
@@ -308,7 +310,8 @@ def test_what_never_ends_is_said_and_so_is_who_falls_behind() -> None:
     never = rehearsed(plan, MB, None, why="Producers write faster than that.")
     line = replace(never.timeline, under_min_isr=never.timeline.under_min_isr + 2)
     answer = rehearsal_answer(plan, deadline_s=3_600.0)
-    found = rows_by_label(replace(answer, rehearsals=(replace(never, timeline=line),)))
+    first = replace(never, timeline=line)
+    found = rows_by_label(replace(answer, rehearsals=(first, *answer.rehearsals[1:])))
     assert found["Done at (UTC)"][0] == ("never", "bad")
     assert found["Takes"][0] == ("-", "")
     assert found["In time"][0] == ("no", "bad")
@@ -326,34 +329,43 @@ def test_disks_of_unknown_size_are_compared_by_bytes() -> None:
 
 def test_a_deadline_is_answered_in_one_line() -> None:
     plan = plan_answer(quiet())
-    by = TypedDeadline("1h", 3_600.0)
-    assert rehearsal_tables.deadline_words(rehearsal_answer(plan), None) is None
-    able = rehearsal_tables.deadline_words(rehearsal_answer(plan, deadline_s=3_600.0), by)
+    assert rehearsal_tables.deadline_words(rehearsal_answer(plan)) is None
+    able = rehearsal_tables.deadline_words(rehearsal_answer(plan, deadline_s=3_600.0))
     assert able == (
-        "Done by 09:53 UTC, in 1h00m: 40.0 MB/s for each broker, in and out.",
+        "Done by 09:53 UTC, in 1h00m, 90% certain: 40.0 MB/s for each broker, in and out.",
         "good",
     )
     late = rehearsal_answer(plan, deadline_s=300.0, possible=False)
-    assert rehearsal_tables.deadline_words(late, by) == (
-        "Not possible by 08:58 UTC, in 5m00s; earliest is 09:00, without a throttle.",
+    assert rehearsal_tables.deadline_words(late) == (
+        "Not possible by 08:58 UTC, in 5m00s; earliest is 09:01 (90% certain), without a throttle.",
         "bad",
     )
-    assert late.deadline is not None
-    stuck = replace(late.deadline.rehearsal, finish_s=None, why="Broker 5 is down.")
-    never = replace(late, deadline=replace(late.deadline, rehearsal=stuck))
-    said = rehearsal_tables.deadline_words(never, by)
+    stuck = ExpectedEnd(START_MS, 3, never=3, why=Cause.BROKER_DOWN.key)
+    forecasts = (*late.forecasts[:2], PlanForecast(None, stuck))
+    said = rehearsal_tables.deadline_words(replace(late, forecasts=forecasts))
     assert said is not None
-    assert said.text == "Not possible by 08:58 UTC, in 5m00s: Broker 5 is down."
+    assert said.text == "Not possible by 08:58 UTC, in 5m00s: broker down."
+    unknown = ExpectedEnd(START_MS, 3, unknown=3)
+    forecasts = (*late.forecasts[:2], PlanForecast(None, unknown))
+    said = rehearsal_tables.deadline_words(replace(late, forecasts=forecasts))
+    assert said is not None
+    assert said.text == "Not possible by 08:58 UTC, in 5m00s at any throttle."
 
 
 def test_thousands_of_isr_events_are_counted() -> None:
     run = rehearsed(plan_answer(quiet()), MB, 60.0)
-    assert rehearsal_tables.event_table(run, 80).value_of(0) == rehearsal_tables.NOBODY_LEAVES
+
+    def table_of(run: Rehearsal, width: int) -> ListTable[str]:
+        chosen = rehearsal_tables.RehearsedThrottle(forecast_at(MB, 60.0), run)
+        return rehearsal_tables.event_table(chosen, ("A note.",), width)
+
+    assert table_of(run, 80).value_of(0) == rehearsal_tables.NOBODY_LEAVES
+    assert table_of(run, 80).value_of(1) == "A note."
     never = replace(run, finish_s=None, why="Producers write faster than that.")
-    assert rehearsal_tables.event_table(never, 40).value_of(1) == "than that."
+    assert table_of(never, 40).value_of(1) == "than that."
     event = IsrEvent("orders", 0, 1.0, 2, True)
-    table = rehearsal_tables.event_table(replace(run, isr_events=(event,) * 2_500), 80)
-    assert table.value_of(len(table) - 1) == "... and 500 more"
+    table = table_of(replace(run, isr_events=(event,) * 2_500), 80)
+    assert table.value_of(len(table) - 2) == "... and 500 more"
 
 
 # Files

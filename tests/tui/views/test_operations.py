@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from textual.widgets import Input
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
@@ -42,6 +43,7 @@ from kshunt.tui.feed.polled_facts import (
     PollingState,
     due,
 )
+from kshunt.tui.views.attention import attention
 from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
@@ -87,6 +89,28 @@ async def look_again(shown: Shown) -> None:
 def sent(shown: Shown) -> list[tuple[str, dict[str, Any]]]:
     """What was asked in earnest."""
     return shown.backend.changes
+
+
+# Deadlines
+
+
+async def test_an_operation_that_misses_its_deadline_needs_attention(tmp_path: Path) -> None:
+    cluster = incident()
+    operation = running_move(cluster)
+    late_ms = cluster.now_ms + 60_000
+    details = structs.replace(operation.details, deadline_ms=late_ms)
+    cluster.operations[operation.id] = replace(operation, details=details)
+    async with dashboard(tmp_path / "s", cluster, size=(160, 50)) as shown:
+        await shown.press("5")
+        await shown.until(lambda: "misses its deadline" in shown.frame(), "it is said")
+        found = [one for one in attention(shown.app.store) if one.id == f"deadline {operation.id}"]
+        assert [one.tone for one in found] == ["bad"]
+        assert found[0].text.startswith(f"Operation {operation.id} misses its deadline ")
+        assert "Deadline" in shown.frame()
+        in_time = structs.replace(details, deadline_ms=cluster.now_ms + 10**9)
+        cluster.operations[operation.id] = replace(operation, details=in_time)
+        await shown.publish()
+        await shown.until(lambda: " holds" in shown.frame(), "it is in time")
 
 
 # How far

@@ -21,6 +21,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
 from kshunt.backend.rehearsal.run import LIMIT_S, rehearse
+from kshunt.backend.rehearsal.twin import unknowns
 from tests.support.rehearsals import FAST, named, situation, to_the_third
 from tests.support.runs.examples import many
 
@@ -35,7 +36,6 @@ def test_it_takes_what_its_narrowest_limit_takes(rate: int | None, seconds: int)
     assert found.peak_received_bytes_per_s()[3] == pytest.approx(rate or 100 * MB)
     assert found.done_s.keys() == to_the_third().keys()
     assert max(found.done_s.values()) == seconds
-    assert found.notes == ()
 
 
 def test_disks_hold_the_old_replicas_until_the_end() -> None:
@@ -129,15 +129,16 @@ def test_replicas_that_fall_out_of_the_isr_are_told() -> None:
 def test_what_is_not_known_is_said() -> None:
     found = rehearse(Picture(situation(size_bytes=None, rate=None)), to_the_third())
     assert found.finish_s is not None
-    assert [note.split(":")[0] for note in found.notes] == [
+    notes = unknowns(Picture(situation(size_bytes=None, rate=None)))
+    assert [note.split(":")[0] for note in notes] == [
         "3 partitions of unknown size",
         "The writes to 3 partitions are unknown",
         "The capacity of networks and disks is unknown",
     ]
-    some = rehearse(Picture(situation(), capacities={1: FAST[1]}), to_the_third(), 10 * MB)
-    assert some.notes == (
+    assert list(unknowns(Picture(situation(), capacities={1: FAST[1]}))) == [
         "The capacity of brokers 2, 3 is unknown: the rehearsal assumes no limit.",
-    )
+    ]
+    assert list(unknowns(Picture(situation(), capacities=FAST))) == []
 
 
 def test_what_cannot_be_meant_is_refused() -> None:

@@ -15,7 +15,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.text.formatting import limit_text, many
+from kshunt.backend.domain.text.formatting import limit_text, many, moment_text
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, short_name
@@ -35,6 +35,8 @@ class Start:
     caps: MoveCaps | None
     """None: everything at once."""
     reason: str = ""
+    deadline_ms: int | None = None
+    """The moment by which it is to be done, milliseconds since the epoch; None: there is none."""
 
 
 def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: Glyphs) -> Intent:
@@ -59,8 +61,10 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
             caps=start.caps,
             additional=moving > 0,
             all_or_nothing=True,
+            deadline_ms=start.deadline_ms,
         )
 
+    by = [] if start.deadline_ms is None else [("Done by", moment_text(start.deadline_ms))]
     lifted = "" if throttle is None else ", removed when the move ends"
     return Intent(
         title=f"Start moving {many(len(plan), 'partition')}",
@@ -71,6 +75,7 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
             ("Brokers", counted(sorted(brokers))),
             ("Throttle", limit_text(throttle) + lifted),
             ("Parallel", caps_words(start.caps)),
+            *by,
             *([("Also", f"{many(moving, 'partition')} that already move")] if moving else []),
         ),
         send=send,

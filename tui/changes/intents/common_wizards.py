@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,6 +53,8 @@ class Planned:
     """In words: `drain broker 7`."""
     throttle: str = ""
     """The rate that was chosen, as it is typed; empty where none was."""
+    deadline_ms: int | None = None
+    """The moment by which it is to be done, milliseconds since the epoch; None: none was typed."""
 
 
 def start_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs) -> Wizard:
@@ -76,7 +78,8 @@ def planned_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs, planned:
     """Start moving partitions as a plan says that was made here."""
 
     def build(*values: Any) -> Intent:
-        return common_intents.reassign_intent(facts, target, Start(planned.plan, *values), glyphs)
+        start = replace(Start(planned.plan, *values), deadline_ms=planned.deadline_ms)
+        return common_intents.reassign_intent(facts, target, start, glyphs)
 
     return Wizard(
         f"Start: {planned.goal}",

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from kshunt.backend.domain.planning.requests import THROTTLES_MAX, Goal, Weighing, parse_size
-from kshunt.backend.domain.text.deadlines import deadline_s
+from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
@@ -202,17 +202,9 @@ def throttles(text: str) -> tuple[int | None, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class TypedDeadline:
-    """A deadline, and how it was typed."""
-
-    text: str
-    seconds: float
-    """From the moment at which it was read."""
-
-
-def a_deadline(text: str, now_ms: int) -> TypedDeadline | None:
-    """A deadline by the clock of UTC, as everything on the screen is; None for `none` or nothing.
+def a_deadline(text: str, now_ms: int) -> int | None:
+    """A deadline by the clock of UTC, as everything on the screen is, in milliseconds since the
+    epoch; None for `none` or nothing.
 
     Raises:
         BadInput: it is none, or over.
@@ -220,4 +212,4 @@ def a_deadline(text: str, now_ms: int) -> TypedDeadline | None:
     typed = text.strip()
     if typed.lower() in ("", NOTHING):
         return None
-    return TypedDeadline(typed, deadline_s(typed, now_ms, UTC))
+    return deadline_ms(typed, now_ms, UTC)

@@ -11,7 +11,6 @@ from textual.containers import Vertical
 
 from kshunt.backend.domain.planning.requests import RehearsalAnswer
 from kshunt.tui.changes.plan.comparison import Comparison
-from kshunt.tui.changes.plan.fields import TypedDeadline
 from kshunt.tui.changes.plan.proposal_part import AROUND, Tabs
 from kshunt.tui.changes.plan.rehearsal_tables import (
     RehearsedThrottle,
@@ -37,12 +36,10 @@ _NAMES: Final = {
 class RehearsalPart(Vertical):
     """A column a throttle; below it the course, the brokers or the ISRs of the chosen one."""
 
-    def __init__(
-        self, answer: RehearsalAnswer, deadline: TypedDeadline | None, glyphs: Glyphs
-    ) -> None:
+    def __init__(self, answer: RehearsalAnswer, glyphs: Glyphs) -> None:
         super().__init__(classes="part")
         self.answer = answer
-        self._deadline, self._glyphs = deadline, glyphs
+        self._glyphs = glyphs
         self._asked = candidates(answer)
 
     @property
@@ -54,7 +51,7 @@ class RehearsalPart(Vertical):
         """The comparison, the deadline, what stands below."""
         glyphs = self._glyphs
         yield Comparison(glyphs=glyphs, id="compared")
-        words = deadline_words(self.answer, self._deadline)
+        words = deadline_words(self.answer)
         if words is not None:
             yield Lines(words.text, classes=f"-{words.tone}", id="deadline")
         yield Lines("", id="never", classes="-bad")
@@ -100,8 +97,8 @@ class RehearsalPart(Vertical):
         self.query_one("#rehearsed-brokers", Grid).show_table(broker_table(self.answer, chosen))
         self._show_events()
         never = self.query_one("#never", Lines)
-        never.say(f"It would not end: {run.why}" if run.finish_s is None else "")
-        never.display = run.finish_s is None
+        never.say(f"It would not end: {chosen.why}" if chosen.why else "")
+        never.display = bool(chosen.why)
         title, lines = plotted(run)
         times = run.timeline.at_s.tolist()
 
@@ -120,7 +117,7 @@ class RehearsalPart(Vertical):
         self._show_events()
 
     def _show_events(self) -> None:
-        table = event_table(self.chosen.rehearsal, self.app.size.width - AROUND)
+        table = event_table(self.chosen, self.answer.notes, self.app.size.width - AROUND)
         self.query_one("#rehearsed-events", Grid).show_table(table, home=True)
 
     def _fit(self) -> None:

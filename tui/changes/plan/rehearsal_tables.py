@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
+from kshunt.backend.domain.forecast.deadlines import holds
+from kshunt.backend.domain.forecast.end_words import never_text
 from kshunt.backend.domain.planning.impact import Impact
-from kshunt.backend.domain.planning.rehearsal import IsrEvent, Rehearsal
+from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
 from kshunt.backend.domain.planning.requests import RehearsalAnswer
 from kshunt.backend.domain.text.formatting import (
+    NEVER,
     UNKNOWN,
     bytes_text,
     duration_text,
@@ -18,7 +21,6 @@ from kshunt.backend.domain.text.formatting import (
     listed,
     rate_text,
 )
-from kshunt.tui.changes.plan.fields import TypedDeadline
 from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
 from kshunt.tui.changes.plan.proposal_words import TonedLine, clock_after
 from kshunt.tui.tables.list_table import ListColumn, ListTable
@@ -31,14 +33,27 @@ EVENTS_MOST: Final = 2_000
 
 @dataclass(frozen=True, eq=False)
 class RehearsedThrottle:
-    """A throttle that could be taken, and how it went with it."""
+    """A throttle that could be taken: when the moves are done, and how they go."""
 
+    forecast: PlanForecast
     rehearsal: Rehearsal
 
     @property
+    def throttle_bytes_per_s(self) -> int | None:
+        """The throttle; None without one."""
+        return self.forecast.throttle_bytes_per_s
+
+    @property
     def title(self) -> str:
-        """The throttle."""
-        return limit_text(self.rehearsal.throttle_bytes_per_s)
+        """The throttle, in words."""
+        return limit_text(self.throttle_bytes_per_s)
+
+    @property
+    def why(self) -> str:
+        """Why it would not end, as the twin says, or else the forecast; empty where it does."""
+        if self.rehearsal.finish_s is None:
+            return self.rehearsal.why
+        return f"{never_text(self.forecast.end)}." if self.forecast.never else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,37 +65,22 @@ class Row:
 
 
 def candidates(answer: RehearsalAnswer) -> tuple[RehearsedThrottle, ...]:
-    """What was rehearsed, in the order of the question; the one for a deadline at the end, unless
-    it was asked for as well."""
-    found = [RehearsedThrottle(each) for each in answer.rehearsals]
-    if answer.deadline is None:
-        return tuple(found)
-    ours = answer.deadline.rehearsal
-    if any(one.rehearsal.throttle_bytes_per_s == ours.throttle_bytes_per_s for one in found):
-        return tuple(found)
-    return (*found, RehearsedThrottle(ours))
-
-
-def least_s(impact: Impact, throttle_bytes_per_s: int | None) -> float | None:
-    """The least that it can take: what the busiest broker sends or receives, at the throttle; None
-    without a throttle."""
-    if throttle_bytes_per_s is None:
-        return None
-    return impact.least_s(throttle_bytes_per_s)
+    """What was rehearsed, in the order of the answer."""
+    return tuple(map(RehearsedThrottle, answer.forecasts, answer.rehearsals))
 
 
 def rows_of(answer: RehearsalAnswer, asked: Sequence[RehearsedThrottle]) -> list[Row]:
     """Everything that is compared, the most wanted first."""
-    base_ms, impact = answer.taken_ms, answer.impact
+    impact = answer.impact
 
     def row(label: str, cells: Iterable[Cell]) -> Row:
         return Row(label, tuple(cells))
 
     runs = [one.rehearsal for one in asked]
     found = [
-        row("Done at (UTC)", (_done_at(base_ms, run) for run in runs)),
-        row("Takes", (_takes(run) for run in runs)),
-        row("At least", (_least(impact, run) for run in runs)),
+        row("Done at (UTC)", map(_done_at, asked)),
+        row("8 times in 10", map(_range, asked)),
+        row("Takes", map(_takes, asked)),
         row("Busiest in", (_busiest(run.peak_received_bytes_per_s()) for run in runs)),
         row("Busiest out", (_busiest(run.peak_sent_bytes_per_s()) for run in runs)),
         row("Fullest disk", (_fullest(impact, run) for run in runs)),
@@ -90,29 +90,39 @@ def rows_of(answer: RehearsalAnswer, asked: Sequence[RehearsedThrottle]) -> list
         ),
     ]
     if answer.deadline is not None:
-        limit_s = answer.deadline.deadline_s
-        found.insert(3, row("In time", (_in_time(run, limit_s) for run in runs)))
+        at_ms = answer.deadline.at_ms
+        found.insert(3, row("In time", (_in_time(one, at_ms) for one in asked)))
     return found
 
 
-def _done_at(base_ms: int, run: Rehearsal) -> Cell:
-    if run.finish_s is None:
-        return Cell("never", "bad")
-    return Cell(clock_after(base_ms, run.finish_s), "strong")
+def _done_at(one: RehearsedThrottle) -> Cell:
+    if one.why:
+        return Cell(NEVER, "bad")
+    end = one.forecast.end
+    if not one.forecast.ends or end.p50_s is None:
+        return Cell(UNKNOWN)
+    return Cell(clock_after(end.at_ms, end.p50_s), "strong")
 
 
-def _takes(run: Rehearsal) -> Cell:
-    return Cell("-" if run.finish_s is None else duration_text(run.finish_s))
+def _range(one: RehearsedThrottle) -> Cell:
+    end = one.forecast.end
+    if one.why or not one.forecast.ends or end.p10_s is None or end.p90_s is None:
+        return Cell("-", "dim")
+    low, high = (clock_after(end.at_ms, seconds) for seconds in (end.p10_s, end.p90_s))
+    return Cell(f"{low}-{high}", "dim")
 
 
-def _least(impact: Impact, run: Rehearsal) -> Cell:
-    least = least_s(impact, run.throttle_bytes_per_s)
-    return Cell("-" if least is None else duration_text(least), "dim")
+def _takes(one: RehearsedThrottle) -> Cell:
+    end = one.forecast.end
+    known = one.forecast.ends and not one.why
+    return Cell(duration_text(end.p50_s) if known and end.p50_s is not None else "-")
 
 
-def _in_time(run: Rehearsal, limit_s: float) -> Cell:
-    done = run.finish_s is not None and run.finish_s <= limit_s
-    return Cell("yes", "good") if done else Cell("no", "bad")
+def _in_time(one: RehearsedThrottle, deadline_ms: int) -> Cell:
+    """Whether the deadline holds with the certainty that is asked for."""
+    if holds(one.forecast.end, deadline_ms) and not one.why:
+        return Cell("yes", "good")
+    return Cell("no", "bad")
 
 
 def _busiest(peaks: Mapping[int, float]) -> Cell:
@@ -143,20 +153,24 @@ def _count(count: int, tone: str) -> Cell:
 # The deadline
 
 
-def deadline_words(answer: RehearsalAnswer, typed: TypedDeadline | None) -> TonedLine | None:
+def deadline_words(answer: RehearsalAnswer) -> TonedLine | None:
     """The throttle that it takes, or the earliest that it can be done; None where none is set."""
     deadline = answer.deadline
-    if deadline is None or typed is None:
+    if deadline is None:
         return None
-    by = clock_after(answer.taken_ms, deadline.deadline_s)
-    until = f"by {by} UTC, in {duration_text(deadline.deadline_s)}"
+    forecast = answer.forecast_of(deadline.throttle_bytes_per_s)
+    end = forecast.end
+    left_s = (deadline.at_ms - end.at_ms) / 1000
+    until = f"by {clock_after(end.at_ms, left_s)} UTC, in {duration_text(left_s)}"
+    sure = f"{deadline.certainty:.0%} certain"
     if deadline.possible:
         rate = limit_text(deadline.throttle_bytes_per_s)
-        return TonedLine(f"Done {until}: {rate} for each broker, in and out.", "good")
-    finish = deadline.rehearsal.finish_s
-    if finish is None:
-        return TonedLine(f"Not possible {until}: {deadline.rehearsal.why}", "bad")
-    earliest = clock_after(answer.taken_ms, finish)
+        return TonedLine(f"Done {until}, {sure}: {rate} for each broker, in and out.", "good")
+    if forecast.never:
+        return TonedLine(f"Not possible {until}: {never_text(end)}.", "bad")
+    if not forecast.ends or end.p90_s is None:
+        return TonedLine(f"Not possible {until} at any throttle.", "bad")
+    earliest = f"{clock_after(end.at_ms, end.p90_s)} ({sure})"
     return TonedLine(f"Not possible {until}; earliest is {earliest}, without a throttle.", "bad")
 
 
@@ -240,18 +254,19 @@ _REHEARSED: Final[Sequence[ListColumn[BrokerRehearsal]]] = (
 )
 
 
-def event_table(run: Rehearsal, width: int) -> ListTable[str]:
+def event_table(chosen: RehearsedThrottle, notes: Sequence[str], width: int) -> ListTable[str]:
     """Why it would not end; who left an ISR and who came back, in their order; what was not known.
 
     Sentences are wrapped to the width.
     """
+    run = chosen.rehearsal
     events = run.isr_events[:EVENTS_MOST]
     lines = [_event_words(event) for event in events] or [NOBODY_LEAVES]
     if len(run.isr_events) > EVENTS_MOST:
         lines.append(f"... and {len(run.isr_events) - EVENTS_MOST:,} more")
-    why = [f"It would not end: {run.why}"] if run.finish_s is None else []
+    why = [f"It would not end: {chosen.why}"] if chosen.why else []
     room = max(width, 20)
-    return line_table("Rehearsed", [*_wrapped(why, room), *lines, *_wrapped(run.notes, room)])
+    return line_table("Rehearsed", [*_wrapped(why, room), *lines, *_wrapped(notes, room)])
 
 
 def _wrapped(sentences: Iterable[str], width: int) -> Iterable[str]:

@@ -27,7 +27,7 @@ from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.changes.intents.common_wizards import Planned, planned_wizard
 from kshunt.tui.changes.plan import fields, proposal_tables
-from kshunt.tui.changes.plan.fields import NOTHING, TypedDeadline
+from kshunt.tui.changes.plan.fields import NOTHING
 from kshunt.tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
 from kshunt.tui.changes.plan.rehearsal_part import RehearsalPart
@@ -274,7 +274,7 @@ class PlanScreen(Dialog[NextStep | None]):
         await self._show(PlanStep.THROTTLES, FormPart((words,), form))
         self._go(PlanStep.THROTTLES)
 
-    def _deadline(self, text: str) -> TypedDeadline | None:
+    def _deadline(self, text: str) -> int | None:
         """The deadline that was typed.
 
         Raises:
@@ -285,21 +285,18 @@ class PlanScreen(Dialog[NextStep | None]):
             raise BadInput("Type throttles above, or a deadline here, or both.")
         return found
 
-    def _ask_rehearsal(
-        self, throttles: tuple[int | None, ...], deadline: TypedDeadline | None
-    ) -> None:
+    def _ask_rehearsal(self, throttles: tuple[int | None, ...], deadline_ms: int | None) -> None:
         assert self._proposed is not None
         targets = self._proposed.answer.proposal.targets
-        within_s = None if deadline is None else deadline.seconds
-        request = RehearsalRequest(targets, throttles, within_s)
-        self._again = partial(self._ask_rehearsal, throttles, deadline)
-        work = partial(self._rehearse, request, deadline)
+        request = RehearsalRequest(targets, throttles, deadline_ms)
+        self._again = partial(self._ask_rehearsal, throttles, deadline_ms)
+        work = partial(self._rehearse, request)
         self._ask(PlanStep.REHEARSAL, "Rehearsing", work)
 
-    async def _rehearse(self, request: RehearsalRequest, deadline: TypedDeadline | None) -> None:
+    async def _rehearse(self, request: RehearsalRequest) -> None:
         app = self._kshunt
         answer = await ask_planner(app.address, lambda client: client.plans.rehearse(request))
-        await self._show(PlanStep.REHEARSAL, RehearsalPart(answer, deadline, app.glyphs))
+        await self._show(PlanStep.REHEARSAL, RehearsalPart(answer, app.glyphs))
 
     def _ask(self, step: PlanStep, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Do what takes long, and say so meanwhile; it is given up by leaving the step."""
@@ -341,7 +338,10 @@ class PlanScreen(Dialog[NextStep | None]):
             return
         rehearsed = list(self.place(PlanStep.REHEARSAL).query(RehearsalPart))
         if self.step is PlanStep.REHEARSAL and rehearsed:
-            self._start(typed_rate(rehearsed[0].chosen.rehearsal.throttle_bytes_per_s))
+            part = rehearsed[0]
+            deadline = part.answer.deadline
+            rate = typed_rate(part.chosen.throttle_bytes_per_s)
+            self._start(rate, None if deadline is None else deadline.at_ms)
         elif self.step is PlanStep.PROPOSAL and self._proposed is not None:
             self._on_to_rehearsal(self._proposed)
         elif self._again is not None:
@@ -413,7 +413,7 @@ class PlanScreen(Dialog[NextStep | None]):
         if path is not None:
             self._say_keys(f"Written: {path} and {rollback_path(path).name}")
 
-    def _start(self, throttle: str) -> None:
+    def _start(self, throttle: str, deadline_ms: int | None = None) -> None:
         """Lead into the wizard of every start; back from it, everything is as it was."""
         store = self._kshunt.store
         assert self._proposed is not None
@@ -423,14 +423,14 @@ class PlanScreen(Dialog[NextStep | None]):
             self._say_keys("This is another cluster now: make a new plan.")
         elif not self._starting:
             self._starting = True
-            start = partial(self._in_earnest, self._proposed, throttle)
+            start = partial(self._in_earnest, self._proposed, throttle, deadline_ms)
             self.run_worker(start, group="start")  # type: ignore[arg-type]
 
-    async def _in_earnest(self, proposed: Proposed, throttle: str) -> None:
+    async def _in_earnest(self, proposed: Proposed, throttle: str, deadline_ms: int | None) -> None:
         app, answer = self._kshunt, proposed.answer
         assert app.store.facts is not None
         target = TargetCluster(answer.cluster_id, app.store.scene.bootstrap_servers)
-        planned = Planned(answer.plan, answer.proposal.goal, throttle)
+        planned = Planned(answer.plan, answer.proposal.goal, throttle, deadline_ms)
         wizard = planned_wizard(app.store.facts, target, app.glyphs, planned)
         screen = WizardScreen(app, wizard, self._service)
         try:

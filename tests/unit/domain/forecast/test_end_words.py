@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kshunt.backend.domain.forecast.end_words import (
     apart_text,
     bottleneck_texts,
     clock_text,
+    deadline_text,
     end_text,
     full_text,
     never_text,
 )
 from kshunt.backend.domain.replicas.expected_ends import (
     Bottleneck,
+    DeadlineCheck,
     ExpectedEnd,
     Resource,
     ResourceKind,
@@ -41,6 +45,24 @@ SOON = ExpectedEnd(
 )
 def test_a_time_of_day_has_its_day_where_that_is_another_one(hours: float, text: str) -> None:
     assert clock_text(NOON_MS + round(hours * 3_600_000), NOON_MS) == text
+
+
+@pytest.mark.parametrize(
+    ("holds", "needs", "text"),
+    [
+        (None, None, "deadline 18:00"),
+        (True, None, "deadline 18:00 holds"),
+        (False, 55_000_000, "misses its deadline 18:00, needs 55.0 MB/s"),
+        (False, None, "misses its deadline 18:00 at any throttle"),
+    ],
+)
+def test_a_deadline_says_whether_it_holds_and_what_would_do(
+    holds: bool | None, needs: int | None, text: str
+) -> None:
+    found = DeadlineCheck(NOON_MS + 6 * 3_600_000, holds, needs)
+    assert deadline_text(replace(SOON, deadline=found), NOON_MS) == text
+    assert text in full_text(replace(SOON, deadline=found), NOON_MS).split("; ")
+    assert deadline_text(SOON, NOON_MS) == ""
 
 
 def test_a_range_says_its_day_once() -> None:
