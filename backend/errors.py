@@ -18,7 +18,7 @@ Our exception hierarchy::
     │   │   └── BrokerDown       it does not run (`admin.rpc.error_mapping`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
     │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
-    │   │   └── ReadBehind       its end was not reached (`journals.topic.transactions`)
+    │   │   └── ReadBehind       its end was not reached (`journal_storage.topic.transactions`)
     │   ├── JournalFenced        another backend writes the journal
     │   ├── JournalUnusable      the journal's topic would lose entries
     │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`admin.zookeeper.znode_layout`)
