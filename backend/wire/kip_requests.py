@@ -39,7 +39,7 @@ from typing import Any, Final
 from kafka.protocol.api_message import ApiMessage
 
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
-from kshunt.backend.wire.partition_modes import MODE_TAG, mode_fields, read_tags, tag_section
+from kshunt.backend.wire.partition_modes import mode_fields, read_mode, read_tags, tag_section
 from kshunt.backend.wire.reader import Reader
 
 SCHEMAS: Final = "kshunt.backend.wire.seed_schemas"
@@ -185,17 +185,12 @@ def read_modes(body: bytes, version: int) -> dict[tuple[str, int], int]:
     """The partitions of a Metadata answer that are not ReadWrite, with their modes.
 
     Raises:
-        WireError: the bytes are no Metadata answer, or a mode is not an INT8.
+        WireError: the bytes are no Metadata answer, or a tagged field of a mode has another length.
     """
     modes: dict[tuple[str, int], int] = {}
 
     def visit(topic: str, partition: int, reader: Reader) -> None:
-        value = read_tags(reader).get(MODE_TAG)
-        if value is None:
-            return
-        if len(value) != 1:
-            raise reader.error(f"a mode has {len(value)} bytes")
-        mode = int.from_bytes(value, "big", signed=True)
+        mode, _deletes_ms = read_mode(read_tags(reader), reader)
         if mode != PartitionMode.READ_WRITE:
             modes[topic, partition] = mode
 

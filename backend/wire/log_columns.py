@@ -50,6 +50,7 @@ _OFFSET_ENTRY: Final = np.dtype(
 _LOG_DIR_ENTRY: Final = np.dtype(
     [("partition", ">i4"), ("size", ">i8"), ("lag", ">i8"), ("is_future", "u1")]
 )
+"""Nothing reads this `lag`: it is 0 for a replica that is far behind (docs/concepts.md, Lag)."""
 
 
 def topic_runs(partitions: PartitionColumns) -> Iterator[tuple[str, NDArray[np.int32]]]:
@@ -208,12 +209,8 @@ def _rows_of(
     topics = np.array([index.get(name, -1) for name in blocks.names], np.int64)
     keys = partition_keys(np.repeat(topics, blocks.counts), entries["partition"].astype(np.int64))
     asked_keys = partition_keys(asked.topic_index, asked.partition)
-    order = np.argsort(asked_keys, kind="stable")
-    place = np.searchsorted(asked_keys, keys, sorter=order)
-    rows: NDArray[np.intp] = (
-        order[np.minimum(place, max(len(order) - 1, 0))] if len(order) else place
-    )
-    if len(keys) and (not len(order) or bool((asked_keys[rows] != keys).any())):
+    rows = np.searchsorted(asked_keys, keys)
+    if rows.max(initial=-1) >= len(asked) or (asked_keys[rows] != keys).any():
         raise reader.error("it answers for a partition that kshunt did not ask for")
     return rows
 
@@ -273,7 +270,6 @@ def _log_dir_columns(
         partition=entries["partition"].astype(np.int32),
         dir_index=np.repeat(np.arange(len(dirs), dtype=np.int16), rows_of_dir),
         size_bytes=entries["size"].astype(np.int64),
-        offset_lag=entries["lag"].astype(np.int64),
         is_future=entries["is_future"].astype(np.bool_),
     )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import pytest
 
 from tests.support.documents.style import sentence_faults
@@ -16,17 +19,20 @@ def faults(text: Text) -> list[str]:
     return [fault for sentence in sentences_of(text) for fault in sentence_faults(sentence)]
 
 
+@cache
+def shown() -> tuple[tuple[Path, Text], ...]:
+    return tuple(texts_below(*FOLDERS))
+
+
 def test_the_product_speaks_plain_english() -> None:
     found = [
-        f"{path.relative_to(ROOT)}, {fault}"
-        for path, text in texts_below(*FOLDERS)
-        for fault in faults(text)
+        f"{path.relative_to(ROOT)}, {fault}" for path, text in shown() for fault in faults(text)
     ]
     assert not found, "\n".join(["docs/style.md says otherwise:", *found])
 
 
 def test_texts_of_each_part_are_found() -> None:
-    found = {path.relative_to(ROOT).parts[:2] for path, _ in texts_below(*FOLDERS)}
+    found = {path.relative_to(ROOT).parts[:2] for path, _ in shown()}
     assert found > {("tui", "views"), ("tui", "changes"), ("backend", "tools"), ("backend", "api")}
 
 

@@ -7,15 +7,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+
 from kshunt.backend.admin.connect import Reached, reach
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.kips.reassignment.native import KafkaReassignments
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.admin.port.item_result import PartitionResults
+from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.settings import Settings
+from kshunt.backend.wire.raw_request import RawRequest
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until_async
 
@@ -102,6 +106,15 @@ async def lags_of(admin: Reached, partition: TopicPartition) -> dict[int, int]:
     """The lag of each replica, by broker."""
     status = await admin.replicas.status([partition], timeout_s=TIMEOUT_S)
     return {lag.broker: lag.lag_messages for lag in status}
+
+
+async def claimed_lags(admin: Reached, broker: int, partition: TopicPartition) -> list[int]:
+    """What a broker's DescribeLogDirs says of the lag of its replica, which kshunt does not use."""
+    topics = [(partition.topic, [partition.partition])]
+    request = RawRequest.of(DescribeLogDirsRequest(topics=topics), min_version=1)
+    answer = await admin.cluster.call(broker, request, timeout_s=TIMEOUT_S)
+    dirs = decode_message(DescribeLogDirsResponse, answer).results
+    return [p.offset_lag for one in dirs for topic in one.topics for p in topic.partitions]
 
 
 async def replicas_become(

@@ -23,7 +23,13 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import GAP, Column, Order, fit_columns
 from kshunt.tui.views.brokers.table import broker_table
 from kshunt.tui.views.operations.table import operation_table
-from kshunt.tui.views.throttles.table import orphan_hint, throttle_table
+from kshunt.tui.views.throttles.table import FIELDS as THROTTLE_FIELDS
+from kshunt.tui.views.throttles.table import (
+    ThrottleRow,
+    ThrottleTable,
+    orphan_hint,
+    throttle_table,
+)
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
 
@@ -319,6 +325,25 @@ def test_throttles_that_outlive_their_move_are_pointed_out() -> None:
     assert row_words(table, 3)["leader"] == "* (all)"
     cluster.lists = {}
     assert "rates on 1 broker." in orphan_hint(facts_of(cluster))
+
+
+def test_each_column_of_throttles_sorts_by_what_it_shows() -> None:
+    words = ("what", "leader", "follower", "owner", "before", "note")
+    rows = {
+        RateRowKey(number): ThrottleRow(
+            *(f"broker {number}", (0, number, ""), f"leader {b}", f"follower {c}"),
+            note=f"note {f}",
+            owner=f"owner {d}",
+            before=f"before {e}",
+        )
+        for number, (b, c, d, e, f) in enumerate(["52431", "15342", "24513", "43125", "31254"])
+    }
+    for key in words:
+        table = ThrottleTable(THROTTLE_FIELDS, rows, Order(key))
+        found = [row_words(table, row)[key] for row in range(len(table))]
+        assert found == sorted(found), key
+        table = ThrottleTable(THROTTLE_FIELDS, rows, Order(key, reverse=True))
+        assert [row_words(table, row)[key] for row in range(len(table))] == found[::-1], key
 
 
 def test_operations_that_run_come_first_and_then_the_newest() -> None:

@@ -48,6 +48,13 @@ def view_key(view: str) -> str:
     return key_of(f"view('{view}')")
 
 
+def dialog_bindings(id: str, action: str = "close") -> list[Binding]:
+    """The keys of an action, for something else in a dialog: what opened it can close it, too."""
+    found = action_named(id)
+    assert found is not None, id
+    return [Binding(key, action, found.title, show=False) for key in found.keys]
+
+
 def screen_bindings(view: str) -> list[Binding]:
     """The bindings of a view's screen."""
     return list(_bindings(a for a in actions_of(view) if a.where == "screen"))

@@ -19,14 +19,14 @@ class AttentionScreen(Dialog[None]):
     """The lines of which the head of the screen shows the first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,exclamation_mark", "close", "Close", show=False),
+        Binding("q", "close", "Close", show=False),
         Binding("enter", "go", "Go there", show=False),
         Binding("j,down", "choose(1)", "Down", show=False),
         Binding("k,up", "choose(-1)", "Up", show=False),
     ]
 
     def __init__(self, items: Sequence[Item]) -> None:
-        super().__init__("Attention")
+        super().__init__("Attention", opened_by="attention")
         self._items = tuple(items)
         self._chosen = 0
 

@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widget import MountError, Widget
 from textual.widgets import Static
 
+from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.text.fitting import printable
 
 T = TypeVar("T")
@@ -38,9 +39,13 @@ class Dialog(ModalScreen[T]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, opened_by: str = "") -> None:
+        """`opened_by`: an action, whose keys close the dialogue where they have no other use."""
         super().__init__()
         self._title = title
+        if opened_by:
+            own = self._bindings.key_to_bindings
+            bind(self, [one for one in dialog_bindings(opened_by) if one.key not in own])
 
     def compose(self) -> ComposeResult:
         """The box."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from kshunt.tui.actions import Action, help_groups, key_name
-from kshunt.tui.dialogs.dialog import SCROLL_KEYS, Dialog, Lines, fact_lines
+from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 
 SIGNS: Final = (
     ("?", "Unknown; it is not 0."),
@@ -26,12 +26,12 @@ class HelpScreen(Dialog[None]):
     """From the registry, so that it cannot lie."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,q,question_mark", "close", "Close", show=False),
+        *CLOSE_KEYS,
         *SCROLL_KEYS,
     ]
 
     def __init__(self, view: str) -> None:
-        super().__init__(f"Keys of the {view} view")
+        super().__init__(f"Keys of the {view} view", opened_by="help")
         self._view = view
 
     def compose_body(self) -> Iterable[Widget]:

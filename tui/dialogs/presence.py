@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
@@ -30,11 +30,10 @@ class PresenceScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE_KEYS,
         *SCROLL_KEYS,
-        Binding("H", "close", "Close", show=False),
     ]
 
     def __init__(self, app: Dashboard) -> None:
-        super().__init__("Who is here")
+        super().__init__("Who is here", opened_by="here")
         self._kshunt = app
         self._shown: list[tuple[str, str]] | None = None
 

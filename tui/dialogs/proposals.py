@@ -34,7 +34,7 @@ class ProposalsScreen(Dialog[ProposalAction | None]):
     """Answers with what is to be done next, or None; each is asked about once more."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,Y", "close", "Close", show=False),
+        Binding("q", "close", "Close", show=False),
         Binding("j,down", "choose(1)", "Down", show=False),
         Binding("k,up", "choose(-1)", "Up", show=False),
         Binding("a,enter", "want('approve')", "Approve", show=False),
@@ -43,7 +43,7 @@ class ProposalsScreen(Dialog[ProposalAction | None]):
     ]
 
     def __init__(self, app: Dashboard) -> None:
-        super().__init__("Proposals")
+        super().__init__("Proposals", opened_by="proposals")
         self._kshunt = app
         self._chosen = ""
         """The id of the one that is chosen."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -33,11 +34,15 @@ TONE_DEFAULTS: Final = {
 """Our own variables, for themes that do not set them, such as Textual's."""
 
 
-def builtin_themes() -> Iterator[Theme]:
+@cache
+def builtin_themes() -> tuple[Theme, ...]:
     """The themes that are shipped."""
-    for entry in sorted(files("kshunt.themes").iterdir(), key=lambda entry: entry.name):
-        if entry.name.endswith(".toml"):
-            yield parse_theme(entry.read_text("utf-8"), entry.name)
+    found = sorted(files("kshunt.themes").iterdir(), key=lambda entry: entry.name)
+    return tuple(
+        parse_theme(entry.read_text("utf-8"), entry.name)
+        for entry in found
+        if entry.name.endswith(".toml")
+    )
 
 
 @dataclass(frozen=True, slots=True)

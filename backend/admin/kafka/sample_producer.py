@@ -18,7 +18,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
+from kshunt.backend.admin.rpc.librdkafka import ACCESS_DENIED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, RETENTION_MS
 from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
@@ -200,7 +200,7 @@ def _meant(what: str) -> Iterator[None]:
 
 def _meaning(error: Any, what: str) -> KshuntError:
     words = f"{what}: {error.str().rstrip('.')}."
-    if error.code() in AUTHORIZATION_FAILED:
+    if error.code() in ACCESS_DENIED:
         return NotAuthorized(
             words, advice="The topics of the samples need the ACLs Create, Describe and Write."
         )

@@ -15,6 +15,7 @@ import kafka.errors as kafka_errors
 
 from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.domain.cluster.error_codes import (
+    AUTHORIZATION_FAILED,
     BROKER_NOT_AVAILABLE,
     CORRUPT_MESSAGE,
     ILLEGAL_SASL_STATE,
@@ -43,8 +44,6 @@ from kshunt.backend.wire.reader import WireError
 
 BrokerName: TypeAlias = int | tuple[str, int]
 """A broker's id, or the host and port of a bootstrap server."""
-
-_AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 65})
 
 
 class ConnectionRefused(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
@@ -141,7 +140,7 @@ def raise_for_code(code: int, message: str | None, what: str) -> None:
         return
     text = f"{what}: {error_name(code)}" + (f": {message}" if message else ".")
     error: KshuntError = ClusterError(text)
-    if code in _AUTHORIZATION_FAILED:
+    if code in AUTHORIZATION_FAILED:
         error = NotAuthorized(text)
     elif code == UNSUPPORTED_VERSION:
         error = NotSupported(text)

@@ -11,9 +11,14 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaException
 
+from kshunt.backend.domain.cluster.error_codes import (
+    AUTHORIZATION_FAILED,
+    SASL_AUTHENTICATION_FAILED,
+)
 from kshunt.backend.errors import ConfigError
 
-AUTHORIZATION_FAILED: Final = frozenset({29, 30, 31, 53, 58, 65})
+ACCESS_DENIED: Final = AUTHORIZATION_FAILED | {SASL_AUTHENTICATION_FAILED}
+"""Error codes of a client that may not do what it wants."""
 
 Client = TypeVar("Client")
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.domain.cluster import error_codes
 from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE, error_name
 from kshunt.backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
 
@@ -35,34 +36,38 @@ class Fate(enum.StrEnum):
 
 
 FATES: Final[Mapping[int, Fate]] = {
-    -1: Fate.IN_DOUBT,  # UNKNOWN_SERVER_ERROR: the controller may have failed after its commit
-    7: Fate.IN_DOUBT,  # REQUEST_TIMED_OUT: the controller may commit it later
-    8: Fate.RETRY,  # BROKER_NOT_AVAILABLE: no controller to forward to
-    11: Fate.RETRY,  # STALE_CONTROLLER_EPOCH
-    13: Fate.IN_DOUBT,  # NETWORK_EXCEPTION
-    14: Fate.RETRY,  # COORDINATOR_LOAD_IN_PROGRESS
-    17: Fate.REFUSED,  # INVALID_TOPIC_EXCEPTION
-    29: Fate.REFUSED,  # TOPIC_AUTHORIZATION_FAILED
-    30: Fate.REFUSED,  # GROUP_AUTHORIZATION_FAILED
-    31: Fate.REFUSED,  # CLUSTER_AUTHORIZATION_FAILED
-    33: Fate.REFUSED,  # UNSUPPORTED_SASL_MECHANISM
-    34: Fate.REFUSED,  # ILLEGAL_SASL_STATE
-    35: Fate.REFUSED,  # UNSUPPORTED_VERSION
-    37: Fate.REFUSED,  # INVALID_PARTITIONS
-    38: Fate.REFUSED,  # INVALID_REPLICATION_FACTOR
-    39: Fate.REFUSED,  # INVALID_REPLICA_ASSIGNMENT
-    40: Fate.REFUSED,  # INVALID_CONFIG
-    41: Fate.RETRY,  # NOT_CONTROLLER
-    42: Fate.REFUSED,  # INVALID_REQUEST
-    44: Fate.REFUSED,  # POLICY_VIOLATION
-    54: Fate.REFUSED,  # SECURITY_DISABLED
-    56: Fate.IN_DOUBT,  # KAFKA_STORAGE_ERROR: the controller's own log failed while it wrote
-    58: Fate.REFUSED,  # SASL_AUTHENTICATION_FAILED
-    60: Fate.REFUSED,  # REASSIGNMENT_IN_PROGRESS
-    77: Fate.RETRY,  # STALE_BROKER_EPOCH
-    87: Fate.REFUSED,  # INVALID_RECORD
-    89: Fate.RETRY,  # THROTTLING_QUOTA_EXCEEDED
-    116: Fate.RETRY,  # UNKNOWN_CONTROLLER_ID
+    # The controller may have failed after its commit
+    error_codes.UNKNOWN_SERVER_ERROR: Fate.IN_DOUBT,
+    # The controller may commit it later
+    error_codes.REQUEST_TIMED_OUT: Fate.IN_DOUBT,
+    # No controller to forward to
+    error_codes.BROKER_NOT_AVAILABLE: Fate.RETRY,
+    error_codes.STALE_CONTROLLER_EPOCH: Fate.RETRY,
+    error_codes.NETWORK_EXCEPTION: Fate.IN_DOUBT,
+    error_codes.COORDINATOR_LOAD_IN_PROGRESS: Fate.RETRY,
+    error_codes.INVALID_TOPIC_EXCEPTION: Fate.REFUSED,
+    error_codes.TOPIC_AUTHORIZATION_FAILED: Fate.REFUSED,
+    error_codes.GROUP_AUTHORIZATION_FAILED: Fate.REFUSED,
+    error_codes.CLUSTER_AUTHORIZATION_FAILED: Fate.REFUSED,
+    error_codes.UNSUPPORTED_SASL_MECHANISM: Fate.REFUSED,
+    error_codes.ILLEGAL_SASL_STATE: Fate.REFUSED,
+    error_codes.UNSUPPORTED_VERSION: Fate.REFUSED,
+    error_codes.INVALID_PARTITIONS: Fate.REFUSED,
+    error_codes.INVALID_REPLICATION_FACTOR: Fate.REFUSED,
+    error_codes.INVALID_REPLICA_ASSIGNMENT: Fate.REFUSED,
+    error_codes.INVALID_CONFIG: Fate.REFUSED,
+    error_codes.NOT_CONTROLLER: Fate.RETRY,
+    error_codes.INVALID_REQUEST: Fate.REFUSED,
+    error_codes.POLICY_VIOLATION: Fate.REFUSED,
+    error_codes.SECURITY_DISABLED: Fate.REFUSED,
+    # The controller's own log failed while it wrote
+    error_codes.KAFKA_STORAGE_ERROR: Fate.IN_DOUBT,
+    error_codes.SASL_AUTHENTICATION_FAILED: Fate.REFUSED,
+    error_codes.REASSIGNMENT_IN_PROGRESS: Fate.REFUSED,
+    error_codes.STALE_BROKER_EPOCH: Fate.RETRY,
+    error_codes.INVALID_RECORD: Fate.REFUSED,
+    error_codes.THROTTLING_QUOTA_EXCEEDED: Fate.RETRY,
+    error_codes.UNKNOWN_CONTROLLER_ID: Fate.RETRY,
 }
 """By Kafka's error code of a whole answer."""
 

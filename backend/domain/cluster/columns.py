@@ -20,11 +20,11 @@ def partition_keys(topic_index: NDArray[Any], partition: NDArray[Any]) -> NDArra
 
 @dataclass(frozen=True, eq=False)
 class PartitionColumns:
-    """A set of partitions in columns. Arrays have shape (partitions,), grouped by topic."""
+    """A set of partitions in columns. Arrays have shape (partitions,)."""
 
     topics: tuple[str, ...]
     topic_index: NDArray[np.int32]
-    """Index into `topics`; rows of one topic are adjacent."""
+    """Index into `topics`. Rows are sorted by it, and those of one topic by partition."""
     partition: NDArray[np.int32]
 
     def __len__(self) -> int:
@@ -65,7 +65,5 @@ class LogDirColumns:
     dir_index: NDArray[np.int16]
     """Index into `dirs`."""
     size_bytes: NDArray[np.int64]
-    offset_lag: NDArray[np.int64]
-    """What DescribeLogDirs claims; 0 for a replica that is far behind (docs/concepts.md, Lag)."""
     is_future: NDArray[np.bool_]
     """True for the copy that a move between directories of one broker is building."""

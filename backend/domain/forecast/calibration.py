@@ -6,7 +6,7 @@ Constraints
     A file comes from anybody: what is no calibration, or is one of another model, is refused.
 Algorithm
     Of forecasts whose end is known, ln(actual / forecast) lies in bins: of a copy or an operation,
-    by stage, by what holds it up, by how much the forecast has moved lately. The middle and both
+    by stage, by what holds it up, by how much the forecast moves. The middle and both
     outer quantiles of its bin are put on a forecast. Where a bin is missing, the one that it falls
     into with one distinction less is taken.
 

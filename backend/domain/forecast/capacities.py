@@ -185,11 +185,16 @@ def _used(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Limits
 
 
 def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats) -> Floats:
-    """Throttles give a little less, or more, than they are set to."""
+    """Throttles give a little less, or more, than they are set to.
+
+    Of one that does not bind yet it is taken that it gives as much of it as the others do.
+    """
     binds = np.zeros(len(capacity), np.bool_)
     binds[tight[np.isfinite(given)]] = True
     binds &= np.isfinite(capacity) & (used >= USED)
-    return np.where(binds, capacity * np.clip(used, USED, MOST), capacity)
+    share = np.clip(used, USED, MOST)
+    usual = float(np.median(share[binds])) if binds.any() else 1.0
+    return capacity * np.where(binds, share, min(usual, 1.0))
 
 
 def _elsewhere(copies: Copies, limits: Limits, free: Mask, passes: Ints, capacity: Floats) -> None:

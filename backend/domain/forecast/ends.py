@@ -58,6 +58,8 @@ class Group:
     """For how long it has been watched."""
     before_s: tuple[float, ...] = ()
     """When it was to end by the forecasts of the last `WANDER_S`, from now on."""
+    varies: float = 0.0
+    """How much what is written to it varies, as a share of what its copies come nearer by."""
 
 
 def expected_ends(
@@ -105,12 +107,13 @@ def expected_ends(
 
 
 def _moved(groups: Sequence[Group], seconds: Floats) -> Floats:
-    """How far each end has moved lately, as a share of the time that is left; NaN: no end."""
+    """How far each end has moved lately, or would with what is written, as a share of the time
+    that is left; NaN: no end."""
     found = np.full(len(groups), np.nan)
     for place, (group, end_s) in enumerate(zip(groups, seconds.tolist(), strict=True)):
         if np.isfinite(end_s):
             ends_s = (*group.before_s, end_s)
-            found[place] = (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
+            found[place] = group.varies + (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
     return found
 
 

@@ -26,10 +26,10 @@ def fair_shares(passes: Ints, counts: Ints, capacity: Floats) -> tuple[Floats, I
         passes: Shape (groups, k): the resources of each group. The last of all resources is
             without limit, and fills places that are not needed.
         counts: Copies of each group; a group of none gets 0.
-        capacity: Bytes a second of each resource; inf for the last one.
+        capacity: Bytes a second of each resource; inf for the last one. One below 0 gives nothing.
     """
     rates, tight = np.zeros(len(passes)), np.full(len(passes), len(capacity) - 1)
-    left, size = capacity.copy(), len(capacity)
+    left, size = np.maximum(capacity, 0.0), len(capacity)
     open_ = np.flatnonzero(counts)
     weights = counts.astype(np.float64)
     wide = passes.shape[1]

@@ -22,7 +22,7 @@ from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, fair_shares
 from kshunt.backend.domain.forecast.turns import MoveQueue, Turns
 
 PART: Final = 8
-STEPS: Final = 64
+STEPS: Final = 32
 _EVEN: Final = 1e-6
 """A rate that is above what is written by no more than this share of it comes no nearer."""
 
@@ -132,7 +132,7 @@ class _Running:
         lost = np.bincount(
             flows.passes[gone].ravel(), flows.after_bytes_per_s[gone].ravel(), len(self._left)
         )
-        self._left = np.maximum(self._left - lost, 0.0)
+        self._left -= lost
         return True
 
     def _step_s(self, need: Floats) -> float:
@@ -151,6 +151,8 @@ class _Running:
             return np.empty(0, np.int64)
         fresh = self._turns.ended(gone)
         self._begins_s[fresh] = self._now_s
+        # Its leader went on writing while it waited.
+        self._remaining[fresh] += self._flows.written_bytes_per_s[fresh] * self._now_s
         return fresh
 
     def _by_resource(self, copies: Ints, values: Floats) -> Floats:

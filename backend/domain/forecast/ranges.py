@@ -23,7 +23,7 @@ WANDERS: Final[tuple[Wander, ...]] = get_args(Wander)
 _, UNEASY, RESTLESS = range(len(WANDERS))
 WANDER_S: Final = 30.0
 """Lately."""
-CALM_MOST: Final = 0.04
+CALM_MOST: Final = 0.08
 UNEASY_MOST: Final = 0.15
 QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WANDERS), 3)
 """The shape of what a calibration says; zeros say nothing."""
@@ -49,7 +49,7 @@ def ranges(
         seconds: As they were worked out; inf where none ends.
         age_s: For how long each has been watched.
         held_by: What holds each up, as a place in `HOLDS`.
-        wander: How much its end has moved lately, as a place in `WANDERS`.
+        wander: How much its end moves, as a place in `WANDERS`.
         quantiles: Of ln(actual / forecast). Of shape `QUANTILES`: of a copy or an operation,
             by stage, by what holds it up, by how its end wanders, and of these the lower one, the
             middle and the upper one.
@@ -69,7 +69,7 @@ def held_by(throttle: Mask, waits: Mask) -> Ints:
 
 
 def wander_places(share: Floats, age_s: Floats) -> Ints:
-    """Places in `WANDERS` of ends that moved lately by a share of what is left until them.
+    """Places in `WANDERS` of ends that move by a share of what is left until them.
 
     What has not been watched for long has had no time to move.
     """

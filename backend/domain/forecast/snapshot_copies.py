@@ -26,19 +26,8 @@ from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, partition_starts
-from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import CURABLE_CAUSES, IDLE_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Move, ThrottledRate
-
-DEAD: Final = (
-    *(Cause.BROKER_DOWN, Cause.LOG_DIR_OFFLINE, Cause.NO_LEADER, Cause.CONTROLLER),
-    *(Cause.SOURCE_UNREACHABLE, Cause.DISK_FULL),
-)
-"""Causes that end by something that nobody can foresee."""
-STUCK: Final = (
-    *(Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW, Cause.THROTTLE_ORPHAN),
-    *(Cause.COPY_TOO_SLOW, Cause.LOG_DIR_MOVE),
-)
-"""Causes that other rates may cure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +38,8 @@ class RowRates:
     written_bytes_per_s: Floats
     """To the row's partition, over minutes."""
     written_least_bytes_per_s: Floats
+    written_varies_bytes_per_s: Floats
+    """How far what is written is from its mean, on the average."""
     seen_bytes_per_s: Floats
     """What the row's replica fetches; for this and the next three see `Copies`."""
     source_seen_bytes_per_s: Floats
@@ -65,7 +56,8 @@ class RowRates:
         written = np.maximum(written, 0.0)
         nothing = np.full(len(rows), np.nan)
         ages_s = np.full(len(rows), np.inf)
-        return cls(written, written, fetched, fetched, fetched, nothing, ages_s)
+        still = np.zeros(len(rows))
+        return cls(written, written, still, fetched, fetched, fetched, nothing, ages_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +214,7 @@ def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
         at_source=known.listed[near],
         at_target=table.follower_throttled[rows],
         has_turn=cause != Cause.WAITING_TURN,
-        stuck=np.isin(cause, STUCK) & judged,
+        stuck=np.isin(cause, CURABLE_CAUSES) & judged,
         source_after=np.where(table.adding[rows], 1 - (gone / came)[near], 1.0),
         target_after=np.where(takes_over, 0.0, 1.0),
         why=tuple(map(_why, cause.tolist(), table.leader[rows].tolist())),
@@ -233,7 +225,7 @@ def _known_or_nan(values: NDArray[np.int64]) -> Floats:
     return np.where(values < 0, np.nan, values).astype(np.float64)
 
 
-_IDLE: Final = {int(cause): cause.key for cause in DEAD} | {int(Cause.PAUSED): HELD}
+_IDLE: Final = {int(cause): cause.key for cause in IDLE_CAUSES} | {int(Cause.PAUSED): HELD}
 
 
 def _why(cause: int, leader: int) -> str:
@@ -261,21 +253,24 @@ class _Waiting:
 def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
     """What operations will still copy; sizes and leaders are those of the snapshot."""
     owned = [
-        (place, move) for place, one in enumerate(operations) for move in one.waiting if move.adding
+        (place, move, adding)
+        for place, one in enumerate(operations)
+        for move in one.waiting
+        if (adding := move.adding)
     ]
-    moves = tuple(move for _, move in owned)
+    moves = tuple(move for _, move, _ in owned)
     rows = known.leader_rows([move.partition for move in moves])
     table, led = known.table, rows >= 0
     leader = np.where(led, table.broker[rows], NOBODY)
     size = _known_or_nan(np.where(led, table.size_bytes[rows], -1))
     entries = [
-        (n, broker, 1 - _gone(move, int(leader[n])) / len(move.adding), _takes_over(move, broker))
-        for n, move in enumerate(moves)
-        for broker in move.adding
+        (n, broker, 1 - _gone(move, led_by) / len(adding), _takes_over(move, broker))
+        for n, ((_, move, adding), led_by) in enumerate(zip(owned, leader.tolist(), strict=True))
+        for broker in adding
     ]
     number = np.array([n for n, _, _, _ in entries], np.int64)
     of_leader = rows[number]
-    operation = np.array([place for place, _ in owned], np.int64)[number]
+    operation = np.array([place for place, _, _ in owned], np.int64)[number]
     written = known.watched.written_bytes_per_s[of_leader]
     nothing = np.full(len(entries), np.nan)
     copies = Copies(
@@ -305,9 +300,10 @@ def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
 
 def _gone(move: Move, leader: int) -> int:
     """Followers that leave the leader with the move's end, those that came with it included."""
-    if leader in move.removing:
+    removing = move.removing
+    if leader in removing:
         return len(move.current) - 1 + len(move.adding)
-    return len(move.removing)
+    return len(removing)
 
 
 def _takes_over(move: Move, broker: int) -> bool:
@@ -379,7 +375,7 @@ def _queue(
 
 def _in_order(waiting: _Waiting, moves: Ints, caps: MoveCaps) -> Ints:
     """By bytes, as the backend's scheduler takes them; those of unknown size last."""
-    counts = np.array([len(waiting.moves[n].adding) for n in moves.tolist()], np.int64)
+    counts = np.bincount(waiting.move, minlength=len(waiting.moves))[moves]
     sizes = waiting.size_bytes[moves] * counts * (1 if caps.smallest_first else -1)
     names = [waiting.moves[n].partition for n in moves.tolist()]
     by_name = np.argsort(np.array(sorted(range(len(names)), key=names.__getitem__), np.int64))

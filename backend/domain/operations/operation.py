@@ -13,6 +13,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
+from kshunt.backend.domain.untrusted.json_codec import TimeMs, Whole
 from kshunt.backend.errors import Conflict
 
 __all__ = [
@@ -101,13 +102,13 @@ class Operation:
     id: str
     kind: OperationKind
     state: OperationState
-    started_ms: int
+    started_ms: TimeMs
     summary: str
     """One line for an operator: what it touches."""
     partitions: tuple[TopicPartition, ...] = ()
-    throttle_bytes_per_s: int | None = None
+    throttle_bytes_per_s: Whole | None = None
     auto_remove_throttle: bool = True
-    ended_ms: int | None = None
+    ended_ms: TimeMs | None = None
     outcome: str = ""
     """Its result, in words; set when it ends, or earlier if something needs attention."""
     outcome_is_progress: bool = False
@@ -119,7 +120,7 @@ class Operation:
     """The reason, as they gave it."""
     actions: tuple[str, ...] = ()
     """What can be done with it now, as the backend says: `pause`, `cancel`, ..."""
-    waiting: int = 0
+    waiting: Whole = 0
     """Of its partitions, how many wait for their turn, as the backend says."""
     claim: Claim | None = None
     """The person who claimed it, as the backend says; others must take it over first."""

@@ -297,7 +297,7 @@ BROKER_LOAD: Final = ResultTable(
     ),
 )
 
-ETA_MODEL: Final = 3
+ETA_MODEL: Final = 4
 """Version of what `eta` is reckoned by."""
 
 ETA: Final = ResultTable(

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 HeldBy: TypeAlias = Literal["other", "throttle", "turn"]
 """What holds up: disks and networks, a throttle on the way, or that moves wait for their turn."""
 Wander: TypeAlias = Literal["calm", "uneasy", "restless"]
-"""How much a forecast end has moved lately, by what is left until then."""
+"""How much a forecast end has moved lately, or may with what is written, by what is left."""
 EVERYTHING: Final = ""
 """The key of all moves together, in the place of an operation's id."""
 
@@ -113,7 +113,7 @@ class ExpectedEnd:
     """What the range was made for: a throttle gives the copy that ends last no more, moves wait for
     their turn, or disks and networks decide."""
     wander: Wander = "uneasy"
-    """How much this forecast has moved lately."""
+    """How much this forecast has moved lately, or may with what is written."""
     watched_s: float = 0.0
     """For how long the first of its copies has been watched."""
     bottlenecks: tuple[Bottleneck, ...] = ()

@@ -10,7 +10,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,11 @@ class Replicas:
 
 
 COLUMNS: Final = tuple(column.name for column in fields(Replicas))
+DTYPES: Final[Mapping[str, Any]] = {
+    name: np.dtype(get_args(get_args(array)[1])[0])
+    for name, array in get_type_hints(Replicas).items()
+}
+"""dtype of each column: that of its annotation, `NDArray[np.int32]`."""
 KEY_COLUMNS: Final = ("topic_index", "partition", "broker")
 
 
@@ -207,34 +212,6 @@ class Snapshot:
         partition, broker = self.partition_of(row), int(self.replicas.broker[row])
         found = self.explained.get((partition, broker))
         return Stuck(partition, broker, cause) if found is None else found
-
-
-DTYPES: Final[Mapping[str, Any]] = {
-    "topic_index": np.dtype(np.int32),
-    "partition": np.dtype(np.int32),
-    "broker": np.dtype(np.int32),
-    "position": np.dtype(np.int16),
-    "leader": np.dtype(np.int32),
-    "in_isr": np.dtype(np.bool_),
-    "adding": np.dtype(np.bool_),
-    "removing": np.dtype(np.bool_),
-    "leader_throttled": np.dtype(np.bool_),
-    "follower_throttled": np.dtype(np.bool_),
-    "status": np.dtype(np.uint8),
-    "cause": np.dtype(np.uint8),
-    "log_end_offset": np.dtype(np.int64),
-    "lag_messages": np.dtype(np.int64),
-    "size_bytes": np.dtype(np.int64),
-    "lag_bytes": np.dtype(np.int64),
-    "log_dir": np.dtype(np.int16),
-    "catch_up_messages_per_s": np.dtype(np.float32),
-    "catch_up_bytes_per_s": np.dtype(np.float32),
-    "fetched_bytes_per_s": np.dtype(np.float32),
-    "eta_s": np.dtype(np.float32),
-    "sampled_ms": np.dtype(np.int64),
-    "mode": np.dtype(np.int8),
-}
-"""dtype of each column of `Replicas`."""
 
 
 def partition_starts(replicas: Replicas) -> NDArray[np.intp]:

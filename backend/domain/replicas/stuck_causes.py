@@ -69,12 +69,30 @@ class Cause(enum.IntEnum):
         return self not in (Cause.NONE, Cause.WAITING_TURN, Cause.TOO_SHORT, Cause.PAUSED)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is copied until something happens that nobody can foresee."""
+        return self in (
+            *(Cause.BROKER_DOWN, Cause.LOG_DIR_OFFLINE, Cause.NO_LEADER, Cause.CONTROLLER),
+            *(Cause.SOURCE_UNREACHABLE, Cause.DISK_FULL),
+        )
+
+    @property
+    def is_curable(self) -> bool:
+        """Whether the replica may arrive under another rate."""
+        return self in (
+            *(Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW, Cause.THROTTLE_ORPHAN),
+            *(Cause.COPY_TOO_SLOW, Cause.LOG_DIR_MOVE),
+        )
+
+    @property
     def key(self) -> str:
         """Its name in the API: `throttle_too_low`."""
         return self.name.lower()
 
 
 STUCK_CAUSES: Final = tuple(cause for cause in Cause if cause.is_stuck)
+IDLE_CAUSES: Final = tuple(cause for cause in Cause if cause.is_idle)
+CURABLE_CAUSES: Final = tuple(cause for cause in Cause if cause.is_curable)
 
 
 @dataclass(frozen=True, slots=True)

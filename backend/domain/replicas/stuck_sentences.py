@@ -177,7 +177,7 @@ def _remaining_out_of_isr(replica: _StuckReplica) -> Sentences:
 
 def _disk_full(replica: _StuckReplica) -> Sentences:
     evidence, broker, size = replica.evidence, replica.broker, replica.wording.size
-    free = size(evidence.free_bytes or 0)
+    free = "an unknown amount" if evidence.free_bytes is None else size(evidence.free_bytes)
     lacks = "" if evidence.lag_bytes is None else f", and it lacks {size(evidence.lag_bytes)}"
     if evidence.offline_dirs:
         return (
@@ -213,10 +213,10 @@ def _copy_too_slow(replica: _StuckReplica) -> Sentences:
     evidence, broker, rate = replica.evidence, replica.broker, replica.wording.rate
     fetched, written = evidence.fetched_bytes_per_s, evidence.written_bytes_per_s
     carried = "at an unknown rate" if fetched is None else f"at {rate(fetched)}"
-    needed = "an unknown rate" if written is None else rate(written)
+    needed = "the write rate is unknown" if written is None else f"{rate(written)} are written"
     return (
         f"No throttle explains it: broker {broker} copies from leader {evidence.leader} "
-        f"{carried}, and {needed} are written.",
+        f"{carried}, and {needed}.",
         f"Check the network between brokers {evidence.leader} and {broker}, their disks, and the "
         f"log of broker {broker} for ReplicaFetcherThread errors.",
     )

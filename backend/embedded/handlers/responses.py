@@ -20,7 +20,6 @@ TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8,
 """What anybody may do with a topic where nobody authorizes, as bits of `AclOperation`."""
 CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 """The same for the cluster, as kafka-python has it."""
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from kshunt.backend.admin.rpc.librdkafka import AUTHORIZATION_FAILED, made
+from kshunt.backend.admin.rpc.librdkafka import ACCESS_DENIED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, MIN_ISR, UNCLEAN_ELECTION
 from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
@@ -332,7 +332,7 @@ def retrying(until: float, action: Callable[[], Value]) -> Value:
 def meaning(error: Any, what: str, *, doubt: bool = False) -> KshuntError:
     """What librdkafka's error is in our tree; `doubt`: whether something may be written."""
     words = f"{what}: {error.str().rstrip('.')}."
-    if error.code() in AUTHORIZATION_FAILED:
+    if error.code() in ACCESS_DENIED:
         return NotAuthorized(words, advice=_ACLS)
     if error.fatal() or error.code() == KafkaError._FENCED:
         return JournalFenced(

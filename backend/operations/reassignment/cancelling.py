@@ -27,6 +27,7 @@ from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.error_codes import (
+    NETWORK_EXCEPTION,
     NO_REASSIGNMENT_IN_PROGRESS,
     REQUEST_TIMED_OUT,
     error_name,
@@ -56,8 +57,8 @@ Ongoing = Mapping[TopicPartition, OngoingReassignment]
 Results = Mapping[TopicPartition, ItemResult]
 Works = Sequence[tuple[Operation, ReassignmentWork]]
 
-UNANSWERED: Final = frozenset({7, 13})
-"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: it may have been done."""
+UNANSWERED: Final = frozenset({REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+"""It may have been done."""
 _NOT_MOVING: Final = ItemResult(
     NO_REASSIGNMENT_IN_PROGRESS,
     error_name(NO_REASSIGNMENT_IN_PROGRESS),

@@ -15,6 +15,11 @@ from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.columns import LogDirColumns
+from kshunt.backend.domain.cluster.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
+    REQUEST_TIMED_OUT,
+)
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -45,8 +50,8 @@ from kshunt.backend.placement.generate import generate_assignment, usable_broker
 if TYPE_CHECKING:
     from kshunt.backend.admin.kips.backend_placer import BackendPlacer
 
-UNANSWERED_CODES = frozenset({7, 8, 13})
-"""REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION: the broker said nothing."""
+UNANSWERED_CODES = frozenset({REQUEST_TIMED_OUT, BROKER_NOT_AVAILABLE, NETWORK_EXCEPTION})
+"""The broker said nothing."""
 
 
 class Queries:

@@ -14,7 +14,14 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.cluster.columns import PartitionColumns
-from kshunt.backend.domain.cluster.error_codes import INVALID_REPLICA_ASSIGNMENT
+from kshunt.backend.domain.cluster.error_codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NON_EMPTY_GROUP,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.offset_maps import Offsets
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
@@ -44,10 +51,9 @@ from kshunt.backend.operations.state.shrink_work import GroupPlace
 
 STILL_S: Final = 2.0
 """So long the ends of a sealed topic must not move."""
-GONE: Final = frozenset({3, 100})
-"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID."""
-BUSY: Final = frozenset({25, 27, 68})
-"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP: the group has members."""
+GONE: Final = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
+BUSY: Final = frozenset({UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP})
+"""The group has members."""
 GROUPS_AT_ONCE: Final = 20
 
 

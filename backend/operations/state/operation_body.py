@@ -1,14 +1,15 @@
 """An operation as the body of a journal entry, and back.
 
-Strict on the way back: what is missing, unknown or of another type makes the whole entry
-unreadable. An operation that is half understood must not be acted upon.
+The fields are those of `Operation`, so that a new one is in the journal too. Strict on the way
+back: what is missing, unknown or of another type makes the whole entry unreadable. An operation
+that is half understood must not be acted upon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -17,13 +18,10 @@ from kshunt.backend.domain.operations.operation import (
     Operation,
     OperationDetails,
     OperationKind,
-    OperationState,
     details_of_0_1,
 )
 from kshunt.backend.domain.untrusted.json_codec import (
     Id,
-    TimeMs,
-    Whole,
     from_document,
     read_exactly,
     to_document,
@@ -39,26 +37,26 @@ from kshunt.backend.operations.state.reassignment_work import (
 )
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 
+_TOLD: Final = frozenset({"outcome_is_progress", "actions", "waiting", "claim", "notes"})
+"""What a backend finds out or keeps elsewhere, and adds when it tells of an operation."""
+_KEPT: Final = frozenset(one.name for one in fields(Operation)) - _TOLD
+_OF_0_1: Final = frozenset(
+    {
+        *("id", "kind", "state", "started_ms", "ended_ms", "summary", "partitions", "outcome"),
+        *("throttle_bytes_per_s", "auto_remove_throttle", "details", "who", "reason", "work"),
+    }
+)
+"""What every entry has. Fields of later versions may be missing, and take their defaults."""
 
-class _OperationDocument(Struct, forbid_unknown_fields=True, frozen=True):
-    """An entry of the journal about an operation."""
 
-    id: str
-    kind: OperationKind
-    state: OperationState
-    started_ms: TimeMs
-    ended_ms: TimeMs | None
-    summary: str
+class _Beside(Struct, frozen=True):
+    """What an entry has in another form than `Operation`, or beside it."""
+
     partitions: list[tuple[str, Id]]
-    throttle_bytes_per_s: Whole | None
-    auto_remove_throttle: bool
-    outcome: str
     details: dict[str, Any]
-    who: str
-    reason: str
     work: WorkRecord | None
     shrink: dict[str, Any] | UnsetType = UNSET
-    """Only of a shrink: who does not know of shrinks must not act upon it."""
+    """Only of a shrink: a backend that does not know of shrinks must not act upon it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +75,14 @@ def operation_body(
 ) -> Mapping[str, Any]:
     """For an entry of the journal. The partitions of a reassignment are those of its work."""
     partitions = [] if work is not None else [(p.topic, p.partition) for p in operation.partitions]
-    body = _OperationDocument(
-        id=operation.id,
-        kind=operation.kind,
-        state=operation.state,
-        started_ms=operation.started_ms,
-        ended_ms=operation.ended_ms,
-        summary=operation.summary,
-        partitions=partitions,
-        throttle_bytes_per_s=operation.throttle_bytes_per_s,
-        auto_remove_throttle=operation.auto_remove_throttle,
-        outcome="" if operation.outcome_is_progress else operation.outcome,
-        details=to_document(operation.details),
-        who=operation.who,
-        reason=operation.reason,
-        work=None,
-        shrink=UNSET if shrink is None else dict(shrinking.document(shrink)),
-    )
-    return {**to_document(body), "work": None if work is None else reassigning.document(work)}
+    outcome = "" if operation.outcome_is_progress else operation.outcome
+    written = to_document(replace(operation, partitions=(), outcome=outcome))
+    return {
+        **{name: one for name, one in written.items() if name in _KEPT},
+        "partitions": partitions,
+        "work": None if work is None else reassigning.document(work),
+        **({} if shrink is None else {"shrink": dict(shrinking.document(shrink))}),
+    }
 
 
 def read_operation(operation_id: str, body: Mapping[str, Any]) -> Recorded:
@@ -122,25 +110,19 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
 
 
 def _read(body: Mapping[str, Any]) -> Recorded:
-    found = from_document(_OperationDocument, body)
-    if (found.shrink is UNSET) == (found.kind is OperationKind.SHRINK):
+    if not _OF_0_1 <= body.keys() <= _KEPT | {"work", "shrink"}:
+        raise ValueError("a field is missing or unknown")
+    kept = {name: one for name, one in body.items() if name in _KEPT}
+    plain = from_document(Operation, {**kept, "partitions": (), "details": {}})
+    found = from_document(_Beside, body)
+    if (found.shrink is UNSET) == (plain.kind is OperationKind.SHRINK):
         raise ValueError("it has a shrink but its kind does not, or the other way round")
     work = None if found.work is None else found.work.work()
     partitions = tuple(TopicPartition(*one) for one in found.partitions)
-    operation = Operation(
-        id=found.id,
-        kind=found.kind,
-        state=found.state,
-        started_ms=found.started_ms,
-        summary=found.summary,
+    operation = replace(
+        plain,
         partitions=partitions if work is None else tuple(work.moves),
-        throttle_bytes_per_s=found.throttle_bytes_per_s,
-        auto_remove_throttle=found.auto_remove_throttle,
-        ended_ms=found.ended_ms,
-        outcome=found.outcome,
         details=read_exactly(OperationDetails, details_of_0_1(found.details)),
-        who=found.who,
-        reason=found.reason,
     )
     shrink = None if found.shrink is UNSET else shrinking.read_shrink(found.shrink)
     return Recorded(operation, work, shrink)

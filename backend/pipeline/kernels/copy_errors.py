@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final
 
+from kshunt.backend.domain.cluster import error_codes
 from kshunt.backend.domain.cluster.error_codes import (
     CONCURRENT_TRANSACTIONS,
     MESSAGE_TOO_LARGE,
@@ -60,7 +61,12 @@ class RecordTooLarge(CopyFailed):
     title = "Record too large"
     kafka_code = MESSAGE_TOO_LARGE
     http_status = 409
-    kafka_codes = frozenset({10, 18})
+    kafka_codes = frozenset(
+        {
+            error_codes.MESSAGE_TOO_LARGE,
+            error_codes.RECORD_LIST_TOO_LARGE,
+        }
+    )
     happened = "The record at {at} is larger than the target's max.message.bytes."
     cure = "Set max.message.bytes of the target higher (each record gets 30 bytes more)."
 
@@ -71,7 +77,16 @@ class CopyRefused(CopyFailed):
     title = "Not authorized by the cluster"
     kafka_code = TOPIC_AUTHORIZATION_FAILED
     http_status = 403
-    kafka_codes = frozenset({29, 30, 31, 53, 58, -169})
+    kafka_codes = frozenset(
+        {
+            error_codes.TOPIC_AUTHORIZATION_FAILED,
+            error_codes.GROUP_AUTHORIZATION_FAILED,
+            error_codes.CLUSTER_AUTHORIZATION_FAILED,
+            error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            error_codes.SASL_AUTHENTICATION_FAILED,
+            -169,
+        }
+    )
     happened = "The cluster refuses the copy at {at}."
     cure = (
         "It needs READ on the source, WRITE and DESCRIBE on the target, and READ on the group and "
@@ -85,7 +100,15 @@ class CopyFenced(CopyFailed):
     title = "Another copy took over"
     kafka_code = PRODUCER_FENCED
     http_status = 409
-    kafka_codes = frozenset({90, 47, 49, 51, -144})
+    kafka_codes = frozenset(
+        {
+            error_codes.PRODUCER_FENCED,
+            error_codes.INVALID_PRODUCER_EPOCH,
+            error_codes.INVALID_PRODUCER_ID_MAPPING,
+            error_codes.CONCURRENT_TRANSACTIONS,
+            -144,
+        }
+    )
     happened = "Another copy of the same operation took over at {at}."
     cure = "Let one of them run; none of them copies a record twice."
 
@@ -96,7 +119,13 @@ class TopicGone(CopyFailed):
     title = "Topic gone"
     kafka_code = UNKNOWN_TOPIC_OR_PARTITION
     http_status = 409
-    kafka_codes = frozenset({3, -188, -190})
+    kafka_codes = frozenset(
+        {
+            error_codes.UNKNOWN_TOPIC_OR_PARTITION,
+            -188,
+            -190,
+        }
+    )
     happened = "A topic or partition is not there (any more) for the copy at {at}."
     cure = "See whether the source or the target was deleted."
 
@@ -107,7 +136,12 @@ class RecordsGone(CopyFailed):
     title = "Records deleted before they were copied"
     kafka_code = OFFSET_OUT_OF_RANGE
     http_status = 409
-    kafka_codes = frozenset({1, -140})
+    kafka_codes = frozenset(
+        {
+            error_codes.OFFSET_OUT_OF_RANGE,
+            -140,
+        }
+    )
     happened = "The source has no records from {at} on any more: they were deleted meanwhile."
     cure = "Set retention.ms and retention.bytes of the source to -1 and begin a new copy."
 
@@ -130,7 +164,23 @@ class CopyUnreachable(CopyFailed):
     retriable = True
     kafka_code = REQUEST_TIMED_OUT
     http_status = 503
-    kafka_codes = frozenset({5, 6, 7, 13, 14, 15, 16, 19, 20, -185, -192, -195, -187})
+    kafka_codes = frozenset(
+        {
+            error_codes.LEADER_NOT_AVAILABLE,
+            error_codes.NOT_LEADER_OR_FOLLOWER,
+            error_codes.REQUEST_TIMED_OUT,
+            error_codes.NETWORK_EXCEPTION,
+            error_codes.COORDINATOR_LOAD_IN_PROGRESS,
+            error_codes.COORDINATOR_NOT_AVAILABLE,
+            error_codes.NOT_COORDINATOR,
+            error_codes.NOT_ENOUGH_REPLICAS,
+            error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+            -185,
+            -192,
+            -195,
+            -187,
+        }
+    )
     happened = "Brokers did not answer in time for the copy at {at}."
     cure = "See whether they run, then start it again."
 

@@ -10,12 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
+from kshunt.backend.domain.replicas.stuck_causes import IDLE_CAUSES, Cause
 
-WHY_DEAD: Final = (
-    "BROKER_DOWN", "LOG_DIR_OFFLINE", "NO_LEADER", "SOURCE_UNREACHABLE", "CONTROLLER", "DISK_FULL",
-)  # fmt: skip
-"""Causes that end by something that nobody can foresee."""
-SUFFICES: Final = "WAITING_TURN"
+_IDLE: Final = tuple(cause.name for cause in IDLE_CAUSES)
 LATELY: Final = 0.3
 """Weight of the shorter window in what is written: bursts pass."""
 
@@ -59,9 +56,9 @@ class Tick:
     operation: Ints
     """A number for each operation, -1 where there is none."""
     dead: Mask
-    """Its cause is one of `WHY_DEAD`."""
+    """Its cause is one of `IDLE_CAUSES`."""
     waits: Mask
-    """Its cause is `SUFFICES`."""
+    """Its cause is `Cause.WAITING_TURN`."""
     cause: Any
     """An Arrow array."""
 
@@ -86,8 +83,8 @@ class Tick:
             copies=~in_isr & (leader != broker),
             partition=_partitions(rates),
             operation=_codes(rates, "operation_id"),
-            dead=_mask(pc.is_in(cause, pa.array(WHY_DEAD))),
-            waits=_mask(pc.equal(cause, SUFFICES)),
+            dead=_mask(pc.is_in(cause, pa.array(_IDLE))),
+            waits=_mask(pc.equal(cause, Cause.WAITING_TURN.name)),
             cause=cause,
         )
 

@@ -42,6 +42,9 @@ EVERY_S: Final = 2.0
 SHARE: Final = 0.05
 """Of a processor, at most."""
 
+NEARER_LEAST: Final = 0.1
+"""Copies come nearer by this share of what they get, where it is less, to tell what varies."""
+
 
 @dataclass(frozen=True, eq=False)
 class CopyForecast:
@@ -121,7 +124,7 @@ class Forecaster:
             keys[found.rows][order],
             _ends_s(expected, quantiles)[: len(found.rows)][order],
             with_deadlines(
-                self._ends(found, expected, operations, quantiles, snapshot.taken_ms),
+                self._ends(found, expected, operations, watched, quantiles, snapshot.taken_ms),
                 operations,
                 expected,
                 found.members(operations),
@@ -135,6 +138,7 @@ class Forecaster:
         found: SnapshotCopies,
         expected: Outlook,
         operations: Sequence[RunningOperation],
+        watched: RowRates,
         quantiles: Floats,
         now_ms: int,
     ) -> dict[str, ExpectedEnd]:
@@ -142,7 +146,12 @@ class Forecaster:
         self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
         self._past_ms = {id: self._past_ms.get(id, deque()) for id in members}
         groups = [
-            Group(rows, (now_ms - self._since_ms[id]) / 1000, self._before_s(id, now_ms))
+            Group(
+                rows,
+                (now_ms - self._since_ms[id]) / 1000,
+                self._before_s(id, now_ms),
+                _varies(found, watched, rows),
+            )
             for id, rows in members.items()
         ]
         ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
@@ -157,6 +166,15 @@ class Forecaster:
         while past and past[0][0] < now_ms - WANDER_S * 1000:
             past.popleft()
         return tuple((end_ms - now_ms) / 1000 for _, end_ms in past)
+
+
+def _varies(found: SnapshotCopies, watched: RowRates, copies: Ints) -> float:
+    """How much what is written varies, as a share of what these copies come nearer by."""
+    rows = found.rows[copies[copies < len(found.rows)]]
+    seen = float(np.nansum(watched.seen_bytes_per_s[rows]))
+    nearer = seen - float(np.nansum(watched.written_bytes_per_s[rows]))
+    varies = float(watched.written_varies_bytes_per_s[rows].sum())
+    return varies / max(nearer, NEARER_LEAST * seen, 1.0)
 
 
 def _ends_s(expected: Outlook, quantiles: Floats) -> Floats:

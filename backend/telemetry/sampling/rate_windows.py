@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
-from kshunt.backend.domain.forecast.snapshot_copies import DEAD, RowRates
+from kshunt.backend.domain.forecast.snapshot_copies import RowRates
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas
-from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import IDLE_CAUSES, Cause
 from kshunt.backend.telemetry.stuck.throttle_shares import numbered
 
 SLOW_S: Final = 150.0
@@ -34,7 +34,7 @@ LATEST_S: Final = 8.0
 PART_MOST: Final = 3.0
 """What a copy got over the last seconds is corrected by no more than this factor."""
 _MEANS: Final = ("slow", "latest")
-STOPPED: Final = np.array([*DEAD, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
+STOPPED: Final = np.array([*IDLE_CAUSES, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
 """Causes while which nothing is copied."""
 LATELY: Final = 0.3
 """Weight of the half minute in what is written: bursts pass."""
@@ -56,6 +56,7 @@ class _Remembered:
     slow: Floats
     latest: Floats
     written: Floats
+    varies: Floats
 
 
 _COLUMNS: Final = tuple(one.name for one in fields(_Remembered) if one.name != "keys")
@@ -102,12 +103,14 @@ class RateWindows:
             mean(fresh["slow"], grown, copied_s, SLOW_S),
             mean(fresh["latest"], grown, copied_s, LATEST_S),
             mean(last.written, written, written_s, SLOW_S),
+            mean(last.varies, np.abs(written - last.written), written_s, SLOW_S),
         )
         self._remember(now)
         flows = np.where(np.isnan(now.latest), 0.0, np.maximum(now.latest, 0.0))
         return RowRates(
             _towards(now.written, written, np.full(len(keys), LATELY)),
             np.fmin(now.written, written),
+            np.nan_to_num(now.varies),
             _towards(now.slow, now.latest, np.full(len(keys), 0.5)),
             now.latest * self._sent.update(rows.leader, flows, now_ms),
             now.latest * self._received.update(rows.broker, flows, now_ms),

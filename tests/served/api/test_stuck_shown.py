@@ -7,17 +7,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import httpx
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.schema.replicas import CauseKey
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows
-from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.embedded.core.spec import plain_brokers
 from kshunt.backend.embedded.scenario.model import Scenario, TopicSpec
@@ -179,14 +178,6 @@ def why_not(address: str) -> str | None:
 
 
 # What the parts agree on
-
-
-def test_every_cause_has_words_and_a_key_in_the_api() -> None:
-    assert set(CAUSE_TEXTS) == set(Cause) - {Cause.NONE}
-    assert [cause.key for cause in CAUSE_TEXTS] == list(get_args(CauseKey))
-    for cause, about in CAUSE_TEXTS.items():
-        assert len(about.short) <= 22
-        assert bool(about.action) == cause.is_stuck
 
 
 def test_whole_partitions_are_looked_at_where_something_may_be_wrong() -> None:

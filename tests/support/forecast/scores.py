@@ -7,6 +7,9 @@ it is void once somebody changes one, and scored as well as if it were not.
 
 from __future__ import annotations
 
+import enum
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +18,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, ranges
+from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from tests.support.forecast.watched_operations import Look, Watched
 
 POINTS: Final = (0.1, 0.25, 0.5, 0.75)
@@ -46,54 +50,97 @@ class Score:
     """The same of the mean rate."""
 
 
-def scores(runs: Sequence[Watched], quantiles: Floats, *, every: bool = False) -> list[Score]:
-    """Of operations that ended, with the ranges that these quantiles make.
+def scores(
+    runs: Sequence[Watched], quantiles: Floats | None, *, every: bool = False
+) -> list[Score]:
+    """Of operations that ended, with the ranges that these quantiles make; None: with their own.
 
     `every`: void forecasts count like the others.
     """
     return [_score(point, runs, quantiles, every=every) for point in POINTS]
 
 
-def _score(point: float, runs: Sequence[Watched], quantiles: Floats, *, every: bool) -> Score:
-    found, silent, void = [], 0, 0
-    for run in runs:
-        place = _place(run, point)
-        if run.took_s is None or place is None:
-            continue
-        look = run.looks[place]
-        left_s = run.took_s - look.at_s
-        if left_s < SHORTEST_S:
-            continue
-        end = look.end
-        if end is None or end.p50_s is None or end.never or end.unknown:
-            silent += 1
-            continue
-        if run.altered(look.at_s, run.took_s) and not every:
-            void += 1
-            continue
-        low, middle, high = ranges(
-            OPERATION,
-            np.array([end.p50_s]),
-            np.array([end.watched_s]),
-            np.array([HOLDS.index(end.held_by)]),
-            np.array([WANDERS.index(end.wander)]),
-            quantiles,
-        ).ends_s[0]
-        others = _common(run, place)
-        found.append(
-            (low <= left_s <= high, (high - low) / left_s, middle / left_s, *others(left_s))
-        )
-    held, width, middle, two, mean = np.array(found, np.float64).reshape(-1, 5).T
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One forecast of an operation, and how it turned out. Values are over what was left."""
+
+    low: float
+    middle: float
+    high: float
+    two_looks: float
+    """By the present rate; NaN where there is none."""
+    since_start: float
+    """By the mean rate, likewise."""
+
+    @property
+    def holds(self) -> bool:
+        """It ended between p10 and p90."""
+        return self.low <= 1 <= self.high
+
+    @property
+    def error(self) -> float:
+        """How far the middle was off."""
+        return abs(self.middle - 1)
+
+
+class NotJudged(enum.Enum):
+    """Why a forecast is not in the numbers."""
+
+    OVER = "the operation did not end, or there was too little left of it"
+    SILENT = "there was no forecast"
+    VOID = "somebody changed the throttle later"
+
+
+def judged(
+    run: Watched, point: float, quantiles: Floats | None, *, every: bool = False
+) -> Judged | NotJudged:
+    """The forecast at this point of the way; for `every` see `scores`."""
+    place = _place(run, point)
+    if run.took_s is None or place is None:
+        return NotJudged.OVER
+    look = run.looks[place]
+    left_s = run.took_s - look.at_s
+    if left_s < SHORTEST_S:
+        return NotJudged.OVER
+    end = look.end
+    if end is None or end.p50_s is None or end.never or end.unknown:
+        return NotJudged.SILENT
+    if run.altered(look.at_s, run.took_s) and not every:
+        return NotJudged.VOID
+    low, middle, high = _range(end, quantiles)
+    two_looks, since_start = _common(run, place)(left_s)
+    return Judged(low / left_s, middle / left_s, high / left_s, two_looks, since_start)
+
+
+def _range(end: ExpectedEnd, quantiles: Floats | None) -> tuple[float, float, float]:
+    if quantiles is None:
+        return end.p10_s or 0.0, end.p50_s or 0.0, end.p90_s or 0.0
+    low, middle, high = ranges(
+        OPERATION,
+        np.array([end.p50_s], np.float64),
+        np.array([end.watched_s]),
+        np.array([HOLDS.index(end.held_by)]),
+        np.array([WANDERS.index(end.wander)]),
+        quantiles,
+    ).ends_s[0]
+    return float(low), float(middle), float(high)
+
+
+def _score(
+    point: float, runs: Sequence[Watched], quantiles: Floats | None, *, every: bool
+) -> Score:
+    all_ = [judged(run, point, quantiles, every=every) for run in runs]
+    found = [one for one in all_ if isinstance(one, Judged)]
     return Score(
         point,
         len(found),
-        silent,
-        void,
-        float(held.mean()) if len(found) else np.nan,
-        _median(width),
-        _median(np.abs(middle - 1)),
-        _median(np.abs(two - 1)),
-        _median(np.abs(mean - 1)),
+        all_.count(NotJudged.SILENT),
+        all_.count(NotJudged.VOID),
+        sum(one.holds for one in found) / len(found) if found else math.nan,
+        _median([one.high - one.low for one in found]),
+        _median([one.error for one in found]),
+        _median([abs(one.two_looks - 1) for one in found]),
+        _median([abs(one.since_start - 1) for one in found]),
     )
 
 
@@ -123,9 +170,9 @@ class _Common:
         return self.now.remaining_bytes * seconds / copied if copied > 0 else np.nan
 
 
-def _median(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else np.nan
+def _median(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return statistics.median(known) if known else math.nan
 
 
 def as_text(made: Sequence[Score]) -> str:

@@ -338,7 +338,6 @@ class _Logs:
             np.array(here, np.int32),
             np.zeros(len(here), np.int16),
             np.full(len(here), 1000, np.int64),
-            np.zeros(len(here), np.int64),
             np.zeros(len(here), np.bool_),
         )
 

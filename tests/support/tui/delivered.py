@@ -10,6 +10,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     EtaRow,
     LoadRow,
     PairRow,
+    PipelinePast,
     PipelineProcess,
     PipelineState,
     PipelineStatus,
@@ -59,9 +60,13 @@ def gap(now_ms: int) -> SampleGap:
 def deliver(backend: ScriptedBackend, now_ms: int) -> None:
     """Have the backend say that the pipeline keeps up, and all that it made."""
     backend.pipeline = pipeline_status(now_ms)
-    of = {name: backend.pipeline.of(name) for name in TABLES}
-    operations = tuple(backend.cluster.operations)
-    backend.delivered = {
+    backend.delivered = results(now_ms, tuple(backend.cluster.operations))
+
+
+def results(now_ms: int, operations: tuple[str, ...]) -> dict[str, Any]:
+    """All that it made, by the names of the answers."""
+    of = {name: pipeline_status(now_ms).of(name) for name in TABLES}
+    return {
         "course": TransferAnswer(of["rates"], transfer_history(now_ms)),
         "eta": Rows(of["eta"], tuple(eta(id, now_ms) for id in operations)),
         "stalls": Rows(of["stalls"], stalls(now_ms), since_ms=now_ms - 86_400_000),
@@ -86,6 +91,21 @@ def deliver(backend: ScriptedBackend, now_ms: int) -> None:
             (QualityRow("replicas", "unique", "dropped", 12, 1_203_455, "one row a moment"),),
         ),
     }
+
+
+def pipeline_past(now_ms: int, **others: Any) -> PipelinePast:
+    """What a history shows of it, with `others` in the places of these names."""
+    made = results(now_ms, ("op-1",))
+    said: dict[str, Any] = {
+        "course": made["course"],
+        "etas": made["eta"],
+        "stalls": made["stalls"],
+        "causes": made["causes"],
+        "loads": made["load"],
+        "pairs": made["pairs"],
+        "quality": made["quality"],
+    }
+    return PipelinePast(**{**said, **others})
 
 
 def eta(operation_id: str, now_ms: int, **others: Any) -> EtaRow:

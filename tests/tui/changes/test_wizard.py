@@ -12,12 +12,14 @@ from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import BadInput
+from kshunt.tui.actions import ACTIONS, use_keys
 from kshunt.tui.changes.intents.common_wizards import audit_wizard, election_wizard
 from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line
 from kshunt.tui.changes.wizard.result import ResultScreen
+from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.views.audit.screen import AuditScreen, EntryScreen
 from kshunt.tui.views.audit.table import audit_table, entry_facts, parse_audit_filter
@@ -290,3 +292,23 @@ async def test_an_operation_is_watched_from_its_row(shown: Shown) -> None:
     await shown.pilot.press("p")
     await shown.dialog(ConfirmScreen)
     assert "Pause operation op-1" in shown.frame()
+
+
+async def test_keys_that_an_operator_chose_work_in_a_dialog_too(tmp_path: Path) -> None:
+    use_keys(ACTIONS, {"pause": ["P"], "help": ["f1"]})
+    cluster = incident()
+    running_move(cluster)
+    try:
+        async with dashboard(tmp_path / "s", cluster) as shown:
+            await shown.press("5", "f1")
+            await shown.dialog(HelpScreen)
+            await shown.pilot.press("f1")
+            await shown.press("enter")
+            await shown.dialog(WatchScreen)
+            await shown.pilot.press("p")
+            assert isinstance(shown.app.screen, WatchScreen)
+            await shown.pilot.press("P")
+            await shown.dialog(ConfirmScreen)
+            assert "Pause operation op-1" in shown.frame()
+    finally:
+        use_keys(ACTIONS, {})

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate
 from kshunt.tui.tables.model import Cell, Placed
 from kshunt.tui.views.brokers.cells import FIELDS
-from kshunt.tui.views.brokers.disks import Disk
+from kshunt.tui.views.brokers.disks import Disk, peak_tone, whole_disk
+from kshunt.tui.views.brokers.pending_transfers import PendingTransfers
 from kshunt.tui.views.brokers.row import BrokerRow
 
 GB = 10**9
@@ -130,3 +132,34 @@ def test_what_is_not_known_is_sorted_before_what_is(
 def test_a_column_is_as_wide_as_it_is_placed() -> None:
     placed = [Placed(field.column, 30) for field in FIELDS]
     assert len({column.key for column, _ in placed}) == len(FIELDS)
+
+
+def test_a_peak_is_unknown_where_nobody_says_what_is_used() -> None:
+    known = Disk(5, "/d", 40 * GB, 100 * GB, arriving_bytes=10 * GB)
+    assert (known.peak_bytes, known.peak_share) == (50 * GB, 0.5)
+    unused = replace(known, used_bytes=UNKNOWN)
+    assert unused.peak_bytes == UNKNOWN
+    unsized = replace(unused, total_bytes=UNKNOWN)
+    assert (unsized.peak_bytes, unsized.share, unsized.peak_share) == (UNKNOWN, None, None)
+
+
+@pytest.mark.parametrize(
+    ("share", "tone"), [(None, "dim"), (0.9, ""), (0.901, "warn"), (0.999, "warn"), (1.0, "bad")]
+)
+def test_more_than_nine_tenths_at_the_peak_warn(share: float | None, tone: str) -> None:
+    assert peak_tone(share) == tone
+
+
+def test_a_broker_is_as_full_as_its_working_directories_together() -> None:
+    first = Disk(5, "/a", 30 * GB, 100 * GB)
+    second = Disk(5, "/b", 20 * GB, 50 * GB)
+    offline = Disk(5, "/c", error="KAFKA_STORAGE_ERROR")
+    queued = PendingTransfers({5: 2}, {5: 4 * GB}, {5: 2}, 1)
+    whole = whole_disk([first, second, offline], 5, 6 * GB, 1, queued)
+    assert (whole.used_bytes, whole.total_bytes) == (50 * GB, 150 * GB)
+    assert (whole.arriving_bytes, whole.queued_bytes) == (10 * GB, 4 * GB)
+    assert (whole.arriving_unknown, whole.waiting) == (3, 1)
+    silent = Disk(5, "/d")
+    unsaid = whole_disk([first, silent], 5, 0, 0, queued)
+    assert (unsaid.used_bytes, unsaid.total_bytes) == (UNKNOWN, UNKNOWN)
+    assert whole_disk([offline], 5, 0, 0, queued).used_bytes == UNKNOWN

@@ -74,6 +74,22 @@ def test_what_was_legal_stays_legal() -> None:
     assert {(step.source, step.target) for step in STEPS} >= EVER_LEGAL
 
 
+@pytest.mark.parametrize(
+    ("asked", "states"),
+    [
+        ("hold", {S.QUEUED}),
+        ("withdraw", {S.QUEUED}),
+        ("pause", {S.RUNNING, S.RESUMING}),
+        ("resume", {S.PAUSING, S.PAUSED}),
+        ("cancel", {S.STARTING, S.RUNNING, S.PAUSING, S.PAUSED, S.RESUMING, S.UNKNOWN}),
+    ],
+)
+def test_an_operator_can_change_their_mind_while_the_last_request_is_carried_out(
+    asked: str, states: set[OperationState]
+) -> None:
+    assert {step.source for step in STEPS if step.name == asked} == states
+
+
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_says_all_there_is_to_say(step: OperationStep) -> None:
     assert step.source is not step.target

@@ -291,6 +291,28 @@ def test_lags_are_counted_from_what_the_log_still_has() -> None:
     assert "g (55)" in note
 
 
+@pytest.mark.parametrize(
+    ("state", "members", "active"),
+    [
+        ("Empty", 0, False),
+        ("Dead", 0, False),
+        ("Stable", 1, True),
+        # Its members are on their way back, or the coordinator does not know yet.
+        ("PreparingRebalance", 0, True),
+        ("Unknown", 0, True),
+        ("Empty", 1, True),
+    ],
+)
+def test_a_group_is_active_while_it_has_members_or_may_have(
+    state: str, members: int, active: bool
+) -> None:
+    consumers = tuple(GroupMember(f"m{n}", "app", "/10.0.0.1") for n in range(members))
+    group = ConsumerGroup("g", state, "classic", {}, consumers)
+    check = judge(facts(groups=(group,)))
+    assert [one.active for one in check.groups] == [group.active] == [active]
+    assert ("groups-active" in codes(check, Severity.WARN)) is active
+
+
 def test_active_groups_are_named_with_their_clients() -> None:
     group = ConsumerGroup("g", "Stable", "consumer", dict.fromkeys(range(4), 100), (MEMBER,))
     assert warned(facts(groups=(group,))) == {"groups-active"}

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kshunt.backend.api.schema.replicas import CauseKey
 from kshunt.backend.domain.forecast.outlook import outlook
 from kshunt.backend.domain.forecast.snapshot_copies import snapshot_copies
-from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.replicas.stuck_causes import (
+    CAUSE_TEXTS,
+    CURABLE_CAUSES,
+    IDLE_CAUSES,
+    STUCK_CAUSES,
+    Cause,
+)
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -405,3 +413,19 @@ def test_the_rate_that_is_recommended_ends_the_move(
     assert set(stuck_of(diagnosis).values()) <= {Cause.THROTTLE_TOO_LOW}
     apply_needs(cluster.core, needs_of(diagnosis).values())
     assert not stuck_of(diagnosis) or ends(cluster.core, 2 * HOUR_S)
+
+
+def test_every_cause_has_words_and_a_key_in_the_api() -> None:
+    assert set(CAUSE_TEXTS) == set(Cause) - {Cause.NONE}
+    assert [cause.key for cause in CAUSE_TEXTS] == list(get_args(CauseKey))
+    for cause, about in CAUSE_TEXTS.items():
+        assert len(about.short) <= 22
+        assert bool(about.action) == cause.is_stuck
+
+
+def test_a_stuck_cause_is_idle_or_curable_or_waits_for_another_replica() -> None:
+    """A new cause has to be put into one of these: forecasts of each are made differently."""
+    idle, curable = set(IDLE_CAUSES), set(CURABLE_CAUSES)
+    waits = {Cause.REMAINING_OUT_OF_ISR, Cause.DELETION_WAITS}
+    assert idle | curable | waits == set(STUCK_CAUSES)
+    assert len(idle) + len(curable) + len(waits) == len(STUCK_CAUSES)

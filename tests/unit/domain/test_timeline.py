@@ -27,6 +27,11 @@ def test_each_point_keeps_the_most_of_what_it_stands_for() -> None:
     assert found.under_min_isr.tolist() == [8, 12, 11]
 
 
+def test_a_peak_counts_for_the_point_that_ends_at_it_and_for_no_later_one() -> None:
+    found = course(5, 1, 2, 9, 3, 4, 4).thinned(3)
+    assert found.received_bytes_per_s.tolist() == [[5], [9], [4]]
+
+
 def test_a_short_course_stays_as_it_is() -> None:
     whole = course(1, 2, 3)
     assert whole.thinned(3) is whole

@@ -118,6 +118,14 @@ def test_our_own_replicas_that_have_arrived_leave_the_lists_before_the_floor_is_
     assert pause.rates == {3: ThrottledRate(FAST, FLOOR)}
 
 
+def test_an_arrived_replica_stays_listed_on_a_broker_that_is_not_slowed() -> None:
+    share = {"a": ReplicaSet.parse("0:3,1:5")}
+    throttles = Throttles(rated({3: (FAST, FAST), 5: (FAST, FAST)}), followers(a="0:3,1:5"))
+    pause = pause_writes(OURS, one_move(states=[at("a-1", [1, 5])], throttles=throttles), share)
+    assert pause.held == {(tp("a-0"), 3)}
+    assert pause.topics == {}
+
+
 def test_an_own_replica_under_a_star_cannot_be_unlisted() -> None:
     view = one_move(
         states=[at("a-1", [1, 3])],

@@ -46,7 +46,6 @@ class Disks:
             np.array([row[0] for row in rows], np.int32),
             np.array([row[1] for row in rows], np.int16),
             np.zeros(count, np.int64),
-            np.zeros(count, np.int64),
             np.array([row[2] for row in rows], np.bool_),
         )
 

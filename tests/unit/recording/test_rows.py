@@ -121,6 +121,16 @@ def test_rid_stands_for_topic_partition_and_broker(one: Snapshot) -> None:
         assert sample["operation_id"] == OPERATIONS.get(partition)
 
 
+def test_rids_are_those_that_earlier_recordings_have() -> None:
+    """Of orders-1 on broker 2, orders-2 on broker 1, and pay-0 on broker 7."""
+    topic, partition, broker = np.array([0, 0, 1]), np.array([1, 2, 0]), np.array([2, 1, 7])
+    assert replica_ids(["orders", "pay"], topic, partition, broker).tolist() == [
+        -4_949_240_293_681_111_663,
+        5_795_064_799_864_040_061,
+        2_479_983_654_016_718_127,
+    ]
+
+
 @given(drawn(), st.lists(st.sampled_from([0.0, 0.5, 1.0, 9.0, 61.0, -3.0]), max_size=5))
 def test_a_due_row_appears_once_and_only_when_it_was_reported(
     one: Snapshot, steps: list[float]

@@ -98,7 +98,6 @@ def test_sizes_and_directories_leave_future_replicas_out() -> None:
         partition=np.zeros(3, np.int32),
         dir_index=np.array([0, 1, 0], np.int16),
         size_bytes=np.array([70, 30, 5]),
-        offset_lag=np.zeros(3, np.int64),
         is_future=np.array([False, True, False]),
     )
     snapshot_columns.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)

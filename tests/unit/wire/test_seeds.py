@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from importlib.resources import files
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -14,10 +15,12 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata import MetadataResponse
 
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
 from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.metadata import METADATA_FLEXIBLE_FROM, METADATA_VERSIONS, decode_metadata
+from kshunt.backend.wire.partition_modes import DELETES_TAG, MODE_TAG, tag_section
 from kshunt.backend.wire.reader import WireError
 from tests.support.wire_answers import TAG_SECTIONS, Encoder, endless, metadata_answer
 
@@ -258,6 +261,55 @@ def test_a_mode_is_read_by_who_knows_it_and_skipped_by_all_others(
     assert repr(without) == repr(unknown)
     theirs = MetadataResponse.decode(with_modes, version=version)
     assert theirs.to_dict() == MetadataResponse.decode(plain, version=version).to_dict()
+
+
+def described(
+    fields: dict[int, bytes],
+) -> tuple[dict[tuple[str, int], int], PartitionMode, int]:
+    """What two partitions with these tagged fields, and one without, say of the first of them."""
+    section = tag_section(fields)
+    # A broker, and its list of topics, end with a section each.
+    body = answer_of(12, chain([b"\x00", b"\x00", section], repeat(b"\x00")))
+    states = partition_states(decode_metadata(body, 12).assignment)
+    first = states.pop(TopicPartition("a", 0))
+    others = {(one.mode, one.deletes_ms) for one in states.values()}
+    assert others == {(PartitionMode.READ_WRITE, UNKNOWN_MS)}
+    return kip_requests.read_modes(body, 12), first.mode, first.deletes_ms
+
+
+def test_a_time_of_deletion_that_is_not_told_is_unknown() -> None:
+    mode = int(PartitionMode.READ_ONLY).to_bytes(1, "big")
+    modes, shown, deletes_ms = described({MODE_TAG: mode})
+    assert (modes, shown, deletes_ms) == (
+        {("a", 0): PartitionMode.READ_ONLY}, PartitionMode.READ_ONLY, UNKNOWN_MS,
+    )  # fmt: skip
+    *_, deletes_ms = described({MODE_TAG: mode, DELETES_TAG: (1_000).to_bytes(8, "big")})
+    assert deletes_ms == 1_000
+
+
+def test_a_partition_that_is_said_to_be_read_write_is_as_one_of_which_nothing_is_said() -> None:
+    modes, shown, _ = described({MODE_TAG: b"\x00"})
+    assert (modes, shown) == ({}, PartitionMode.READ_WRITE)
+
+
+def test_a_mode_of_a_later_version_takes_no_records() -> None:
+    modes, shown, _ = described({MODE_TAG: b"\x07"})
+    assert (modes, shown) == ({("a", 0): PartitionMode.READ_ONLY}, PartitionMode.READ_ONLY)
+
+
+@pytest.mark.parametrize("fields", [{MODE_TAG: b"\x00\x01"}, {DELETES_TAG: b"\x00" * 4}])
+def test_a_tagged_field_of_another_length_is_an_error(fields: dict[int, bytes]) -> None:
+    with pytest.raises(WireError, match=r"has [24] bytes"):
+        described(fields)
+
+
+def test_a_mode_is_put_next_to_the_tagged_fields_that_are_there_in_ascending_order() -> None:
+    other, read_only = {5: b"ab", 12_000: b"z"}, {MODE_TAG: b"\x01"}
+    plain = answer_of(12, chain([b"\x00", b"\x00", tag_section(other)], repeat(b"\x00")))
+    with_mode = kip_requests.add_modes(plain, 12, {("a", 0): PartitionMode.READ_ONLY})
+    before = b"\x03" + b"\x05\x02ab" + b"\x90\x4e\x01\x01" + b"\xe0\x5d\x01z"
+    assert with_mode == plain.replace(tag_section(other), before)
+    assert tag_section(other | read_only) == before
 
 
 @pytest.mark.conforms("kip-694:old-brokers")

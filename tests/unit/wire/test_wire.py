@@ -4,6 +4,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ def test_log_dirs_answer_says_what_kafka_python_says(
     else:
         assert {d.total_bytes for d in ours.dirs} <= {-1}
     rows = [
-        (place, t.name, p.partition_index, p.partition_size, p.offset_lag, p.is_future_key)
+        (place, t.name, p.partition_index, p.partition_size, p.is_future_key)
         for place, result in enumerate(theirs)
         for t in result.topics
         for p in t.partitions
@@ -208,7 +209,6 @@ def test_log_dirs_answer_says_what_kafka_python_says(
             [ours.topics[index] for index in ours.topic_index],
             ours.partition.tolist(),
             ours.size_bytes.tolist(),
-            ours.offset_lag.tolist(),
             ours.is_future.tolist(),
             strict=True,
         )
@@ -221,6 +221,14 @@ def test_log_dirs_cut_anywhere_is_an_error(version: int, section: bytes) -> None
     dirs = [(0, "/d", {"t": [(0, 1, 0, False), (1, 2, 0, True)]}, (9, 8)), (0, "/e", {}, (1, 1))]
     body = log_dirs_answer(Encoder(version, 2, endless([section] * 6)), dirs)
     rejects(lambda cut: log_columns.decode_describe_log_dirs(cut, version, 1), body)
+
+
+def test_a_directory_has_the_error_that_its_broker_names() -> None:
+    dirs: list[Any] = [(code, f"/{code}", {}, (1, 1)) for code in (0, 56, -1)]
+    body = log_dirs_answer(Encoder(4, 2, endless([])), dirs)
+    found = log_columns.decode_describe_log_dirs(body, 4, broker=1).dirs
+    errors = [None, "KAFKA_STORAGE_ERROR", "UNKNOWN_SERVER_ERROR"]
+    assert [one.error for one in found] == errors
 
 
 def test_log_dirs_that_are_not_shown_are_an_error() -> None:
@@ -375,6 +383,31 @@ def test_a_partition_with_more_replicas_than_a_byte_counts() -> None:
     )
 
 
+def test_a_topic_has_the_error_that_its_broker_names() -> None:
+    topics: dict[str, Any] = {"fine": (0, []), "gone": (3, []), "odd": (-1, [])}
+    body = metadata_answer(Encoder(12, 9, endless([])), [], topics)
+    assert metadata.decode_metadata(body, 12).topic_errors == {
+        "gone": "UNKNOWN_TOPIC_OR_PARTITION",
+        "odd": "UNKNOWN_SERVER_ERROR",
+    }
+
+
+@pytest.mark.parametrize("version", range(9, 13))
+def test_topics_have_ids_from_version_10_on(version: int) -> None:
+    answer = MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponse.MetadataResponseTopic(
+                name=name, topic_id=UUID(int=number), partitions=[]
+            )
+            for number, name in enumerate(("a", "b"), 1)
+        ],
+    )
+    found = metadata.decode_topic_ids(bytes(answer.encode(version=version)), version)
+    ids = {"a": bytes(15) + b"\x01", "b": bytes(15) + b"\x02"}
+    assert found == (ids if version >= 10 else {})
+
+
 def test_an_empty_cluster_is_described() -> None:
     body = metadata_answer(Encoder(12, 9, endless([])), [], {})
     state: ClusterState = metadata.decode_metadata(body, 12)
@@ -431,7 +464,9 @@ def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     assert Reader(uvarint(value), flexible=True, what="x").uvarint() == value
 
 
-@pytest.mark.parametrize("raw", [b"\xff" * 5, b"\x80" * 5 + b"\x00", b"\xff\xff\xff\xff\x1f"])
+@pytest.mark.parametrize(
+    "raw", [b"\xff" * 5, b"\x80" * 5 + b"\x00", b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x10"]
+)
 def test_a_varint_of_more_than_32_bits_is_an_error(raw: bytes) -> None:
     with pytest.raises(WireError, match="varint"):
         Reader(raw, flexible=True, what="x").uvarint()
@@ -440,6 +475,10 @@ def test_a_varint_of_more_than_32_bits_is_an_error(raw: bytes) -> None:
 def test_a_length_that_cannot_fit_is_refused_before_anything_is_allocated() -> None:
     with pytest.raises(WireError, match="of 4294967294 entries"):
         Reader(uvarint(2**32 - 1), flexible=True, what="x").count()
+    read = Reader(b"\x00\x03\x00", flexible=True, what="x")
+    read.skip(1)
+    with pytest.raises(WireError, match="of 2 entries does not fit"):
+        read.count()
     with pytest.raises(WireError, match="of -1 entries"):
         Reader(struct.pack(">i", -1), flexible=False, what="x").count()
 
@@ -480,6 +519,15 @@ def test_a_message_of_kafka_pythons_goes_over_as_a_raw_request() -> None:
     request.with_header(correlation_id=1, client_id="me")
     frame = request.encode(framed=True, header=True)
     assert frame.endswith(log_columns.encode_describe_log_dirs(None, 4))
+
+
+def test_the_length_of_a_client_id_is_that_of_its_bytes() -> None:
+    request = RawRequest.of(DescribeLogDirsRequest(topics=None))
+    request.API_VERSION = 4
+    request.with_header(correlation_id=1, client_id="größe")
+    assert request.encode(framed=True, header=True)[12:].startswith(
+        b"\x00\x07gr\xc3\xb6\xc3\x9fe\x00"
+    )
 
 
 def test_an_answer_without_a_header_closes_the_connection() -> None:

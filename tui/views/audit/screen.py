@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
 
@@ -30,7 +31,7 @@ class AuditScreen(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False),
         Binding("enter", "entry", "Entry", show=False),
-        Binding("q,v", "leave", "Close", show=False),
+        Binding("q", "leave", "Close", show=False),
         Binding("w", "write", "Write it", show=False),
     ]
     AUTO_FOCUS = None
@@ -38,6 +39,7 @@ class AuditScreen(Dialog[None]):
     def __init__(self, app: Dashboard, operation: str = "") -> None:
         """`operation` is looked for at first; empty for every one."""
         super().__init__("Audit")
+        bind(self, dialog_bindings("audit", "leave"))
         self._kshunt = app
         self._lines: tuple[AuditLine, ...] = ()
         self._first = f"op:{operation}" if operation else ""

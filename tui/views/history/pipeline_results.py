@@ -142,7 +142,7 @@ def _about(pipeline_status: PipelineStatus) -> str:
         said.append(pipeline_status.reason)
     process = pipeline_status.process
     if process is not None and process.restarts:
-        last = f", last: {process.last_error}" if process.last_error else ""
+        last = f", last: {process.last_error.rstrip('.')}" if process.last_error else ""
         said.append(f"Started again {many(process.restarts, 'time')}{last}.")
     return " ".join(said)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.widget import Widget
 
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.tui.actions import can
+from kshunt.tui.actions import action_named, bind, can, dialog_bindings
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
@@ -20,26 +20,22 @@ if TYPE_CHECKING:
 
 AROUND = 5
 """Lines of the box that are not about the operation."""
+ACTIONS: Final = (
+    *("pause", "cancel_operation", "undo", "abandon", "confirm_shrink"),
+    *("claim", "remark", "audit", "export"),
+)
+"""What can be done from here, by the keys that do it in the view."""
 
 
 class WatchScreen(Dialog[str | None]):
     """Answers with the action that is wanted next, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *CLOSE_KEYS,
-        Binding("p", "want('pause')", "Pause or resume", show=False),
-        Binding("c", "want('cancel_operation')", "Cancel", show=False),
-        Binding("u", "want('undo')", "Undo", show=False),
-        Binding("X", "want('abandon')", "Abandon", show=False),
-        Binding("y", "want('confirm_shrink')", "Cut over a shrink", show=False),
-        Binding("K", "want('claim')", "Claim or release", show=False),
-        Binding("N", "want('remark')", "Note", show=False),
-        Binding("v", "want('audit')", "Audit", show=False),
-        Binding("w", "want('export')", "Write the audit", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CLOSE_KEYS]
 
     def __init__(self, app: Dashboard, operation_id: str) -> None:
         super().__init__(f"Operation {operation_id}")
+        for name in ACTIONS:
+            bind(self, dialog_bindings(name, f"want('{name}')"))
         self._kshunt = app
         self._id = operation_id
 
@@ -73,8 +69,6 @@ class WatchScreen(Dialog[str | None]):
 
 def _offered(operation: Operation, action: str) -> bool:
     """Whether the backend offers it; looking is always possible."""
-    from kshunt.tui.actions import action_named
-
     found = action_named(action)
     wanted = () if found is None else [one for one in found.when if one.startswith(can(""))]
     return not wanted or any(can(name) in wanted for name in operation.actions)

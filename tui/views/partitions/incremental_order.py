@@ -4,8 +4,8 @@ Goals
     A second in which little changed costs little, whatever the size of the cluster. The rows are in
     exactly the order that sorting all of them gives.
 Constraints
-    Which columns decide an order is told by `_DECIDED_BY`; for one that is not named there, where
-    the rows are other replicas, or where much changed, everything is sorted.
+    The columns that decide an order are those of its `RANKINGS`. Where an order has none, where the
+    rows are other replicas, or where much changed, everything is sorted.
 Algorithm
     Rows whose deciding columns changed, and rows that came, are taken out; the rest is still in
     order. Every so many rows of the rest a post is put. The posts and what was taken out, sorted
@@ -25,7 +25,7 @@ from kshunt.backend.domain.replicas.snapshot import take
 from kshunt.tui.facts.replica_groups import OF_GROUPS
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Order
-from kshunt.tui.views.partitions.table import sorted_rows
+from kshunt.tui.views.partitions.table import RANKINGS, sorted_rows
 
 STRETCH_ROWS: Final = 128
 FRESH_MOST: Final = 0.1
@@ -33,21 +33,6 @@ FRESH_MOST: Final = 0.1
 AGAIN_MOST: Final = 0.3
 """So too where these belong into so large a share of the others."""
 
-_DECIDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    "topic": ("topic_index",),
-    "partition": ("partition",),
-    "broker": ("broker",),
-    "role": ("leader", "broker", "adding", "removing"),
-    "status": ("cause", "status"),
-    "lag_messages": ("lag_messages",),
-    "lag_bytes": ("lag_bytes",),
-    "rate": ("catch_up_bytes_per_s",),
-    "message_rate": ("catch_up_messages_per_s",),
-    "eta": ("eta_s",),
-    "throttled": ("leader_throttled", "follower_throttled"),
-    "size": ("size_bytes",),
-    "leader": ("leader",),
-}
 _REPLICA: Final = ("topic_index", "partition", "position", "broker")
 """Where these columns are the same, a row is the same replica."""
 
@@ -133,9 +118,9 @@ def _rows(facts: Facts, shown: NDArray[np.intp] | None) -> NDArray[np.intp]:
 def _deciding(order: Order) -> tuple[str, ...] | None:
     """The columns that decide an order; None where that is not known."""
     keys = [level.key for level in order.levels if level.key not in OF_GROUPS]
-    if not all(key in _DECIDED_BY for key in keys):
+    if not all(key in RANKINGS for key in keys):
         return None
-    return tuple({name: None for key in keys for name in _DECIDED_BY[key]})
+    return tuple({name: None for key in keys for name in RANKINGS[key].decided_by})
 
 
 def _same(before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.bool_]:

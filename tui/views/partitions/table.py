@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.snapshot import Replicas, ReplicaStatus
+from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES
 from kshunt.backend.domain.text.formatting import count_text
 from kshunt.tui.facts.filter_terms import Term
 from kshunt.tui.facts.replica_groups import GroupKey, group_rows
@@ -122,38 +125,67 @@ def matching_rows(
 
 def sorted_rows(facts: Facts, rows: NDArray[np.intp], order: Order) -> NDArray[np.intp]:
     """Ties stay in the order of topic, partition and position, so no two rows ever swap idly."""
-    wanted = [level for level in order.levels if level.key in _RANKS]
-    levels = [(_RANKS[key](facts)[rows], reverse) for key, reverse in wanted]
+    wanted = [level for level in order.levels if level.key in RANKINGS]
+    levels = [(RANKINGS[key].of(facts.rows)[rows], reverse) for key, reverse in wanted]
     if not levels:
         return rows[::-1] if order.reverse else rows
     return rows[sorted_places(levels, len(rows))]
 
 
-def _role_ranks(facts: Facts) -> Ranks:
-    rows = facts.rows
-    rank = np.where(rows.leader == rows.broker, 0, 1)
-    return np.where(rows.adding, 2, np.where(rows.removing, 3, rank))
+class Ranking(NamedTuple):
+    """How rows are sorted by a column of the view."""
+
+    decided_by: tuple[str, ...]
+    """The columns of `Replicas` from which the ranks are made, and nothing else."""
+    ranks: Callable[..., Ranks]
+
+    def of(self, rows: Replicas) -> Ranks:
+        """The rank of each row."""
+        return self.ranks(*(getattr(rows, name) for name in self.decided_by))
 
 
-_RANKS: Final[dict[str, Callable[[Facts], Ranks]]] = {
-    "topic": lambda facts: facts.rows.topic_index.astype(np.int64),
-    "partition": lambda facts: facts.rows.partition.astype(np.int64),
-    "broker": lambda facts: facts.rows.broker.astype(np.int64),
-    "role": _role_ranks,
-    "status": lambda facts: np.where(facts.stuck, _STUCK_RANK, facts.rows.status.astype(np.int64)),
+def _number_ranks(column: NDArray[Any]) -> Ranks:
+    """Numbers from -1."""
+    return column.astype(np.int64) + 1
+
+
+def _role_ranks(
+    leader: NDArray[Any], broker: NDArray[Any], adding: NDArray[Any], removing: NDArray[Any]
+) -> Ranks:
+    return np.where(adding, 2, np.where(removing, 3, np.where(leader == broker, 0, 1)))
+
+
+def _status_ranks(cause: NDArray[Any], status: NDArray[Any]) -> Ranks:
+    stuck = np.isin(cause, np.array(STUCK_CAUSES, np.uint8))
+    return np.where(stuck, _STUCK_RANK, status.astype(np.int64))
+
+
+def _throttled_ranks(leader: NDArray[Any], follower: NDArray[Any]) -> Ranks:
+    ranks: Ranks = leader.astype(np.int64) + 2 * follower
+    return ranks
+
+
+def _mode_ranks(mode: NDArray[Any]) -> Ranks:
+    return np.where(mode == PartitionMode.NONE, 2, mode.astype(np.int64))
+
+
+_RATE_RANKS: Final = partial(float_ranks, unknown=-math.inf)
+RANKINGS: Final[Mapping[str, Ranking]] = {
+    "topic": Ranking(("topic_index",), _number_ranks),
+    "partition": Ranking(("partition",), _number_ranks),
+    "broker": Ranking(("broker",), _number_ranks),
+    "role": Ranking(("leader", "broker", "adding", "removing"), _role_ranks),
+    "status": Ranking(("cause", "status"), _status_ranks),
     # An unknown lag is worse than none and stands right behind the known ones.
-    "lag_messages": lambda facts: amount_ranks(facts.rows.lag_messages),
-    "lag_bytes": lambda facts: amount_ranks(facts.rows.lag_bytes),
-    "rate": lambda facts: float_ranks(facts.rows.catch_up_bytes_per_s, unknown=-math.inf),
-    "message_rate": lambda facts: float_ranks(
-        facts.rows.catch_up_messages_per_s, unknown=-math.inf
-    ),
+    "lag_messages": Ranking(("lag_messages",), amount_ranks),
+    "lag_bytes": Ranking(("lag_bytes",), amount_ranks),
+    "rate": Ranking(("catch_up_bytes_per_s",), _RATE_RANKS),
+    "message_rate": Ranking(("catch_up_messages_per_s",), _RATE_RANKS),
     # Unknown before every known ETA; "not at this rate" after them.
-    "eta": lambda facts: float_ranks(facts.rows.eta_s, unknown=-1.0),
-    "throttled": lambda facts: (
-        facts.rows.leader_throttled.astype(np.int64) + 2 * facts.rows.follower_throttled
-    ),
-    "size": lambda facts: amount_ranks(facts.rows.size_bytes, unknown_before=True),
-    "mode": lambda facts: np.where(facts.being_deleted, 2, facts.rows.mode.astype(np.int64)),
-    "leader": lambda facts: facts.rows.leader.astype(np.int64) + 1,
+    "eta": Ranking(("eta_s",), partial(float_ranks, unknown=-1.0)),
+    "throttled": Ranking(("leader_throttled", "follower_throttled"), _throttled_ranks),
+    "size": Ranking(("size_bytes",), partial(amount_ranks, unknown_before=True)),
+    "mode": Ranking(("mode",), _mode_ranks),
+    "leader": Ranking(("leader",), _number_ranks),
 }
+"""By the key of a column that can be sorted."""

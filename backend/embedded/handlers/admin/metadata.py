@@ -22,6 +22,7 @@ from kshunt.backend.domain.cluster.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_ENDPOINT_TYPE,
 )
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin.metadata_bytes import (
@@ -33,7 +34,6 @@ from kshunt.backend.embedded.handlers.admin.metadata_bytes import (
 )
 from kshunt.backend.embedded.handlers.responses import (
     CLUSTER_OPERATIONS,
-    INTERNAL_TOPICS,
     NOT_LISTED,
     TOPIC_OPERATIONS,
     committed,

@@ -14,6 +14,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.data.fetch import READ_COMMITTED
 from kshunt.backend.embedded.handlers.data.list_offsets_bytes import (
@@ -29,7 +30,6 @@ from kshunt.backend.embedded.handlers.data.partition_lookup import (
     place_in,
     topic_config,
 )
-from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
 from kshunt.backend.embedded.logs.errors import OffsetOutOfRange
 from kshunt.backend.embedded.logs.partition_log import OffsetAtTime, PartitionLog
 from kshunt.backend.embedded.metadata.image_values import TopicImage

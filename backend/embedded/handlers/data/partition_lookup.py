@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from kshunt.backend.domain.cluster import error_codes
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
 from kshunt.backend.embedded.metadata.image import ClusterImage
@@ -25,27 +26,27 @@ NO_OFFSET: Final = -1
 class DataCode(enum.IntEnum):
     """Kafka's error codes that the data plane answers with, by their protocol names."""
 
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    INVALID_TOPIC_EXCEPTION = 17
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_REQUIRED_ACKS = 21
-    UNSUPPORTED_VERSION = 35
-    INVALID_REQUEST = 42
-    POLICY_VIOLATION = 44
-    INVALID_TXN_STATE = 48
-    KAFKA_STORAGE_ERROR = 56
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    INVALID_RECORD = 87
-    UNKNOWN_TOPIC_ID = 100
-    TRANSACTION_ABORTABLE = 120
+    NONE = error_codes.NONE
+    OFFSET_OUT_OF_RANGE = error_codes.OFFSET_OUT_OF_RANGE
+    UNKNOWN_TOPIC_OR_PARTITION = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    NOT_LEADER_OR_FOLLOWER = error_codes.NOT_LEADER_OR_FOLLOWER
+    REQUEST_TIMED_OUT = error_codes.REQUEST_TIMED_OUT
+    INVALID_TOPIC_EXCEPTION = error_codes.INVALID_TOPIC_EXCEPTION
+    NOT_ENOUGH_REPLICAS = error_codes.NOT_ENOUGH_REPLICAS
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    INVALID_REQUIRED_ACKS = error_codes.INVALID_REQUIRED_ACKS
+    UNSUPPORTED_VERSION = error_codes.UNSUPPORTED_VERSION
+    INVALID_REQUEST = error_codes.INVALID_REQUEST
+    POLICY_VIOLATION = error_codes.POLICY_VIOLATION
+    INVALID_TXN_STATE = error_codes.INVALID_TXN_STATE
+    KAFKA_STORAGE_ERROR = error_codes.KAFKA_STORAGE_ERROR
+    FETCH_SESSION_ID_NOT_FOUND = error_codes.FETCH_SESSION_ID_NOT_FOUND
+    FENCED_LEADER_EPOCH = error_codes.FENCED_LEADER_EPOCH
+    UNKNOWN_LEADER_EPOCH = error_codes.UNKNOWN_LEADER_EPOCH
+    UNSUPPORTED_COMPRESSION_TYPE = error_codes.UNSUPPORTED_COMPRESSION_TYPE
+    INVALID_RECORD = error_codes.INVALID_RECORD
+    UNKNOWN_TOPIC_ID = error_codes.UNKNOWN_TOPIC_ID
+    TRANSACTION_ABORTABLE = error_codes.TRANSACTION_ABORTABLE
 
 
 class FoundPartition(NamedTuple):

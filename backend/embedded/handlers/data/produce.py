@@ -28,6 +28,7 @@ from kshunt.backend.domain.cluster.config_names import (
     MESSAGE_TIMESTAMP_TYPE,
     MIN_ISR,
 )
+from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.data.partition_lookup import (
     NO_OFFSET,
@@ -40,7 +41,6 @@ from kshunt.backend.embedded.handlers.data.partition_lookup import (
     topic_config,
     topic_of,
 )
-from kshunt.backend.embedded.handlers.responses import INTERNAL_TOPICS
 from kshunt.backend.embedded.logs import batch as log_batch
 from kshunt.backend.embedded.logs.batch import BatchHeader
 from kshunt.backend.embedded.logs.errors import BatchTooLarge, CorruptBatch, LogError

@@ -104,6 +104,32 @@ def test_what_waits_for_its_turn_is_reckoned_with_and_named() -> None:
     assert told(end)[-1][0] == "follower throttle of broker 4"
 
 
+def test_a_throttle_that_nobody_has_used_yet_gives_as_much_of_it_as_the_others() -> None:
+    queue = MoveQueue(
+        np.arange(2),
+        np.zeros(2, np.int64),
+        [frozenset({1, 4}), frozenset({1, 5})],
+        (WaitingMoves(np.array([1]), MoveCaps(1, 9)),),
+    )
+    found = copies(
+        {**seen(8), "at_source": False},
+        {**seen(math.nan), "at_source": False, "target": 5, "age_s": 0.0},
+        queue=queue,
+    )
+    # Both throttles are 10 MB/s, of which the first is seen to give 8.
+    end = end_of(found, rates({}, {4: 10, 5: 10}))
+    assert end.p50_s == pytest.approx(100 / 8 + 100 / 8, abs=2)
+
+
+def test_what_is_written_that_varies_makes_an_end_uneasy_that_has_not_moved() -> None:
+    expected = outlook(copies({}), rates({1: 10}, {4: 10}))
+    rows = np.arange(1)
+    calm, uneasy, restless = expected_ends(
+        expected, [Group(rows, 300.0, (11.0,), varies) for varies in (0.0, 0.1, 0.5)], PLAIN, NOW_MS
+    )
+    assert (calm.wander, uneasy.wander, restless.wander) == ("calm", "uneasy", "restless")
+
+
 def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     found = copies(
         {},
@@ -126,6 +152,16 @@ def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     words = outlook(found, limits).why
     assert words[1].startswith("never: follower throttle of broker 3")
     assert words[2:] == ("broker_down", HELD, UNSIZED, UNMEASURED, STILL)
+
+
+def test_the_commonest_reason_is_told_and_a_pause_is_none() -> None:
+    held, sized = {"why": HELD}, {"remaining_bytes": math.nan, "target": 7}
+    for rows, why in (
+        (({}, held, held, {"why": "broker_down"}), "broker_down"),
+        (({"why": "no_leader"}, {"why": "disk_full"}, {"why": "no_leader"}), "no_leader"),
+        (({}, held, sized), ""),
+    ):
+        assert end_of(copies(*rows), rates({}, {4: 10})).why == why
 
 
 def test_nothing_is_said_of_a_shortage_where_no_throttle_is_short() -> None:
@@ -156,6 +192,17 @@ def test_a_leader_that_leaves_takes_its_followers_with_it() -> None:
     # 40 s until the first has arrived; then 10, or else 20 MB/s for 700 MB.
     assert stays == pytest.approx(40 + 70 + JOIN_S, rel=0.01)
     assert leaves == pytest.approx(40 + 35 + JOIN_S, rel=0.01)
+
+
+@pytest.mark.parametrize("unknown", ["source_seen", "target_seen"])
+def test_a_link_gives_what_either_of_its_ends_is_seen_to_take(unknown: str) -> None:
+    """Both brokers carry more for others, so it is the link; of one end too little is known."""
+    free = {"at_source": False, "at_target": False}
+    slow = free | seen(2) | {f"{unknown}_bytes_per_s": math.nan}
+    others = [free | seen(20) | {"target": 5}, free | seen(20) | {"source": 2}]
+    found = outlook(copies(slow, *others), rates({}, {}))
+    assert found.seconds[0] == pytest.approx(50 + JOIN_S, rel=0.01)
+    assert str(found.limits.resource(int(found.tight[0]))) == "link 1->4"
 
 
 def test_where_one_has_ended_the_other_gets_what_its_broker_sends() -> None:

@@ -109,6 +109,13 @@ def test_what_has_arrived_goes_on_to_use_what_it_passed_or_makes_room() -> None:
         assert found.seconds.tolist() == [20.0, end]
 
 
+def test_a_way_that_is_overdrawn_gives_nothing_and_nothing_to_others() -> None:
+    """The first one goes on to take 15 B/s where 10 are; the third shares another way."""
+    passes, capacity = as_arrays([[0], [0, 1], [1]], [10.0, 10.0])
+    found = fluid_run(flows([50.0, 100.0, 100.0], passes, after=15.0), capacity)
+    assert found.seconds.tolist() == [10.0, math.inf, 15.0]
+
+
 def test_many_copies_on_one_way_end_when_their_bytes_have_passed() -> None:
     """Steps are coarse where there are many; what they leave unused is given to the others."""
     dice = np.random.default_rng(5)
@@ -145,6 +152,20 @@ def test_a_move_begins_when_its_brokers_have_room() -> None:
     assert found.begins_s.tolist() == [0.0, 10.0, 0.0]
     assert found.seconds.tolist() == [10.0, 15.0, 3.0]
     assert found.rate_bytes_per_s.tolist() == [10.0, 0.0, 10.0]
+
+
+def test_what_is_written_while_a_move_waits_has_to_be_copied_too() -> None:
+    passes, capacity = as_arrays([[0], [0]], [10.0])
+    queue = MoveQueue(
+        np.arange(2),
+        np.zeros(2, np.int64),
+        [frozenset({0}), frozenset({0})],
+        (WaitingMoves(np.array([1]), MoveCaps(1, 9)),),
+    )
+    found = fluid_run(flows([90.0, 80.0], passes, written=1.0), capacity, queue)
+    # The second has become 10 B larger until its turn comes, and comes nearer by 9 B a second.
+    assert found.begins_s.tolist() == [0.0, 10.0]
+    assert found.seconds.tolist() == [10.0, 20.0]
 
 
 def test_the_cluster_has_a_cap_as_well() -> None:

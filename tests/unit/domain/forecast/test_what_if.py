@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.forecast.outlook import JOIN_S, UNBOUNDED, UNSIZED
-from kshunt.backend.domain.forecast.what_if import what_if
+from kshunt.backend.domain.forecast.what_if import BrokerUse, what_if
 from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
@@ -144,6 +144,26 @@ def test_copies_share_a_throttle_and_one_that_ends_leaves_it_to_the_other() -> N
     assert use.tightest is not None
     assert use.tightest[1] == 80 * MB
     assert then.end.p50_s == pytest.approx(in_s(25), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "leader", "received", "follower", "tightest"),
+    [
+        (10.0, 100, 50.0, 100, (50.0, 100)),
+        (50.0, 100, 60.0, 200, (50.0, 100)),
+        (10.0, None, 5.0, 100, (5.0, 100)),
+        (0.0, 100, 0.0, 100, None),
+        (math.nan, 100, 5.0, 100, (5.0, 100)),
+    ],
+)
+def test_the_side_with_less_head_room_is_the_tightest(
+    sent: float,
+    leader: int | None,
+    received: float,
+    follower: int | None,
+    tightest: tuple[float, int] | None,
+) -> None:
+    assert BrokerUse(1, sent, leader, received, follower).tightest == tightest
 
 
 def test_what_something_else_holds_back_is_not_made_faster() -> None:
