@@ -42,6 +42,8 @@ class Limits:
     """Moves in flight in the whole cluster, from any tool."""
     operations_kept: int = 200
     """Ended operations that are still listed."""
+    calibration_operations: int = 30
+    """Operations with a forecast that counts from which a cluster's own calibration is made."""
     audit_kept: int = 10_000
     """Audit entries that stay in the journal."""
     journal_operation_bytes: int = 64 * 1024 * 1024
@@ -185,6 +187,9 @@ class Settings:
     sampler: SamplerSettings = field(default_factory=SamplerSettings)
     request_timeout_s: float = 10.0
     """A call that changes the cluster may take this long."""
+    calibration: Path | None = None
+    """The calibration that forecasts are made with, which is read again when it changes; None: of
+    the cluster's own operations, or the shipped one."""
     recording: RecordingSettings = field(default_factory=RecordingSettings)
     placer: PlacerSettings = field(default_factory=PlacerSettings)
     two_person: TwoPersonRule = field(default_factory=TwoPersonRule)

@@ -147,16 +147,15 @@ def _seen(
     written = np.nan_to_num(picture.situation.in_bytes_per_s)
     by_row = np.array([written[one.row] for one in found for _ in one.replicas])
     nothing = np.full(len(by_row), math.nan)
-    still = np.zeros(len(by_row))
     watched = RowRates(
         written_bytes_per_s=by_row,
         written_least_bytes_per_s=by_row,
-        written_varies_bytes_per_s=still,
+        written_varies_bytes_per_s=nothing,
         seen_bytes_per_s=nothing,
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,
         latest_bytes_per_s=nothing,
-        age_s=still,
+        age_s=np.zeros(len(by_row)),
     )
     snapshot = Snapshot(
         0, picture.taken_ms, picture.cluster_id, NO_BROKER, topics, table, {}, throttles

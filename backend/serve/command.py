@@ -112,6 +112,13 @@ def _parser() -> argparse.ArgumentParser:
         default="text",
         help="format of the lines on standard error (default text)",
     )
+    parser.add_argument(
+        "--calibration",
+        metavar="FILE",
+        type=Path,
+        help="ranges of forecasts, from `kshunt pipeline backtest --calibrate FILE`; it is read "
+        "again when it changes (default: from the cluster's own operations)",
+    )
     for add in (add_options, journal_options.add_options, notify_options.add_options):
         add(parser)
     two_person.add_options(parser)
@@ -216,6 +223,7 @@ def _run_server(options: argparse.Namespace) -> int:
         *(bootstrap, options.command_config),
         recording=recording_settings,
         placer=placer,
+        calibration=None if options.calibration is None else options.calibration.absolute(),
         two_person=two_person.rule_of(options, identified=identified),
     )
 

@@ -41,5 +41,6 @@ def install(app: FastAPI, backend: Backend) -> None:
             unreadable,
             backend.admin.not_offered,
             in_zookeeper=bool(backend.settings.zookeeper),
-            remarks=backend.second_copy.remarks,
+            remarks=(*backend.second_copy.remarks, *backend.calibration.remarks),
+            forecast_record=backend.calibration.record,
         )

@@ -22,4 +22,4 @@ def install(app: FastAPI, backend: Backend) -> None:
         """When each operation, and all that moves, will be done; eight in ten in the range."""
         snapshot = await backend.snapshot()
         found = forecasts_of(snapshot.expected_ends, backend.clock.now_ms())
-        return Forecasts(snapshot.taken_ms, found)
+        return Forecasts(snapshot.taken_ms, found, backend.calibration.record)

@@ -67,7 +67,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         rows = await backend.queries.progress(plan)
         found = await offload(len(rows), with_causes, rows, stuck_in(latest))
         end = await offload(len(rows), end_of_plan, plan, tuple(backend.registry), latest)
-        return ProgressRows(found, end)
+        return ProgressRows(found, end, backend.calibration.record)
 
     @changes.post(
         "/v1/reassignments/verify",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kshunt.backend.domain.service.backend_status import BackendStatus
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class BackendPart:
     unreadable: tuple[UnreadableEntry, ...]
     not_offered: tuple[NotOfferedAction, ...] = ()
     """Through ZooKeeper; else empty."""
+    forecast_record: ForecastRecord | None = None
+    """How often forecasts of this cluster were right, and what their ranges are made from."""
 
     def status(self) -> BackendStatus:
         """As the dashboard shows it."""
@@ -59,4 +62,5 @@ class BackendPart:
             remarks=self.remarks,
             unreadable=tuple(f"{one.key} ({one.why}): {one.detail}" for one in self.unreadable),
             not_offered=tuple((one.what, one.why) for one in self.not_offered),
+            forecast_record=self.forecast_record,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,5 @@ class Forecasts:
     taken_ms: int
     """When the cluster was looked at last, milliseconds since the epoch."""
     forecasts: tuple[Forecast, ...]
+    record: ForecastRecord | None = None
+    """How often forecasts of this cluster were right, and what their ranges are made from."""

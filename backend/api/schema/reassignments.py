@@ -8,6 +8,7 @@ from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class ProgressRows:
     expected_end: ExpectedEnd | None = None
     """When the plan will be done, with whatever its operation moves; null where nothing of it
     moves, or where nobody has watched it."""
+    forecast_record: ForecastRecord | None = None
+    """How often forecasts of this cluster were right; null without a backend."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.replicas import MeasuredReplica
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.operations.journal.entries import Heartbeat, Unreadable
@@ -39,6 +40,7 @@ def backend_part(
     *,
     in_zookeeper: bool = False,
     remarks: tuple[str, ...] = (),
+    forecast_record: ForecastRecord | None = None,
 ) -> BackendPart:
     """This backend's part among those of its cluster, and what its way to it does not offer."""
     active = membership.active
@@ -53,6 +55,7 @@ def backend_part(
             for one in islice(unreadable.values(), LISTED_MAX)
         ),
         not_offered=tuple(NotOfferedAction(what.value, why) for what, why in not_offered.items()),
+        forecast_record=forecast_record,
     )
 
 

@@ -29,6 +29,7 @@ from kshunt.backend.api.service.loop_delay import LoopDelay
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange, ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import ConnectedSession, Presence
@@ -50,6 +51,7 @@ from kshunt.backend.operations.lease.lease_manager import BackendIdentity
 from kshunt.backend.operations.lease.membership import Membership
 from kshunt.backend.operations.operation_control import OperationControl, actions_of
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.forecast_keeping import ForecastKeeper
 from kshunt.backend.operations.reassignment.queries import Queries
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
@@ -73,6 +75,7 @@ from kshunt.backend.operations.throttles.sampler_needs import (
 from kshunt.backend.operations.topics.alteration import Alterations
 from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions
 from kshunt.backend.settings import Settings
+from kshunt.backend.telemetry.sampling.calibration_in_use import CalibrationInUse
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
@@ -96,6 +99,8 @@ WRITERS: Final = frozenset({LeaseState.WAIT, LeaseState.ACT, LeaseState.PAUSE})
 """Duties of the backend that writes the journal."""
 
 
+EndedForecasts: TypeAlias = Callable[[], Mapping[str, Kept]]
+"""What was forecast of operations that ended, by id."""
 Moving: TypeAlias = Callable[[], Mapping[TopicPartition, str]]
 """Which operation of ours moves a partition."""
 
@@ -133,7 +138,7 @@ class Backend:
     """Where its API can be reached, for other backends of the cluster."""
     terms: LeaseTimes | None = None
     """The lease's times; None: those that every backend of a cluster has."""
-    record: Callable[[SnapshotHub, Moving], RunningRecorder] | None = None
+    record: Callable[[SnapshotHub, Moving, EndedForecasts], RunningRecorder] | None = None
     """Makes what records samples; None: they are not recorded."""
     results: Results | None = None
     """What the data pipeline delivers; None: nobody said where that is."""
@@ -191,7 +196,9 @@ class Backend:
     shrinks: Shrinks = field(init=False)
     elections: Elections = field(init=False)
     unclean: UncleanElections = field(init=False)
+    calibration: CalibrationInUse = field(init=False)
     sampler: Sampler = field(init=False)
+    _forecast_keeper: ForecastKeeper = field(init=False)
     _inherited: tuple[str, ...] = field(init=False, default=())
     """Operations that another backend left unfinished and that are not looked at yet."""
     _writes: bool = field(init=False, default=False)
@@ -226,6 +233,7 @@ class Backend:
         self.shrinks = Shrinks(context, self.shrink_checks)
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         self.engine = Engine(context, runner, cancellations, self.shrink_runner)
+        self._forecast_keeper = ForecastKeeper(context)
         self.reassignments = Reassignments(context, runner, cancellations)
         self.operation_control = OperationControl(context, self.reassignments, runner, self.shrinks)
         self.throttles = ThrottleChanges(context)
@@ -237,6 +245,9 @@ class Backend:
         self.elections = Elections(admin, self.registry, timeout_s, clock)
         self.unclean = UncleanElections(admin, self.registry, clock, timeout_s)
         running = RunningOperations(self.registry)
+        self.calibration = CalibrationInUse(
+            self.settings.calibration, lambda: self.registry.known.forecasts
+        )
         self.sampler = Sampler(
             admin,
             clock,
@@ -247,6 +258,7 @@ class Backend:
                 paused_partitions(self.registry),
                 running(),
             ),
+            self.calibration.quantiles,
         )
 
     async def start(self) -> None:
@@ -267,7 +279,7 @@ class Backend:
             asyncio.create_task(self.loop_delay.run(), name="loop delay"),
         ]
         if self.record is not None:
-            self.recording = self.record(self.hub, self._moving)
+            self.recording = self.record(self.hub, self._moving, self._ended_forecasts)
             self._tasks.append(asyncio.create_task(self.recording.run(), name="recorder"))
         for task in self._tasks:
             task.add_done_callback(_look)
@@ -327,6 +339,7 @@ class Backend:
         try:
             await self._recover()
             await self.engine.tick()
+            await self._forecast_keeper.look()
             await self.approvals.tidy()
             await self.journal_audit.tell()
         except KshuntError as error:
@@ -368,6 +381,12 @@ class Backend:
             for partition in known.works[operation.id].started - known.works[operation.id].refused
         }
 
+    def _ended_forecasts(self) -> dict[str, Kept]:
+        """What was forecast of operations that ended; any thread may ask."""
+        known = self.registry.known
+        ended = (one.id for one in known.operations.values() if one.state.ended)
+        return {id: known.forecasts[id] for id in ended if id in known.forecasts}
+
     def shown(self, operation: Operation) -> Operation:
         """An operation with what can be done with it now, where what waits shall be, and what
         people said about it; a large one takes a while."""
@@ -377,7 +396,8 @@ class Backend:
     def _summed(self, operation: Operation, work: ReassignmentWork | None) -> Operation:
         """As `shown`, but what waits is only counted."""
         team = self.registry.team(operation.id)
-        operation = replace(operation, claim=team.claim, notes=team.notes)
+        kept = self.registry.forecasts(operation.id)
+        operation = replace(operation, claim=team.claim, notes=team.notes, forecasts=kept)
         shrink = self.registry.shrink(operation.id)
         actions = self._offered(actions_of(operation, work, shrink))
         if shrink is not None:

@@ -77,6 +77,8 @@ class AuditEvent(enum.StrEnum):
     RELEASED = "released"
     NOTED = "noted"
     """Somebody remarked on an operation."""
+    FORECAST = "forecast"
+    """The end that was forecast at a point of an operation's way, or how forecasts turned out."""
     JOURNAL_ADOPTED = "journal_adopted"
     """Entries that nobody had signed are trusted and signed from here on."""
     JOURNAL_REPAIRED = "journal_repaired"

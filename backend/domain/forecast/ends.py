@@ -101,6 +101,8 @@ def expected_ends(
                 shortage=_shortage(found, group.rows),
                 why=_why(found, group.rows),
                 burndown=_thinned(burndowns[place], float(seconds[place]), stretch),
+                left_bytes=_left_bytes(found, group.rows),
+                model_s=None if middle is None else round(float(seconds[place]), 1),
             )
         )
     return ends
@@ -136,6 +138,12 @@ def _why(found: Outlook, rows: Ints) -> str:
     words = [found.why[row] for row in rows.tolist()]
     kept = [word for word in words if word not in ("", HELD, *UNKNOWN)]
     return max(sorted(set(kept)), key=kept.count) if kept else ""
+
+
+def _left_bytes(found: Outlook, rows: Ints) -> int | None:
+    """What these copies lack; None where that is not known of one of them."""
+    left = float(found.copies.remaining_bytes[rows].sum())
+    return round(left) if np.isfinite(left) else None
 
 
 # What holds it up

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
@@ -126,6 +127,8 @@ class Operation:
     """The person who claimed it, as the backend says; others must take it over first."""
     notes: tuple[Note, ...] = ()
     """What people remarked on it, oldest first, as the backend says."""
+    forecasts: tuple[KeptForecast, ...] = ()
+    """What was forecast of it on its way and how that turned out, as the backend says."""
 
     def with_outcome(self, outcome: str, *, is_progress: bool = False) -> Operation:
         """This operation with other words on how it goes; `is_progress`: they ask nothing."""

@@ -8,6 +8,7 @@ Layout of a recording, under a folder that belongs to one cluster:
 
     replicas/date=2026-11-22/hour=03/TIME-NUMBER.parquet
     brokers/date=2026-11-22/hour=03/TIME-NUMBER.parquet
+    forecasts/date=2026-11-22/hour=03/TIME-NUMBER.parquet
     hours/replicas/date=2026-11-22/hour=03/TIME-NUMBER.parquet    one file instead of many
     gaps.jsonl           from when to when something was not recorded, and why
     recording.json       how far the last recording came, and whether it ended in order
@@ -74,6 +75,10 @@ def _always(name: str, type: Type, meaning: str) -> SampleColumn:
     return SampleColumn(name, type, meaning, nullable=False)
 
 
+def _seconds(name: str, meaning: str) -> SampleColumn:
+    return SampleColumn(name, Type.DOUBLE, meaning, "s", nullable=False)
+
+
 REPLICA_SAMPLES: Final = (
     _always("at", Type.TIME, "when the replica's broker reported it"),
     _always("rid", Type.LONG, "number of the topic, partition and broker: see `replica_ids`"),
@@ -138,6 +143,33 @@ BROKER_SAMPLES: Final = (
     _column("follower_throttle_bytes_per_s", Type.LONG, "its follower.replication rate", "B/s"),
 )
 """One row a broker and moment; `at` and `broker` are its key."""
+
+
+FORECAST_SAMPLES: Final = (
+    _always("at", Type.TIME, "when the end of the operation was recorded"),
+    _always("operation_id", Type.STRING, "the operation of kshunt"),
+    _always("point", Type.DOUBLE, "share of the bytes that were copied, from 0.05 to 0.9"),
+    _always("made_at", Type.TIME, "when the forecast was made"),
+    _seconds("p10_s", "the end of the operation, from `made_at` on: 1 in 10 is earlier"),
+    _seconds("p50_s", "half are earlier"),
+    _seconds("p90_s", "9 in 10 are earlier"),
+    _seconds("model_s", "the end as the model computed it, before the calibration moved it"),
+    _always("stage", Type.INT, "the fifth of the way in time, by the forecast, from 0 on"),
+    _always("held_by", Type.STRING, "what the range was made for: throttle, turn or other"),
+    _always("wander", Type.STRING, "how the forecast had moved: calm, uneasy or restless"),
+    _column("bottleneck", Type.STRING, "the limit that the last copy waited for at first"),
+    _column("left_bytes", Type.LONG, "what was left to copy", "B"),
+    _column("of_bytes", Type.LONG, "the most that was left at any time", "B"),
+    _column(
+        "void",
+        Type.STRING,
+        "why the forecast does not count: throttle_changed, paused or not_completed; null: it does",
+    ),
+    _column("actual_s", Type.DOUBLE, "how long it took; null: it was not completed", "s"),
+    _column("right", Type.BOOL, "the end was within the range; null: the forecast does not count"),
+)
+"""One row a forecast that was kept, once its operation has ended; `operation_id` and `point` are
+its key."""
 
 
 def hour_folder(at_ms: int) -> str:

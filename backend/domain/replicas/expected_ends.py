@@ -124,3 +124,7 @@ class ExpectedEnd:
     """Seconds, and the bytes that are left then, by the middle of the range."""
     deadline: DeadlineCheck | None = None
     """Of an operation that has a deadline."""
+    left_bytes: int | None = None
+    """What its copies lack, waiting ones included; None where it is not known of all of them."""
+    model_s: float | None = None
+    """The end as the model computed it, before the calibration moved it."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
+
 
 @dataclass(frozen=True, slots=True)
 class BackendStatus:
@@ -21,6 +23,9 @@ class BackendStatus:
     """Entries of the journal that are not acted upon, each with the reason."""
     not_offered: tuple[tuple[str, str], ...] = ()
     """What cannot be done by the way that it reaches the cluster, and why."""
+
+    forecast_record: ForecastRecord | None = None
+    """How often forecasts were right here, and what their ranges are made from."""
 
     @property
     def follows(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Team
@@ -19,7 +20,11 @@ from kshunt.backend.operations.state.operation_body import read_operation
 from kshunt.backend.operations.state.ownership_documents import readable
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
-from kshunt.backend.operations.state.team_bodies import read_proposal, read_team
+from kshunt.backend.operations.state.team_bodies import (
+    read_forecasts,
+    read_proposal,
+    read_team,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,8 @@ class KnownOperations:
     """By operation id, of shrinks."""
     teams: Mapping[str, Team] = field(default_factory=dict)
     """By operation id: who steers it, and notes."""
+    forecasts: Mapping[str, tuple[KeptForecast, ...]] = field(default_factory=dict)
+    """By operation id, in the order in which they were made."""
     proposals: Mapping[str, ProposedChange] = field(default_factory=dict)
     """By id, oldest first."""
     ownership: Ownership = field(default_factory=Ownership)
@@ -67,6 +74,7 @@ def known_operations(state: JournalState) -> KnownOperations:
         works |= {} if found.work is None else {operation_id: found.work}
         shrinks |= {} if found.shrink is None else {operation_id: found.shrink}
     teams, proposals = _said(state, unreadable)
+    forecasts = _forecasts(state, unreadable)
     throttles = {
         entry.key: entry.body
         for kind in (EntryKind.BROKER_THROTTLE, EntryKind.TOPIC_THROTTLE)
@@ -79,8 +87,22 @@ def known_operations(state: JournalState) -> KnownOperations:
     operations.sort(key=lambda operation: (operation.started_ms, operation.id))
     listed = {operation.id: operation for operation in operations}
     return KnownOperations(
-        listed, works, shrinks, teams, proposals, ownership, unreadable, state.aside
+        listed, works, shrinks, teams, forecasts, proposals, ownership, unreadable, state.aside
     )
+
+
+def _forecasts(
+    state: JournalState, unreadable: dict[str, Unreadable]
+) -> dict[str, tuple[KeptForecast, ...]]:
+    """What was forecast of operations; what cannot be read of it is added to `unreadable`."""
+    found = {}
+    for operation_id, entry in state.of(EntryKind.FORECASTS).items():
+        kept = read_forecasts(entry)
+        if isinstance(kept, Unreadable):
+            unreadable[entry.key] = kept
+        else:
+            found[operation_id] = kept
+    return found
 
 
 def _said(

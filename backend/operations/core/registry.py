@@ -24,6 +24,7 @@ from msgspec import structs
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.operation import (
@@ -36,6 +37,7 @@ from kshunt.backend.domain.operations.operation import (
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError
 from kshunt.backend.offload import offload
+from kshunt.backend.operations.audit.forecast_lines import forecast_line, tally_line
 from kshunt.backend.operations.audit.lines import next_number
 from kshunt.backend.operations.audit.operation_steps import line_of, step_line
 from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
@@ -44,17 +46,19 @@ from kshunt.backend.operations.journal.entries import (
     Entry,
     EntryKind,
     JournalState,
+    forecasts_key,
     operation_key,
     proposal_key,
     team_key,
 )
 from kshunt.backend.operations.journal.port import retired
 from kshunt.backend.operations.ownership.ownership import Ownership
+from kshunt.backend.operations.state.forecast_steps import turned_out
 from kshunt.backend.operations.state.operation_body import operation_body, read_operation_body
 from kshunt.backend.operations.state.ownership_documents import changed_documents
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
-from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
+from kshunt.backend.operations.state.team_bodies import forecasts_body, proposal_body, team_body
 from kshunt.backend.settings import LIMITS
 
 
@@ -140,6 +144,10 @@ class Registry:
     def team(self, operation_id: str) -> Team:
         """What people said about an operation."""
         return self._known.teams.get(operation_id, Team())
+
+    def forecasts(self, operation_id: str) -> Kept:
+        """What was forecast of an operation, and how it turned out."""
+        return self._known.forecasts.get(operation_id, ())
 
     def require(self) -> None:
         """Return only where this backend may change the cluster; to be asked before each effect.
@@ -259,12 +267,17 @@ class Registry:
             entries, line = await offload(
                 size, _step_entries, before, operation, current_work, shrinks, both, us, throttles
             )
-            if line is not None:
-                entries |= self._line(line)
+            kept = self._turned_out(before, operation, current_work)
+            entries |= {forecasts_key(id): forecasts_body(one) for id, one in kept.items()}
+            tally = tally_line(before, operation, {**self._known.forecasts, **kept}, us)
+            # The last line of an operation is that of its end.
+            entries |= self._lines(*filter(None, (tally, line)))
             teams = self._without_claim(operation)
             entries |= {team_key(id): team_body(team) for id, team in teams.items()}
             await self._write(entries)
-            self._know(teams={**self._known.teams, **teams})
+            self._know(
+                teams={**self._known.teams, **teams}, forecasts={**self._known.forecasts, **kept}
+            )
             self._take(operation, work, shrink, owned)
             if operation.state.ended:
                 await self._retire()
@@ -275,6 +288,16 @@ class Registry:
         if not operation.state.ended or team.claim is None:
             return {}
         return {operation.id: replace(team, claim=None)}
+
+    def _turned_out(
+        self, before: Operation | None, after: Operation, work: ReassignmentWork | None
+    ) -> Mapping[str, Kept]:
+        """What has to be written where a step says how forecasts turned out."""
+        kept = self.forecasts(after.id)
+        if before is None or before.state is after.state or not kept:
+            return {}
+        found = turned_out(kept, after.state, work, self._clock.now_ms())
+        return {} if found == kept else {after.id: found}
 
     async def save_ownership(self, ownership: Ownership) -> None:
         """Write whose the throttles are.
@@ -306,10 +329,29 @@ class Registry:
             if newest.state.ended:
                 # It ended while this waited for its turn.
                 team = replace(team, claim=None)
-            placed = self._line(replace(line, backend=self._backend))
+            placed = self._lines(replace(line, backend=self._backend))
             await self._write({team_key(operation.id): team_body(team), **placed})
             self._know(teams={**self._known.teams, operation.id: team})
         self._changed(newest)
+
+    async def put_forecasts(self, operation_id: str, kept: Kept) -> None:
+        """Write what is forecast of an operation that runs; a new one with a line of the audit.
+
+        Nothing is written where it has left RUNNING since: a step says how forecasts turned out.
+
+        Raises:
+            NotActive, JournalFenced, JournalUnavailable: it was not written.
+        """
+        async with self._writing:
+            operation, before = self.get(operation_id), self.forecasts(operation_id)
+            if operation is None or operation.state is not OperationState.RUNNING:
+                return
+            new = kept[len(before) :]
+            lines = [forecast_line(operation, one, self._backend) for one in new]
+            entry = {forecasts_key(operation_id): forecasts_body(kept)}
+            await self._write({**entry, **self._lines(*lines)})
+            self._know(forecasts={**self._known.forecasts, operation_id: kept})
+        self._changed(operation)
 
     async def tell(self, line: AuditEntry) -> None:
         """Write a line of the audit that goes with no step.
@@ -318,7 +360,7 @@ class Registry:
             NotActive, JournalFenced, JournalUnavailable: it was not written.
         """
         async with self._writing:
-            await self._write(self._line(replace(line, backend=self._backend)))
+            await self._write(self._lines(replace(line, backend=self._backend)))
 
     @property
     def audit(self) -> tuple[Body, ...]:
@@ -340,7 +382,7 @@ class Registry:
             gone = [one.id for one in ended[: max(0, len(ended) - LIMITS.proposals_kept)]]
             entries: dict[str, Body | None] = {
                 proposal_key(proposal.id): proposal_body(proposal),
-                **self._line(replace(line, backend=self._backend)),
+                **self._lines(replace(line, backend=self._backend)),
                 **{proposal_key(one): None for one in gone},
             }
             await self._write(entries)
@@ -352,18 +394,24 @@ class Registry:
     def _know(self, **news: Any) -> None:
         self._known = replace(self._known, **news)
 
-    def _line(self, line: AuditEntry) -> Mapping[str, Body]:
-        time_ms, number = next_number(self._state, self._clock.now_ms())
-        placed = replace(line, time_ms=time_ms, number=number)
-        return {placed.key: placed.body()}
+    def _lines(self, *lines: AuditEntry) -> dict[str, Body | None]:
+        """Entries of these lines, in their order."""
+        entries: dict[str, Body | None] = {}
+        after: tuple[int, int] | None = None
+        for line in lines:
+            after = next_number(self._state, self._clock.now_ms(), after=after)
+            placed = replace(line, time_ms=after[0], number=after[1])
+            entries[placed.key] = placed.body()
+        return entries
 
     def load(self, state: JournalState) -> None:
         """Take over what the journal says; who listens is told of what is new or different."""
         before = self._known
         self._known = known_operations(state)
         for operation in self._known.operations.values():
-            same_team = before.teams.get(operation.id, Team()) == self.team(operation.id)
-            if before.operations.get(operation.id) != operation or not same_team:
+            same = before.teams.get(operation.id, Team()) == self.team(operation.id)
+            same &= before.forecasts.get(operation.id, ()) == self.forecasts(operation.id)
+            if before.operations.get(operation.id) != operation or not same:
                 self._changed(operation)
         for proposal in self._known.proposals.values():
             if before.proposals.get(proposal.id) != proposal:
@@ -407,7 +455,7 @@ class Registry:
         """Take over what was written; None leaves what was there."""
         operations = {**self._known.operations, operation.id: operation}
         works, shrinks = dict(self._known.works), dict(self._known.shrinks)
-        teams = dict(self._known.teams)
+        teams, forecasts = dict(self._known.teams), dict(self._known.forecasts)
         if work is not None:
             works[operation.id] = work
         if shrink is not None:
@@ -415,10 +463,15 @@ class Registry:
         ended = [o.id for o in operations.values() if o.state.ended]
         for operation_id in ended[: max(0, len(ended) - LIMITS.operations_kept)]:
             del operations[operation_id]
-            for about in (works, shrinks, teams):
+            for about in (works, shrinks, teams, forecasts):
                 about.pop(operation_id, None)
         self._know(
-            operations=operations, works=works, shrinks=shrinks, teams=teams, ownership=ownership
+            operations=operations,
+            works=works,
+            shrinks=shrinks,
+            teams=teams,
+            forecasts=forecasts,
+            ownership=ownership,
         )
         self._changed(operation)
 

@@ -48,6 +48,8 @@ class EntryKind(enum.StrEnum):
     """One change that takes two people."""
     TEAM = "team"
     """What people said about one operation: who steers it, and notes."""
+    FORECASTS = "forecasts"
+    """What was forecast of one operation, and how it turned out."""
     MANIFEST = "manifest"
     """Which entries there are."""
 
@@ -60,6 +62,7 @@ _NAMES: Final[Mapping[EntryKind, str]] = {
     EntryKind.BACKEND: "()",
     EntryKind.PROPOSAL: r"/([A-Za-z0-9_-]{1,64})",
     EntryKind.TEAM: r"/([A-Za-z0-9_-]{1,64})",
+    EntryKind.FORECASTS: r"/([A-Za-z0-9_-]{1,64})",
     EntryKind.MANIFEST: "()",
 }
 BODY_BYTES_MAX: Final[Mapping[EntryKind, int]] = {
@@ -70,6 +73,7 @@ BODY_BYTES_MAX: Final[Mapping[EntryKind, int]] = {
     EntryKind.BACKEND: _MB,
     EntryKind.PROPOSAL: LIMITS.journal_operation_bytes,
     EntryKind.TEAM: 8 * _MB,
+    EntryKind.FORECASTS: _MB,
     EntryKind.MANIFEST: 16 * _MB,
 }
 """Of one body, as JSON and not compressed."""
@@ -124,6 +128,15 @@ def team_key(operation_id: str) -> str:
         BadInput: as `operation_key`.
     """
     return checked(f"{EntryKind.TEAM}/{operation_id}")
+
+
+def forecasts_key(operation_id: str) -> str:
+    """The key of what was forecast of an operation.
+
+    Raises:
+        BadInput: as `operation_key`.
+    """
+    return checked(f"{EntryKind.FORECASTS}/{operation_id}")
 
 
 def checked(key: str) -> str:

@@ -1,4 +1,5 @@
-"""Proposals, and what people said about an operation, as bodies of journal entries, and back.
+"""Proposals, what people said about an operation, and what was forecast of it, as bodies of
+journal entries, and back.
 
 Strict on the way back, as `kshunt.backend.operations.state.operation_body`: who reads half of a
 proposal must not act upon it.
@@ -6,8 +7,10 @@ proposal must not act upon it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.domain.service.journal import UnreadableReason
@@ -40,6 +43,22 @@ def team_body(team: Team) -> Body:
 def read_team(entry: Entry) -> Team | Unreadable:
     """The opposite of `team_body`."""
     return _read(Team, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptForecasts:
+    kept: tuple[KeptForecast, ...]
+
+
+def forecasts_body(kept: tuple[KeptForecast, ...]) -> Body:
+    """For an entry of the journal."""
+    return {"format": FORMAT, **to_document(_KeptForecasts(kept))}
+
+
+def read_forecasts(entry: Entry) -> tuple[KeptForecast, ...] | Unreadable:
+    """The opposite of `forecasts_body`."""
+    found = _read(_KeptForecasts, entry)
+    return found if isinstance(found, Unreadable) else found.kept
 
 
 def _read(kind: type[_T], entry: Entry) -> _T | Unreadable:

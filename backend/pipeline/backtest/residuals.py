@@ -4,9 +4,8 @@ Goals: a range that holds eight times in ten, whatever kind of forecast it is of
 
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
 `Calibration`. Every operation weighs the same, however long it took, and each of its forecasts a
-share of that, so that one that was far off for a moment counts for a moment. The outer
-quantiles are taken a little further out, as for a conformal prediction, since there are only so
-many operations. A bin of few operations is not believed, and left out.
+share of that, so that one that was far off for a moment counts for a moment. A bin of few
+operations is not believed, and left out.
 """
 
 from __future__ import annotations
@@ -18,8 +17,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.forecast.calibration import LEVELS, Bin, Calibration
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WANDERS, Kind
+from kshunt.backend.domain.forecast.residual_quantiles import (
+    levels_of,
+    shares,
+    weighted_quantiles,
+)
 from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
 
 FEWEST: Final = 30
@@ -62,7 +66,7 @@ def fitted(outcomes: Outcomes, about: str) -> Calibration:
         if operations < FEWEST:
             continue
         low, middle, high = weighted_quantiles(
-            outcomes.log_ratio[which], weights[which], _levels(operations)
+            outcomes.log_ratio[which], weights[which], levels_of(operations)
         )
         count = int(which.sum())
         bins.append(
@@ -86,27 +90,3 @@ def _keys() -> Iterator[tuple[Kind, int | None, HeldBy | None, Wander | None]]:
                 yield kind, None, held_by, wander
                 for stage in range(STAGES):
                     yield kind, stage, held_by, wander
-
-
-def _levels(operations: int) -> tuple[float, ...]:
-    """The levels with what a next operation may lie outside of these."""
-    further = 1 + 1 / operations
-    low, middle, high = LEVELS
-    return max(0.0, 1 - (1 - low) * further), middle, min(1.0, high * further)
-
-
-def shares(operation: NDArray[np.int64]) -> Floats:
-    """Weights that add up to 1 for each operation."""
-    _, places, counts = np.unique(operation, return_inverse=True, return_counts=True)
-    found: Floats = 1.0 / counts[places]
-    return found
-
-
-def weighted_quantiles(
-    values: Floats, weights: Floats, levels: tuple[float, ...]
-) -> tuple[float, ...]:
-    """The values below which these shares of the weight lie."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[order])
-    reached = (reached - 0.5 * weights[order]) / reached[-1]
-    return tuple(float(np.interp(level, reached, values[order])) for level in levels)

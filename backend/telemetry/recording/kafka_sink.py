@@ -7,9 +7,10 @@ Constraints
     Rows are handed to a client that delivers by itself. What it cannot deliver is counted and
     said; what a crash takes with it is what was not delivered.
 Algorithm
-    One record a row, to `TOPIC-replicas` or `TOPIC-brokers`: the value is a JSON object of the
-    table's columns (`kshunt.backend.telemetry.recording.json_rows`), the key the row's `rid` or
-    broker in decimal, so that the rows of a replica stay in order, and the record's timestamp its
+    One record a row, to `TOPIC-replicas`, `TOPIC-brokers` or `TOPIC-forecasts`: the value is a
+    JSON object of the table's columns (`kshunt.backend.telemetry.recording.json_rows`). The key is
+    the row's `rid`, its broker or its operation, so that these rows stay in order. The record's
+    timestamp is the row's
     `at`. A piece that was handed over in part and is tried again is there twice: `rid` and `at` are
     the key of a row. There is no state on a disk, so a crash is not said at the next start: it
     shows as a time without rows.
@@ -32,7 +33,11 @@ FULL_POLLS: Final = 100
 """So often a full queue is looked at before a piece is given back."""
 FLUSH_S: Final = 5.0
 
-KEYS: Final = {SampleTable.REPLICAS: "rid", SampleTable.BROKERS: "broker"}
+KEYS: Final = {
+    SampleTable.REPLICAS: "rid",
+    SampleTable.BROKERS: "broker",
+    SampleTable.FORECASTS: "operation_id",
+}
 
 
 class LostRows(Protocol):
@@ -83,7 +88,7 @@ class Producing(Protocol):
 
 
 class TopicSink:
-    """A recording in two topics; see the module's text."""
+    """A recording in topics, one a table; see the module's text."""
 
     def __init__(self, topic: str, producer: Producing, keep_days: int) -> None:
         self._topics = {table: f"{topic}-{table}" for table in SampleTable}
@@ -105,7 +110,7 @@ class TopicSink:
         Raises:
             ClusterUnreachable: the client's queue is full, since the cluster takes nothing.
         """
-        keys = [b"%d" % key for key in piece[KEYS[table]].to_pylist()]
+        keys = [str(key).encode() for key in piece[KEYS[table]].to_pylist()]
         values, times = json_rows(piece), piece["at"].cast(pa.int64()).to_pylist()
         done = 0
         for _ in range(FULL_POLLS):

@@ -7,7 +7,7 @@ Constraints
     Whoever follows new files (Spark's file stream) never meets a row again.
 Algorithm
     The writer numbers its files; a number is never used again in a recording, and grows. Files
-    that were just written are in `replicas/` and `brokers/`: a stream follows these two folders.
+    that were just written are in `replicas/`, `brokers/` and `forecasts/`: a stream follows these.
     Once an hour is over for long enough its files become one below `hours/`, in a folder that no
     stream follows, and bear there the highest number of what they were made from. So of an hour
     count: the file below `hours/` with the highest number, and of those just written the ones with
@@ -37,10 +37,11 @@ _NAME: Final = re.compile(r"[0-9TZ]+-(\d{10,18})\.parquet")
 
 
 class SampleTable(enum.StrEnum):
-    """The two tables of a recording, by the names of their folders."""
+    """The tables of a recording, by the names of their folders."""
 
     REPLICAS = "replicas"
     BROKERS = "brokers"
+    FORECASTS = "forecasts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.errors import KshuntError, WrongCluster
@@ -35,7 +36,7 @@ from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
 from kshunt.backend.telemetry.recording.gaps import Gap, GapReason
 from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.retention import Retention
-from kshunt.backend.telemetry.recording.sample_rows import broker_rows, replica_rows
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows, forecast_rows, replica_rows
 from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
@@ -45,6 +46,7 @@ END_S: Final = 10.0
 """So long the end of the backend waits for the last rows to be written."""
 
 Operations = Callable[[], Mapping[TopicPartition, str]]
+Forecasts = Callable[[], Mapping[str, Kept]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,23 @@ class SampleRecorder:
         self,
         hub: SnapshotHub,
         operations: Operations,
+        forecasts: Forecasts = dict,
         *,
         clock: Clock,
         settings: RecordingSettings,
         sink: Sink,
     ) -> None:
-        """`operations` is asked in a thread: which operation of ours moves a partition."""
+        """Both are asked in a thread.
+
+        Args:
+            operations: which operation of ours moves a partition.
+            forecasts: those of operations that ended, by id.
+        """
         self._hub, self._clock, self._settings, self._sink = hub, clock, settings, sink
-        self._operations = operations
+        self._operations, self._forecasts = operations, forecasts
+        self._forecast: frozenset[str] | None = None
+        """Operations that ended and whose forecasts are recorded, or ended before; None: nobody
+        has looked."""
         self._due = DueSamples(settings.whole_s)
         self._brokers_due_s = 0.0
         self._pending = WriteBuffer(settings.rows_waiting)
@@ -211,6 +222,11 @@ class SampleRecorder:
         if now_s >= self._brokers_due_s:
             self._brokers_due_s = now_s + self._settings.brokers_s
             self._pending.add(SampleTable.BROKERS, broker_rows(snapshot))
+        ended = self._forecasts()
+        known = ended.keys() if self._forecast is None else self._forecast
+        if new := {id: kept for id, kept in ended.items() if id not in known}:
+            self._pending.add(SampleTable.FORECASTS, forecast_rows(new, snapshot.taken_ms))
+        self._forecast = frozenset(ended)
         self._added_ms = snapshot.taken_ms
 
     def _flush(self) -> None:

@@ -61,6 +61,7 @@ _GONE: Final = ".gone-"
 _SORTED: Final = {
     SampleTable.REPLICAS: [("rid", "ascending"), ("at", "ascending")],
     SampleTable.BROKERS: [("broker", "ascending"), ("at", "ascending")],
+    SampleTable.FORECASTS: [("operation_id", "ascending"), ("made_at", "ascending")],
 }
 
 Step = Callable[[str], None]

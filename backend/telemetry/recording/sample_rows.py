@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.telemetry.recording.due_samples import Layout
@@ -244,3 +245,18 @@ def _bytes(sums: Floats, known: Mask) -> Any:
 
 def _floats(sums: Floats, known: Mask) -> Any:
     return pa.array(sums, mask=~known)
+
+
+# Forecasts
+
+
+def forecast_rows(ended: Mapping[str, Kept], at_ms: int) -> Any:
+    """A `pyarrow.Table` of FORECAST_SAMPLES: the forecasts of operations that ended, by id."""
+    schema = SCHEMAS[SampleTable.FORECASTS]
+    rows = [
+        {"at": at_ms, "operation_id": id, "made_at": one.made_ms, "right": one.right}
+        | {name: getattr(one, name) for name in schema.names if hasattr(one, name)}
+        for id, kept in ended.items()
+        for one in kept
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)

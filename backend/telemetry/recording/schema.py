@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     CLUSTER_KEY,
+    FORECAST_SAMPLES,
     REPLICA_SAMPLES,
     SAMPLES_VERSION,
     VERSION_KEY,
@@ -32,6 +33,7 @@ TABLE_KEY: Final = "kshunt.samples.table"
 COLUMNS: Final[Mapping[SampleTable, tuple[SampleColumn, ...]]] = {
     SampleTable.REPLICAS: REPLICA_SAMPLES,
     SampleTable.BROKERS: BROKER_SAMPLES,
+    SampleTable.FORECASTS: FORECAST_SAMPLES,
 }
 _TYPES: Final[Mapping[Type, Any]] = {
     Type.TIME: pa.timestamp("ms", tz="UTC"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -73,8 +73,8 @@ NOTHING: Final = CopyForecast(0, np.empty(0, np.int64), np.empty(0))
 class Forecaster:
     """See the module's text. Snapshots come in their order."""
 
-    def __init__(self, quantiles: Floats | None = None) -> None:
-        """`quantiles` of a calibration; None: of the shipped one."""
+    def __init__(self, quantiles: Callable[[], Floats] = shipped_quantiles) -> None:
+        """`quantiles` of a calibration, asked for each forecast."""
         self._quantiles = quantiles
         self._windows = RateWindows()
         self._since_ms: dict[str, int] = {}
@@ -116,7 +116,7 @@ class Forecaster:
             self._since_ms.clear()
             self._past_ms.clear()
             return CopyForecast(snapshot.taken_ms, NOTHING.keys, NOTHING.ends_s)
-        quantiles = shipped_quantiles() if self._quantiles is None else self._quantiles
+        quantiles = self._quantiles()
         expected = outlook(found.copies, found.rates)
         order = np.argsort(keys[found.rows])
         return CopyForecast(

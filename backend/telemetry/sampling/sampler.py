@@ -37,6 +37,8 @@ from kshunt.backend.domain.cluster.columns import (
     partition_keys,
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
@@ -76,8 +78,12 @@ class Sampler:
         settings: SamplerSettings,
         hub: SnapshotHub,
         ours: Callable[[], OwnOperations] = lambda: NOTHING_OURS,
+        quantiles: Callable[[], Floats] = shipped_quantiles,
     ) -> None:
-        """`ours` is asked on the event loop, once a snapshot: what operations of ours do."""
+        """`ours` is asked on the event loop, once a snapshot: what operations of ours do.
+
+        `quantiles` is asked in a thread, for each forecast: those of the calibration in use.
+        """
         self._admin = admin
         self._ours = ours
         self._clock = clock
@@ -93,7 +99,7 @@ class Sampler:
         self._broker_due_s: dict[int, float] = {}
         self._rates = CatchUpRates()
         self._watch = AdvanceWatch()
-        self._forecaster = Forecaster()
+        self._forecaster = Forecaster(quantiles)
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:

@@ -68,13 +68,14 @@ def list_report(moves: Iterable[OngoingReassignment]) -> ToolReport:
 
 def progress_report(answer: ProgressRows) -> ToolReport:
     """`--progress`. Below the table stands when the plan will be done, where that is watched."""
-    rows, end = answer.rows, answer.expected_end
+    rows, end, record = answer.rows, answer.expected_end, answer.forecast_record
     code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
     if not all(row.matches for row in rows):
         code = FAILED
     lines = [format_progress(rows)]
     if end is not None:
         lines += ["", f"Done: {full_text(end, end.at_ms)}"]
+        lines += [] if record is None else [f"Forecasts: {record}"]
     return ToolReport("\n".join(lines), to_document(answer), code)
 
 

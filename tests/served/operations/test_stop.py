@@ -289,7 +289,7 @@ async def test_a_part_that_has_failed_is_named_and_does_not_hold_up_the_end(
     backend = Backend(
         *(settings, KafkaAdmin(settings), clock),
         partial(_journal, kept, clock),
-        record=lambda hub, moving: Failing(),
+        record=lambda hub, moving, ended: Failing(),
     )
     await backend.start()
     await wait_until_async(lambda: "recorder" in caplog.text, DEADLINE_S, "it is said")

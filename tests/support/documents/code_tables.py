@@ -13,6 +13,7 @@ from kshunt.backend.domain.operations.lifecycle import STEPS, OperationState
 from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
+    FORECAST_SAMPLES,
     REPLICA_SAMPLES,
     SampleColumn,
 )
@@ -103,7 +104,9 @@ def sample_tables() -> str:
     """The columns of recorded samples."""
     return (
         f"## `replicas`\n\nOne row is a replica and a moment.\n\n{_samples(REPLICA_SAMPLES)}\n\n"
-        f"## `brokers`\n\nOne row is a broker and a moment.\n\n{_samples(BROKER_SAMPLES)}"
+        f"## `brokers`\n\nOne row is a broker and a moment.\n\n{_samples(BROKER_SAMPLES)}\n\n"
+        "## `forecasts`\n\nOne row is a forecast of an operation that has ended.\n\n"
+        + _samples(FORECAST_SAMPLES)
     )
 
 

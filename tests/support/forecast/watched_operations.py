@@ -69,7 +69,7 @@ class ForecastEye(Eye):
     def __init__(self, operation: WatchedOperation) -> None:
         super().__init__(operation.cluster, operation.begun)
         self._operation = operation
-        self._forecaster = Forecaster(UNRANGED)
+        self._forecaster = Forecaster(lambda: UNRANGED)
         self.looks: list[Look] = []
 
     def look(self, seconds: float) -> None:

@@ -42,6 +42,7 @@ from kshunt.backend.operations.journal.entries import Body
 from kshunt.backend.operations.journal.port import check_append
 from kshunt.backend.operations.operation_control import OperationControl
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.forecast_keeping import ForecastKeeper
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
@@ -78,6 +79,7 @@ class Backend(Process):
         context = Context(self.admin, self.registry, world.clock, TIMEOUT_S, lambda: world.latest())
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         self.engine = Engine(context, runner, cancellations)
+        self.forecasts = ForecastKeeper(context)
         self.reassignments = Reassignments(context, runner, cancellations)
         self.operation_control = OperationControl(context, self.reassignments, runner)
         self.throttles = ThrottleChanges(context)

@@ -29,6 +29,7 @@ from kshunt.backend.operations.journal.entries import (
     Heartbeat,
     Record,
     broker_throttle_key,
+    forecasts_key,
     operation_key,
     proposal_key,
     team_key,
@@ -39,8 +40,9 @@ from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operations.state.operation_body import operation_body
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
-from kshunt.backend.operations.state.team_bodies import proposal_body, team_body
+from kshunt.backend.operations.state.team_bodies import forecasts_body, proposal_body, team_body
 from tests.support.access.keys import KEYS
+from tests.support.forecast.kept import kept_forecast
 
 CLUSTER: Final = "zQcs2L5vn2KsTAnCggbn4w"
 HEADER: Final = EntryHeader(CLUSTER, "one", 1_700_000_000_000)
@@ -130,6 +132,7 @@ BODIES: Final[Mapping[str, Body]] = {
     },
     proposal_key("pp11"): proposal_body(PROPOSAL),
     team_key("aa11"): team_body(Team(Claim("ada", 1, "mine"), (Note("bob", 2, "look"),))),
+    forecasts_key("aa11"): forecasts_body((kept_forecast(actual_s=850.0), kept_forecast())),
     LINE.key: LINE.body(),
     BACKEND_KEY: BEAT.body(),
 }

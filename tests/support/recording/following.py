@@ -10,6 +10,7 @@ from typing import Any
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.milestones import Kept
 from kshunt.backend.settings import RecordingSettings
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
 from kshunt.backend.telemetry.recording.recorder import SampleRecorder
@@ -27,8 +28,13 @@ class Followed:
         self.hub = SnapshotHub()
         self.block: Callable[[], object] = dict
         """Called for each snapshot, in the thread that makes rows."""
+        self.ended: dict[str, Kept] = {}
+        """Forecasts of operations that ended, by id."""
         self.recorder = SampleRecorder(
-            self.hub, self._operations, clock=SystemClock(), settings=settings, sink=sink
+            *(self.hub, self._operations, lambda: self.ended),
+            clock=SystemClock(),
+            settings=settings,
+            sink=sink,
         )
         self.last = many(3)
 

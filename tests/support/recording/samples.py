@@ -24,6 +24,7 @@ from kshunt.backend.domain.replicas.snapshot import (
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate, Throttles
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
+from kshunt.backend.telemetry.recording.kafka_sink import KEYS
 from kshunt.backend.telemetry.recording.layout import SampleTable
 from kshunt.backend.telemetry.recording.sample_rows import replica_rows
 from kshunt.backend.telemetry.recording.schema import read_recording
@@ -134,12 +135,11 @@ def table_of(one: Snapshot) -> Any:
     return replica_rows(one, layout, rows, {})
 
 
-def keys_in(folder: Path, table: SampleTable = SampleTable.REPLICAS) -> list[tuple[int, int]]:
-    """Key of each row of a recording, sorted: its time, and its replica or broker."""
+def keys_in(folder: Path, table: SampleTable = SampleTable.REPLICAS) -> list[tuple[int, Any]]:
+    """Key of each row of a recording, sorted: its time, and its replica, broker or operation."""
     rows = read_recording(folder, table)
     times = rows["at"].cast("int64").to_pylist()
-    number = "rid" if table is SampleTable.REPLICAS else "broker"
-    return sorted(zip(times, rows[number].to_pylist(), strict=True))
+    return sorted(zip(times, rows[KEYS[table]].to_pylist(), strict=True))
 
 
 def queried(sql: str) -> list[Any]:

@@ -487,6 +487,7 @@ def status_json(status: BackendStatus) -> Json:
         status.remarks,
         tuple(UnreadableEntry(key, "damaged", "It is not JSON.") for key in status.unreadable),
         tuple(NotOfferedAction(what, why) for what, why in status.not_offered),
+        status.forecast_record,
     )
     return to_document(part)
 

@@ -47,6 +47,7 @@ from kshunt.backend.domain.replicas.expected_ends import (
     ResourceKind,
 )
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck, StuckEvidence
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.tools.reassign.reports import progress_report, verify_report
 
@@ -390,6 +391,7 @@ def test_progress_reports_its_rows_and_an_exit_code(statuses: list[str], code: i
             for text in statuses
         ],
         "expected_end": None,
+        "forecast_record": None,
     }
 
 
@@ -399,9 +401,13 @@ def test_progress_says_below_its_table_when_the_plan_will_be_done() -> None:
     waits = (Bottleneck(Resource(ResourceKind.LEADER_THROTTLE, (7,)), 900.0),)
     end = ExpectedEnd(noon_ms, 1, 780.0, 900.0, 1_200.0, bottlenecks=waits)
     report = progress_report(ProgressRows(rows, end))
-    assert report.text == (
-        f"{format_progress(rows)}\n\n"
-        "Done: 12:15 (12:13-12:20); waits for leader throttle of broker 7"
+    done = "Done: 12:15 (12:13-12:20); waits for leader throttle of broker 7"
+    assert report.text == f"{format_progress(rows)}\n\n{done}"
+    record = ForecastRecord("35 operations of this cluster", 34, 41)
+    told = progress_report(ProgressRows(rows, end, record))
+    assert told.text == (
+        f"{report.text}\nForecasts: right 83 % of 41 forecasts; ranges from 35 operations of this "
+        "cluster"
     )
     assert report.document["expected_end"]["p50_s"] == 900.0
 

@@ -36,8 +36,9 @@ from kshunt.backend.telemetry.recording.gaps import (
     read_state,
     write_state,
 )
+from kshunt.backend.telemetry.recording.kafka_sink import KEYS
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted, file_name, written
-from kshunt.backend.telemetry.recording.sample_rows import broker_rows
+from kshunt.backend.telemetry.recording.sample_rows import broker_rows, forecast_rows
 from kshunt.backend.telemetry.recording.schema import (
     SCHEMAS,
     TABLE_KEY,
@@ -48,6 +49,7 @@ from kshunt.backend.telemetry.recording.schema import (
     read_recording,
 )
 from kshunt.backend.telemetry.recording.write_buffer import WriteBuffer
+from tests.support.forecast.kept import kept_forecast
 from tests.support.recording.files import older, one_file, opened
 from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, many, queried, table_of
@@ -74,16 +76,17 @@ def test_pyarrow_and_duckdb_read_the_same(tmp_path: Path) -> None:
         one = later(many(40), seconds)
         sink.write(SampleTable.REPLICAS, table_of(one))
         sink.write(SampleTable.BROKERS, broker_rows(one))
+        ended = {f"op{seconds}": (kept_forecast(actual_s=850.0),)}
+        sink.write(SampleTable.FORECASTS, forecast_rows(ended, one.taken_ms))
     sink.close()
     for table in SampleTable:
         ours = read_recording(tmp_path, table)
         names = ", ".join(f'"{name}"' for name in ours.column_names)
         theirs = queried(
             f"select {names} from '{tmp_path}/{table}/*/*/*.parquet' order by filename, \"at\", "
-            + ("rid" if table is SampleTable.REPLICAS else "broker")
+            + KEYS[table]
         )
-        key = "rid" if table is SampleTable.REPLICAS else "broker"
-        rows = ours.sort_by([("at", "ascending"), (key, "ascending")]).to_pylist()
+        rows = ours.sort_by([("at", "ascending"), (KEYS[table], "ascending")]).to_pylist()
         assert [tuple(row.values()) for row in rows] == theirs
 
 

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.forecast.kept_forecasts import VoidReason
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
 from kshunt.backend.telemetry.recording.gaps import STATE, GapReason, read_state
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted
+from kshunt.backend.telemetry.recording.schema import read_recording
+from tests.support.forecast.kept import kept_forecast
 from tests.support.recording.following import DEADLINE_S, following, recorded_moments
 from tests.support.recording.gaps import read_gaps
 from tests.support.recording.samples import START_MS, keys_in, later, snapshot
@@ -31,6 +34,22 @@ async def test_every_moment_is_recorded_and_a_clean_end_leaves_no_trace(tmp_path
     assert not (tmp_path / STATE).exists()
     assert read_gaps(tmp_path) == ()
     assert followed.recorder.status.problem == ""
+
+
+async def test_forecasts_are_recorded_once_when_their_operation_has_ended(tmp_path: Path) -> None:
+    void = kept_forecast(point=0.5, void=VoidReason.THROTTLE_CHANGED)
+    async with following(tmp_path) as followed:
+        followed.ended = {"before": (kept_forecast(actual_s=1.0),)}
+        await recorded_moments(followed, 2)
+        followed.ended |= {"op1": (kept_forecast(actual_s=850.0), void)}
+        await recorded_moments(followed, 3)
+    rows = read_recording(tmp_path, SampleTable.FORECASTS).to_pylist()
+    told = [(r["operation_id"], r["point"], r["actual_s"], r["right"], r["void"]) for r in rows]
+    assert told == [
+        ("op1", 0.25, 850.0, True, None),
+        ("op1", 0.5, None, None, "throttle_changed"),
+    ]
+    assert {row["bottleneck"] for row in rows} == {"leader_throttle"}
 
 
 async def test_a_folder_that_cannot_be_used_is_said_once_and_tried_again(

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions.view_names import HISTORY
-from kshunt.tui.feed.polled_facts import DELIVERED, PIPELINE
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DELIVERED, PIPELINE
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
@@ -68,6 +68,7 @@ class HistoryScreen(BoardScreen):
             return [Line((Cell(text, "dim"),))]
         from kshunt.tui.views.history.sections import history_lines
 
+        status = store.scene.answer(BACKEND_STATUS)
         return history_lines(
             self.history,
             self.chosen,
@@ -76,6 +77,8 @@ class HistoryScreen(BoardScreen):
             store.now_ms,
             width,
             self.kshunt.glyphs,
+            record=None if status is None else status.forecast_record,
+            operations=store.scene.operations,
             unknown=self.kshunt.playback.unrecorded,
         )
 

@@ -26,12 +26,15 @@ from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.bars import sparkline
 from kshunt.tui.text.glyphs import Glyphs
+from kshunt.tui.views.history.forecast_accuracy import accuracy_lines
 from kshunt.tui.views.history.pipeline_results import even, section_lines, sections
 
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+    from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0)
 """How much of the past can be looked at."""
@@ -142,16 +145,21 @@ def history_lines(
     width: int,
     glyphs: Glyphs,
     *,
+    record: ForecastRecord | None = None,
+    operations: Sequence[Operation] = (),
     unknown: str = "",
 ) -> list[Line]:
-    """How the data pipeline stands and what it delivered; then brokers, as this session saw them.
+    """The data pipeline and what it delivered, how forecasts turned out, and then brokers.
 
-    `unknown` is why nobody will say anything of the pipeline, where nobody has.
+    `record` and `operations`, newest first, are for the forecasts. `unknown` is why nobody will
+    say anything of the pipeline, where nobody has.
     """
     label = LABEL_WIDTH if width >= 60 else 0
     room = max(width - label - 2, 1)
     parts = sections(pipeline, delivered, now_ms, room, glyphs, unknown=unknown)
     found = section_lines(parts, label)
+    if accuracy := accuracy_lines(record, operations, now_ms, room, glyphs):
+        found += [BLANK, *labelled("Accuracy", accuracy, label)]
     brokers = _brokers(within(history, chosen.span_s), room, glyphs)
     found += [BLANK, *labelled("Brokers", brokers, label)]
     return [line._replace(spans=(Cell(" "), *line.spans)) if line.spans else line for line in found]

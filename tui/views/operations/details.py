@@ -15,7 +15,9 @@ from kshunt.backend.domain.forecast.end_words import (
     end_text,
     never_text,
 )
+from kshunt.backend.domain.forecast.kept_forecasts import outcome_text, point_text, tally_text
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
@@ -54,19 +56,21 @@ def about(
     glyphs: Glyphs,
     room: int,
     *,
+    record: ForecastRecord | None = None,
     unknown: str = "",
     looks: bool = True,
     shared: bool = False,
 ) -> list[PaneLine]:
     """What there is to say in so many lines; what can be done is always among it.
 
-    `audit` None: nobody has said; `unknown` is why, where nobody will. `looks`: the keys that look
-    at the audit are named; `shared`: somebody else is here, and so are those that they would see.
+    `record` says how often forecasts were right; None: nobody has said. `audit` None: likewise;
+    `unknown` is why, where nobody will. `looks`: the keys that look at the audit are named;
+    `shared`: somebody else is here, and so are those that they would see.
     """
     progress, keys = row.operation.details.shrink, _can(row, looks=looks, shared=shared)
     if progress is not None:
         return _shrink(row, progress, audit, glyphs, room, keys)
-    head = [*_drift(row), *_facts(row)][: room - 1]
+    head = [*_drift(row), *_facts(row, record)][: room - 1]
     left = max(room - len(head) - 1, 0)
     moves = list(_moves(row.operation, facts, glyphs, left))
     history = [_history(line) for line in audit or ()]
@@ -136,7 +140,7 @@ def _outcome(operation: Operation) -> Iterable[PaneLine]:
         yield PaneLine("Outcome", operation.outcome, tone)
 
 
-def _facts(row: OperationRow) -> Iterable[PaneLine]:
+def _facts(row: OperationRow, record: ForecastRecord | None) -> Iterable[PaneLine]:
     operation = row.operation
     yield from _asked(row)
     yield from _said(operation)
@@ -144,7 +148,11 @@ def _facts(row: OperationRow) -> Iterable[PaneLine]:
         yield PaneLine("Throttle", _throttle_words(operation))
     if row.progress is not None:
         yield from _progress(row)
+        if record is not None and not operation.state.ended:
+            yield PaneLine("Forecasts", str(record), "dim")
     yield from _outcome(operation)
+    if operation.state.ended and operation.forecasts:
+        yield _turned_out(operation)
 
 
 def _throttle_words(operation: Operation) -> str:
@@ -188,6 +196,16 @@ def _end(row: OperationRow, turn: str) -> Iterable[PaneLine]:
         yield PaneLine("Never", why, "bad", 2)
     elif waits := bottleneck_texts(end, row.now_ms):
         yield PaneLine("Waits for", ", then ".join(waits), "dim", 2)
+
+
+def _turned_out(operation: Operation) -> PaneLine:
+    """How the operation's own forecasts turned out, and those that were not right."""
+    others = [
+        f"at {point_text(one.point)}: {outcome_text(one)}"
+        for one in operation.forecasts
+        if one.right is not True
+    ]
+    return PaneLine("Forecasts", "; ".join([tally_text(operation.forecasts), *others]), "", 2)
 
 
 def _drift(row: OperationRow) -> Iterable[PaneLine]:

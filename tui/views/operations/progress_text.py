@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.text.formatting import duration_text
-from kshunt.tui.feed.polled_facts import DRIFT
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts
@@ -36,8 +36,9 @@ async def operation_lines(
     drift = tuple(one for one in scene.answer(DRIFT) if operation.id in one.operations)
     row = OperationRow(operation, store.now_ms, progress, drift)
     audit = scene.audits.get(operation.id)
-    unknown = app.playback.unrecorded
-    lines = about(row, facts, audit, app.glyphs, room, unknown=unknown, looks=looks)
+    unknown, status = app.playback.unrecorded, scene.answer(BACKEND_STATUS)
+    record = None if status is None else status.forecast_record
+    lines = about(row, facts, audit, app.glyphs, room, record=record, unknown=unknown, looks=looks)
     return title_of(row), lines
 
 

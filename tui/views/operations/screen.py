@@ -89,10 +89,14 @@ class OperationsScreen(TableScreen):
         if row is None:
             return
         audit = store.scene.audits.get(row.operation.id)
-        unknown = self.kshunt.playback.unrecorded
+        unknown, status = self.kshunt.playback.unrecorded, store.scene.answer(BACKEND_STATUS)
+        record = None if status is None else status.forecast_record
         shared = bool(others(store.scene.answer(PRESENCE)))
         lines = about(
-            row, store.facts, audit, self.kshunt.glyphs, room, unknown=unknown, shared=shared
+            *(row, store.facts, audit, self.kshunt.glyphs, room),
+            record=record,
+            unknown=unknown,
+            shared=shared,
         )
         pane.show(title_of(row), lines)
         self._ask_audit(row.operation)

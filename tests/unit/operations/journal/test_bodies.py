@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.forecast.kept_forecasts import VoidReason
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.operation import (
     Operation,
@@ -19,12 +20,17 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
 )
 from kshunt.backend.domain.operations.team import Team
+from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
+from kshunt.backend.operations.core.known_operations import known_operations
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     Entry,
     EntryHeader,
     Heartbeat,
+    JournalState,
+    Unreadable,
+    forecasts_key,
     proposal_key,
     team_key,
 )
@@ -39,11 +45,14 @@ from kshunt.backend.operations.state.operation_body import (
 from kshunt.backend.operations.state.ownership_documents import readable, to_documents
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, UnreadableWork
 from kshunt.backend.operations.state.team_bodies import (
+    forecasts_body,
     proposal_body,
+    read_forecasts,
     read_proposal,
     read_team,
     team_body,
 )
+from tests.support.forecast.kept import kept_forecast
 from tests.support.operations.hostile_journal import mutated
 from tests.support.operations.written_bodies import (
     BEATS,
@@ -133,6 +142,32 @@ def test_proposals_of_version_0_1_are_taken_over(one: ProposedChange) -> None:
 def test_claims_and_notes_of_version_0_1_are_taken_over(team: Team, body: Any) -> None:
     assert read_team(Entry(team_key("ab12"), body, HEADER)) == team
     assert as_json(team_body(team)) == body
+
+
+def test_forecasts_read_back_and_a_damaged_entry_is_listed_alone() -> None:
+    kept = (
+        kept_forecast(actual_s=850.0),
+        kept_forecast(point=0.5, bottleneck=None, void=VoidReason.PAUSED),
+    )
+    body = as_json(forecasts_body(kept))
+    key = forecasts_key("ab12")
+    assert read_forecasts(Entry(key, body, HEADER)) == kept
+    (one, *_) = body["kept"]
+    for broken in (
+        {**body, "kept": [{**one, "p50_s": "soon"}]},
+        {**body, "kept": [{**one, "p50_s": -1.0}]},
+        {**body, "kept": [{**one, "void": "rained"}]},
+        {**body, "kept": [{**one, "more": 1}]},
+        {"format": 1},
+    ):
+        found = read_forecasts(Entry(key, broken, HEADER))
+        assert isinstance(found, Unreadable)
+        assert found.why is UnreadableReason.DAMAGED
+        known = known_operations(JournalState({key: Entry(key, broken, HEADER)}))
+        assert (known.forecasts, [*known.unreadable]) == ({}, [key])
+    later = read_forecasts(Entry(key, {**body, "format": 2}, HEADER))
+    assert isinstance(later, Unreadable)
+    assert later.why is UnreadableReason.NEWER
 
 
 @pytest.mark.parametrize(("beat", "body"), [*zip(BEATS, WRITTEN["beats"], strict=True)])
