@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given
@@ -160,7 +160,7 @@ def test_parts_outside_what_is_seen_are_left_as_they_are() -> None:
 
 def test_lines_outside_the_screen_are_ignored() -> None:
     diff = taken("abc")
-    strips = [[strip_of([("xyz", Style())])]] * (HEIGHT + 2)
+    strips: list[Iterable[Strip]] = [[strip_of([("xyz", Style())])]] * (HEIGHT + 2)
     diff.take(LayoutUpdate(strips, Region(0, -1, WIDTH, HEIGHT + 2)), ColorSystem.TRUECOLOR)
     assert diff.send().count("xyz") == HEIGHT
 

@@ -1,7 +1,7 @@
 """What the grid shows, without a screen: columns that fit, filters, sort orders, sums, words."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -361,16 +361,20 @@ def test_a_bound_without_a_sign_is_at_least_that(term: str, comparison: tuple[st
     assert comparison_of(found) == comparison
 
 
+ORDERS = ("52431", "15342", "24513", "43125", "31254")
+"""By row, a digit for each column: each column has another order."""
+
+
 def test_each_column_of_throttles_sorts_by_what_it_shows() -> None:
     words = ("what", "leader", "follower", "owner", "before", "note")
-    rows = {
+    rows: dict[Hashable, ThrottleRow] = {
         RateRowKey(number): ThrottleRow(
             *(f"broker {number}", (0, number, ""), f"leader {b}", f"follower {c}"),
             note=f"note {f}",
             owner=f"owner {d}",
             before=f"before {e}",
         )
-        for number, (b, c, d, e, f) in enumerate(["52431", "15342", "24513", "43125", "31254"])
+        for number, (b, c, d, e, f) in enumerate(map(tuple, ORDERS))
     }
     for key in words:
         table = ThrottleTable(THROTTLE_FIELDS, rows, Order(key))

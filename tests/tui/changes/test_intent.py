@@ -14,7 +14,7 @@ def never(*_: object) -> Any:
     raise AssertionError("nothing is sent")
 
 
-INTENT = Intent("Set rates", "Set", TargetCluster("kSh-9xQm", ()), (), never)
+INTENT = Intent("Set rates", "Set", TargetCluster("kSh-9xQm", "127.0.0.1:9092"), (), never)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from kshunt.tui.tables.lines import Line
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.glyphs import ASCII
+from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.overview import sections
 from kshunt.tui.views.overview.sections import WANTED, ThrottleCounts
 
@@ -318,7 +319,7 @@ def test_replicas_are_counted_only_where_few_lines_are_left() -> None:
     assert words(worst(*found[:3], most=4, behind=3))[-1].startswith("orders-2")
 
 
-@pytest.mark.parametrize(("moving", "text"), [(1, "-insync"), (0, sections.OUT_OF_SYNC)])
+@pytest.mark.parametrize(("moving", "text"), [(1, "-insync"), (0, OUT_OF_SYNC)])
 def test_the_count_of_replicas_leads_to_those_that_are_behind(moving: int, text: str) -> None:
     found = [replica(n) for n in range(6)]
     last = worst(*found, most=3, behind=6, moving=moving)[-1]

@@ -240,14 +240,16 @@ def test_a_shrink_is_steered_by_the_verbs_of_every_operation(tmp_path: Path) -> 
         runner, cancellations = ReassignmentRunner(context), Cancellations(context)
         moves = Reassignments(context, runner, cancellations)
         control = OperationControl(context, moves, runner, driver.verbs)
+        seen = []
         await control.pause(driver.operation_id, Change())
-        assert driver.operation.state is State.PAUSING
+        seen.append(driver.operation.state)
         await ticks(2)(driver)
-        assert driver.operation.state is State.PAUSED
+        seen.append(driver.operation.state)
         await control.resume(driver.operation_id, Change())
-        assert driver.operation.state is State.RESUMING
+        seen.append(driver.operation.state)
         await control.cancel(driver.operation_id, Change(), timeout_s=1.0)
-        assert driver.operation.state is State.CANCELLING
+        seen.append(driver.operation.state)
+        assert seen == [State.PAUSING, State.PAUSED, State.RESUMING, State.CANCELLING]
         with pytest.raises(BadInput, match="There is no operation gone"):
             await control.pause("gone", Change())
 
