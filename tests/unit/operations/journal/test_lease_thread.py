@@ -19,6 +19,8 @@ from tests.support.operations.journal import Where, embedded_cluster, journal
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 60.0
+BUSY_S = 1.0
+"""How long a thread that is held up computes, and so competes with others for the interpreter."""
 TERMS = LeaseTimes(beat_s=0.5, act_within_s=8.0, silence_s=9.0, gap_s=6.0)
 QUICK = LeaseTimes(beat_s=0.4, act_within_s=1.5, silence_s=2.0, gap_s=1.5)
 
@@ -64,11 +66,12 @@ class StandBy:
                 await SystemClock().wait_s(0.05)
 
 
-def hold_up(seconds: float, until: threading.Event | None = None) -> None:
-    """Keep this thread busy, as a long computation does."""
-    end_s = time.monotonic() + seconds
-    while time.monotonic() < end_s and not (until is not None and until.is_set()):
+def hold_up(seconds: float, until: threading.Event) -> None:
+    """Keep this thread from its event loop: by a computation, then by a call that blocks."""
+    end_s = time.monotonic() + BUSY_S
+    while time.monotonic() < end_s and not until.is_set():
         sum(range(1_000))
+    until.wait(seconds - BUSY_S)
 
 
 async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -> None:
@@ -78,7 +81,7 @@ async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -
         await wait_until_async(lambda: one.duty is LeaseState.ACT, DEADLINE_S, "it acts")
         async with apart(other.run, "other"):
             await wait_until_async(other.follows.is_set, DEADLINE_S, "the other one follows")
-            hold_up(TERMS.silence_s * 1.5)
+            hold_up(TERMS.silence_s * 1.5, until=other.acted)
             assert one.duty is LeaseState.ACT
             one.require()
             await one.append({"operation/a": {}})
