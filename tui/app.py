@@ -28,7 +28,7 @@ from kshunt.tui.actions.view_names import (
 from kshunt.tui.data.live_scene import LiveScene
 from kshunt.tui.data.playback import Playback
 from kshunt.tui.data.polling import TICK_S, Polling
-from kshunt.tui.data.store import DeriveFailed, Store, TableReady
+from kshunt.tui.data.store import Store, TableFailed, TableReady
 from kshunt.tui.feed.backend_link import RETRY_S, Link
 from kshunt.tui.feed.messages import (
     AlertArrived,
@@ -152,7 +152,7 @@ class KshuntApp(Dashboard):
         self.live = Link(address, self.live_scene.tell, retry_s=retry_s, revive=revive)
         self.playback = Playback(self, self.live_scene, _write_notes, reel)
         self.polling = Polling(self, self.live_scene, self.playback)
-        self._table_thread = TableThread(self._post_derived, self.store.lags, freeze)
+        self._table_thread = TableThread(self._post_table, self.store.lags, freeze)
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -269,15 +269,15 @@ class KshuntApp(Dashboard):
         with suppress(RuntimeError):
             self.post_message(RecordingStopped(reason))
 
-    def derive(self, view: str) -> None:
+    def compute_table(self, view: str) -> None:
         """Compute a view's table from the newest snapshot."""
         job = self.store.job(view, past=self.playback.past)
         if job is not None:
             self._table_thread.submit(job)
 
-    def _post_derived(self, derived: Message) -> None:
+    def _post_table(self, table: Message) -> None:
         try:
-            self.post_message(derived)
+            self.post_message(table)
         except RuntimeError:
             # The event loop was closed meanwhile; nobody is left to look.
             return
@@ -288,7 +288,7 @@ class KshuntApp(Dashboard):
         """Show all that was known at one moment; `now_s` is the clock of the scene's times."""
         self.store.now_s = now_s
         self._take_scene(scene)
-        self.derive(self.current_mode)
+        self.compute_table(self.current_mode)
         self.changed.publish("")
 
     @on(SnapshotArrived)
@@ -311,7 +311,7 @@ class KshuntApp(Dashboard):
         if operated:
             self.polling.look()
         if answered or (operated and self.current_mode in (OPERATIONS, OVERVIEW)):
-            self.derive(self.current_mode)
+            self.compute_table(self.current_mode)
         if answered or scene.connection != before.connection:
             self.changed.publish("")
 
@@ -343,16 +343,16 @@ class KshuntApp(Dashboard):
     def _refresh_now(self) -> None:
         self._refresh_due = False
         self._shown_s = time.monotonic()
-        self.derive(self.current_mode)
+        self.compute_table(self.current_mode)
 
     @on(TableReady)
-    def _derived(self, message: TableReady) -> None:
-        self.store.take_derived(message)
+    def _table_ready(self, message: TableReady) -> None:
+        self.store.take_table(message)
         self.changed.publish(message.job.view)
         self.polling.look()
 
-    @on(DeriveFailed)
-    def _derive_failed(self, message: DeriveFailed) -> None:
+    @on(TableFailed)
+    def _table_failed(self, message: TableFailed) -> None:
         self.say(f"The {message.view} view cannot be computed: {message.reason}", "bad")
 
     @on(AlertArrived)

@@ -21,7 +21,7 @@ from kshunt.tui.actions.view_names import (
     PARTITIONS,
     THROTTLES,
 )
-from kshunt.tui.data.store import DeriveFailed, TableReady
+from kshunt.tui.data.store import TableFailed, TableReady
 from kshunt.tui.facts.lag_history import LagHistory
 from kshunt.tui.facts.view_query import Job, Query
 from kshunt.tui.tables.model import Table
@@ -56,7 +56,7 @@ class TableThread:
         self._home_builder: HomeBuilder | None = None
         self._replicas: IncrementalTable | None = None
         """Only while the partitions view shows one row a replica."""
-        self._thread = threading.Thread(target=self._run, name="kshunt-derive", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="kshunt-tables", daemon=True)
 
     def start(self) -> None:
         """Start the thread; data libraries are loaded in it."""
@@ -96,10 +96,10 @@ class TableThread:
     def _outcome(self, job: Job) -> Message:
         """The table, or why there is none: without this thread the screen would stand still."""
         try:
-            return self._derive(job)
+            return self._compute(job)
         # The edge of the thread: an error in one table is shown in its place.
         except Exception as error:  # noqa: BLE001
-            return DeriveFailed(job.view, repr(error))
+            return TableFailed(job.view, repr(error))
 
     def _table(self, facts: Facts, job: Job) -> Table | None:
         build = _BUILDERS.get(job.view)
@@ -113,7 +113,7 @@ class TableThread:
             self._replicas = IncrementalTable()
         return self._replicas.table(facts, job)
 
-    def _derive(self, job: Job) -> TableReady:
+    def _compute(self, job: Job) -> TableReady:
         from kshunt.tui.facts.progress import foreign_moves
         from kshunt.tui.facts.snapshot_facts import Facts
         from kshunt.tui.views.throttles.table import throttle_hint

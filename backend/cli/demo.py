@@ -1,5 +1,7 @@
 """`kshunt demo`: an embedded cluster, a backend for it, and the dashboard on both.
 
+The scenarios are the files in `backend/embedded/scenario/shipped_scenarios`.
+
 Goals: the first rows are on the screen as soon as three processes can be started side by side;
 when this process ends, in whatever way, the other two end as well and leave nothing behind.
 

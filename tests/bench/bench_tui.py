@@ -197,7 +197,7 @@ def best_ms(call: Callable[[], object], times: int = 9) -> float:
 
 
 def measure_sorting(sheet: Sheet) -> None:
-    """The largest table, sorted and filtered as the deriver's thread does it."""
+    """The largest table, sorted and filtered as the thread of tables does it."""
     from kshunt.tui.facts.filter_terms import parse_filter
     from kshunt.tui.facts.snapshot_facts import Facts
     from kshunt.tui.tables.model import NATURAL, Order

@@ -36,7 +36,7 @@ from kshunt.tui.app import KshuntApp
 from tests.support.audit_checker import RequestedMove, problems
 from tests.support.brokers.launcher import RealKafka
 from tests.support.faults.cut_network import Network, network
-from tests.support.operations.truth_ground import cluster_seen
+from tests.support.faults.truth_ground import cluster_seen
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
@@ -213,7 +213,7 @@ def replicas_of(client: BackendClient) -> set[tuple[int, int]]:
 
 async def test_nothing_that_production_does_loses_anything(scene: Scene) -> None:
     bootstrap, options = scene.kafka.far_bootstrap, ["--samples", str(scene.folder / "samples")]
-    module = "tests.support.operations.jumping_backend"
+    module = "tests.support.faults.jumping_backend"
     with ExitStack() as first:
         process = first.enter_context(
             serve_process(bootstrap, scene.socket, *options, module=module)

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.brokers.launcher import RealKafka
 from tests.support.faults.small_disk import small_disk
-from tests.support.operations.truth_ground import DISK_MB, OVERRIDES, SMALL_DISK_OF, Ground
-from tests.support.operations.truth_rounds import Round, first_seed, rounds_wanted
+from tests.support.faults.truth_ground import DISK_MB, OVERRIDES, SMALL_DISK_OF, Ground
+from tests.support.faults.truth_rounds import Round, first_seed, rounds_wanted
 
 pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers, pytest.mark.slow]
 

@@ -2,7 +2,8 @@
 
 Operations, pauses, cancellations, edits and moves of somebody else, brokers that stop, lost
 answers and crashes at any call, on one simulated clock. In the end every throttle is what
-`tests.support.operations.engine_ghosts` says, and every partition is where its last move leads.
+`tests.support.operations.expected_throttles` says, and every partition is where its last move
+leads.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.throttles.repair import change_id
 from tests.support.operations.engine_backend import TIMEOUT_S, Backend
-from tests.support.operations.engine_ghosts import Ghosts, pairs_of
 from tests.support.operations.engine_world import BROKER, TOPIC, Crash, Effect, Fault, World
+from tests.support.operations.expected_throttles import Ghosts, pairs_of
 from tests.support.runs.examples import many
 
 MB = 1_000_000

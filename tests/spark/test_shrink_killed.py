@@ -35,8 +35,8 @@ from tests.support.admin import fresh_name
 from tests.support.audit_checker import RequestedShrink, lines_of, shrink_problems
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
-from tests.support.operations.kills import Ground
-from tests.support.operations.truth_ground import cluster_seen
+from tests.support.faults.kills import Ground
+from tests.support.faults.truth_ground import cluster_seen
 from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java
 from tests.support.serving import serve_process
 from tests.support.shrink.check import commit

@@ -7,7 +7,7 @@ from dataclasses import replace
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus
 from kshunt.tui.actions.view_names import BROKERS, OVERVIEW, PARTITIONS
-from kshunt.tui.data.store import DeriveFailed, Store, TableReady
+from kshunt.tui.data.store import Store, TableFailed, TableReady
 from kshunt.tui.facts.overview import HomeBuilder
 from kshunt.tui.facts.snapshot_facts import Facts, Summary
 from kshunt.tui.facts.view_query import Job, Query
@@ -27,20 +27,20 @@ def test_a_newer_table_replaces_one_of_its_own_view_alone() -> None:
     table = ready(PARTITIONS)
     assert table.can_replace(ready(PARTITIONS))
     assert not table.can_replace(ready(BROKERS))
-    assert not table.can_replace(DeriveFailed(PARTITIONS, "no memory"))
+    assert not table.can_replace(TableFailed(PARTITIONS, "no memory"))
 
 
 def test_tables_stay_and_the_job_is_that_of_the_view_in_sight() -> None:
     store = Store(lambda: 0.0)
-    store.take_derived(ready(PARTITIONS, hint="6 moving"))
-    store.take_derived(ready(BROKERS))
+    store.take_table(ready(PARTITIONS, hint="6 moving"))
+    store.take_table(ready(BROKERS))
     assert set(store.tables) == {PARTITIONS, BROKERS}
     assert store.hints == {PARTITIONS: "6 moving", BROKERS: ""}
     assert set(store.jobs) == {BROKERS}
     without = ready(PARTITIONS)
     without.table = None
     before = store.tables[PARTITIONS]
-    store.take_derived(without)
+    store.take_table(without)
     assert store.tables[PARTITIONS] is before
 
 
@@ -48,8 +48,8 @@ def test_the_head_of_the_screen_stays_where_a_view_computes_none() -> None:
     store = Store(lambda: 0.0)
     first = ready(OVERVIEW)
     first.home = HomeBuilder().home(FACTS, first.job, plots=False)
-    store.take_derived(first)
-    store.take_derived(ready(BROKERS))
+    store.take_table(first)
+    store.take_table(ready(BROKERS))
     assert store.home is first.home
 
 

@@ -60,7 +60,7 @@ class Host(InputApp):
         """Say something on the last line of the view in sight."""
 
     @abstractmethod
-    def derive(self, view: str) -> None:
+    def compute_table(self, view: str) -> None:
         """Compute a view's table from the newest snapshot."""
 
     @abstractmethod

@@ -53,7 +53,7 @@ class TableReady(Message):
         return isinstance(message, TableReady) and message.job.view == self.job.view
 
 
-class DeriveFailed(Message):
+class TableFailed(Message):
     """A table could not be computed; the last one stays."""
 
     def __init__(self, view: str, reason: str) -> None:
@@ -132,14 +132,14 @@ class Store:
             scene.answer(OWNED),
         )
 
-    def take_derived(self, derived: TableReady) -> None:
+    def take_table(self, ready: TableReady) -> None:
         """A table is ready."""
-        if derived.table is not None:
-            self.tables[derived.job.view] = derived.table
-        self.hints[derived.job.view] = derived.hint
+        if ready.table is not None:
+            self.tables[ready.job.view] = ready.table
+        self.hints[ready.job.view] = ready.hint
         # A job holds its snapshot: one of a view that is out of sight would keep an old one.
-        self.jobs = {derived.job.view: derived.job}
-        self.facts = derived.facts
-        self.summary = derived.summary
-        self.foreign = derived.foreign
-        self.home = derived.home or self.home
+        self.jobs = {ready.job.view: ready.job}
+        self.facts = ready.facts
+        self.summary = ready.summary
+        self.foreign = ready.foreign
+        self.home = ready.home or self.home

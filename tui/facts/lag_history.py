@@ -3,8 +3,8 @@
 Goals
     Kept are the replicas that move, and those that somebody looked at; each for so many samples.
 Constraints
-    A snapshot a second costs next to nothing, whatever moves. The thread that derives tables writes
-    it, the event loop reads it.
+    A snapshot a second costs next to nothing, whatever moves. The thread that computes tables
+    writes it, the event loop reads it.
 Algorithm
     A ring of rows, one a snapshot, with one column a replica. Which replicas have a column is found
     again only where a snapshot's columns that decide it, or what was looked at, are not the same.

@@ -29,7 +29,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
         _Arrival(app, target).wait()
     if app.current_mode != target.view:
         app.switch_mode(target.view)
-    app.derive(target.view)
+    app.compute_table(target.view)
 
 
 class _Arrival:

@@ -347,7 +347,7 @@ class TableScreen(ViewScreen):
 
     def _ask(self, **changes: object) -> Query:
         query = self.kshunt.store.ask(self.VIEW, **changes)
-        self.kshunt.derive(self.VIEW)
+        self.kshunt.compute_table(self.VIEW)
         self.query_one(ViewTabs).show_note(self.note())
         return query
 

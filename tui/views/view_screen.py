@@ -98,7 +98,7 @@ class ViewScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Show what came while another view was in sight."""
-        self.kshunt.derive(self.VIEW)
+        self.kshunt.compute_table(self.VIEW)
         self.update_view()
 
     def on_resize(self, event: events.Resize) -> None:

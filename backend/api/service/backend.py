@@ -29,7 +29,7 @@ from kshunt.backend.api.service.loop_delay import LoopDelay
 from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange, ShownProposal
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import ConnectedSession, Presence

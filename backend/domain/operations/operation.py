@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.lifecycle import TRANSITIONS, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note
 from kshunt.backend.domain.shrink.phases import ShrinkProgress

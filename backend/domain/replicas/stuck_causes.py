@@ -1,4 +1,10 @@
-"""Why a replica does not advance: the causes, and what each was found from."""
+"""Why a replica does not advance: the causes, and what each was found from.
+
+A new cause is added here, in `kshunt.backend.telemetry.stuck.diagnosis` and
+`kshunt.backend.telemetry.stuck.evidence`, with a sentence in
+`kshunt.backend.domain.replicas.stuck_sentences`. The key that helps is in
+`kshunt.tui.facts.stuck_words`.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Final
 from kshunt.backend.embedded.core.spec import BrokerSpec
 from kshunt.backend.embedded.metadata.acls import Acl
 
-FOLDER: Final = Path(__file__).parent / "files"
+FOLDER: Final = Path(__file__).parent / "shipped_scenarios"
 DAY_S: Final = 86_400.0
 GRAIN_MS: Final = 10
 PARTITIONS_PER_MS: Final = 100

@@ -21,7 +21,7 @@ from typing import Final
 
 from kshunt.backend.errors import JournalUnavailable
 from kshunt.backend.journal_storage.topic.clients import Clients
-from kshunt.backend.journal_storage.topic.transactions import CommittedReader, Writer
+from kshunt.backend.journal_storage.topic.fenced_transactions import CommittedReader, Writer
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     MANIFEST_KEY,

@@ -46,13 +46,13 @@ from kshunt.backend.journal_storage.topic.clients import (
     JournalTopic,
     retrying,
 )
-from kshunt.backend.journal_storage.topic.repair import HEAL_S, TopicRepair, restoring_appends
-from kshunt.backend.journal_storage.topic.transactions import (
+from kshunt.backend.journal_storage.topic.fenced_transactions import (
     NEWS_S,
     CommittedReader,
     ReadBehind,
     Writer,
 )
+from kshunt.backend.journal_storage.topic.repair import HEAL_S, TopicRepair, restoring_appends
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
     REFUSED,

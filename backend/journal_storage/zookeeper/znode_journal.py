@@ -12,11 +12,11 @@ Algorithm
     where the seed's znodes and the reassignment's are. Its version is in each of the
     writer's commits: who was the writer before has another one, and its commits fail. Then all of
     `/kshunt/journal` is read. Each append is one commit: the records, the seed's znodes where
-    throttles come or go (`removal`), and `/kshunt/commit` with a word that no other append has,
-    and the names of the records. The version of that znode numbers the appends: a reader that has
-    the one before reads what is named, any other reads everything, and reads again where the number
-    has changed meanwhile. An append in doubt: `/kshunt/writer` is written anew, after which it can
-    no longer be made; then the word in `/kshunt/commit` tells.
+    throttles come or go (`throttle_removal`), and `/kshunt/commit` with a word that no other append
+    has, and the names of the records. The version of that znode numbers the appends: a reader that
+    has the one before reads what is named, any other reads everything, and reads again where the
+    number has changed meanwhile. An append in doubt: `/kshunt/writer` is written anew, after which
+    it can no longer be made; then the word in `/kshunt/commit` tells.
 """
 
 from __future__ import annotations

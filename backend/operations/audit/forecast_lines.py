@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast, point_text, tally_text
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
+    KeptForecast,
+    point_text,
+    tally_text,
+)
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.text.formatting import moment_text
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Team

@@ -24,7 +24,7 @@ from msgspec import structs
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.change import UNKNOWN_REQUESTER, Requester
 from kshunt.backend.domain.operations.operation import (

@@ -17,7 +17,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kshunt.backend.domain.forecast.milestones import milestone, voided
+from kshunt.backend.domain.forecast.scoring.milestones import milestone, voided
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshunt.backend.domain.forecast.milestones import Kept, completed, not_completed, paused
+from kshunt.backend.domain.forecast.scoring.milestones import Kept, completed, not_completed, paused
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.domain.service.journal import UnreadableReason

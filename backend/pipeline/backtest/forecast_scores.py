@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.forecast.ranges import KINDS, STAGES, held_by, stage_places, unwatched
-from kshunt.backend.domain.forecast.residual_quantiles import shares, weighted_quantiles
+from kshunt.backend.domain.forecast.scoring.residual_quantiles import shares, weighted_quantiles
 from kshunt.backend.pipeline.backtest.residuals import Outcomes
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WANDERS, Kind
-from kshunt.backend.domain.forecast.residual_quantiles import (
+from kshunt.backend.domain.forecast.scoring.calibration import Bin, Calibration
+from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,
     shares,
     weighted_quantiles,

@@ -9,8 +9,9 @@ and ends what they left open. Only then is the position asked for, which earlier
 committed together with their records, and the range is gone on with from there.
 
 Workers read by librdkafka: to carry a record through Spark's connector, which is Java, and from
-there to Python costs more than all that is done here (`tests/bench/bench_repartition.py`). The
-verification reads by Spark's connector, so it shares no code with what it judges.
+there to Python costs more than all that is done here
+(`tests/bench/pipeline/bench_repartition.py`). The verification reads by Spark's connector, so it
+shares no code with what it judges.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.errors import KshuntError, WrongCluster

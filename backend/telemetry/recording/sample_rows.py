@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.telemetry.recording.due_samples import Layout

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.child_processes import begun, command_of, environment, line_of
+from tests.support.foreign_module import PLANTED
 from tests.support.paths import ROOT
-from tests.support.planted import PLANTED
 
 DEADLINE_S = 240.0
 

@@ -23,9 +23,9 @@ from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
 from tests.support.access.certificates import Authority
 from tests.support.embedded.background import running
+from tests.support.faults.truth_ground import untrue_of
 from tests.support.notify.messages import SECRET
 from tests.support.notify.receiver import Received, Receiver, receiving, says
-from tests.support.operations.truth_ground import untrue_of
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -18,7 +18,7 @@ from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachab
 from tests.support.access.team import clients_of, make_tokens
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
-from tests.support.operations.truth_ground import untrue_of
+from tests.support.faults.truth_ground import untrue_of
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 

@@ -14,7 +14,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
-from kshunt.backend.journal_storage.topic.transactions import CommittedReader
+from kshunt.backend.journal_storage.topic.fenced_transactions import CommittedReader
 from kshunt.backend.operations.journal.entries import EntryHeader
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operator_identity import who_am_i

@@ -15,8 +15,8 @@ import pytest
 
 from kshunt.backend.api.forwarding.outbound import FORWARDED_TO
 from tests.support.brokers.launcher import RealKafka
-from tests.support.operations.kill_backend import BEFORE, Boundary, passed_by
-from tests.support.operations.kills import (
+from tests.support.faults.kill_backend import BEFORE, Boundary, passed_by
+from tests.support.faults.kills import (
     TARGET,
     Ground,
     asked_until,

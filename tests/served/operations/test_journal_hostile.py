@@ -30,7 +30,7 @@ from kshunt.backend.operations.journal.entries import (
 from kshunt.backend.operations.state.operation_body import operation_body
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.operations.hostile_journal import (
+from tests.support.faults.hostile_journal import (
     BEAT,
     BODIES,
     HEADER,

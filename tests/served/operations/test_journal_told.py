@@ -19,7 +19,7 @@ from kshunt.backend.operations.journal.entries import EntryKind, operation_key
 from kshunt.backend.operations.journal.port import Repairs
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.operations.hostile_journal import BODIES, unsigned
+from tests.support.faults.hostile_journal import BODIES, unsigned
 from tests.support.operations.journal import Where, raw_producer
 from tests.support.serving import serving
 from tests.support.shrink.driver import Book, Clock, Trail

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.support.brokers.launcher import RealKafka
-from tests.support.operations.kill_backend import (
+from tests.support.faults.kill_backend import (
     AFTER,
     APPEND,
     BEFORE,
@@ -27,7 +27,7 @@ from tests.support.operations.kill_backend import (
     Boundary,
     passed_by,
 )
-from tests.support.operations.kills import (
+from tests.support.faults.kills import (
     RETURNED,
     TARGET,
     Ground,

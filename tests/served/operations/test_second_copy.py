@@ -20,9 +20,9 @@ from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.operations.journal.second_copy import Remembered, file_of, path_of, read_file
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import running
-from tests.support.operations.hostile_journal import BODIES, CLUSTER, HEADER, journal_of
+from tests.support.faults.hostile_journal import BODIES, CLUSTER, HEADER, journal_of
+from tests.support.faults.truth_ground import untrue_of
 from tests.support.operations.journal import Where
-from tests.support.operations.truth_ground import untrue_of
 from tests.support.serving import serve_process, serving
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until

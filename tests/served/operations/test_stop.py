@@ -28,8 +28,7 @@ from kshunt.backend.settings import Settings
 from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import running
-from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock
-from tests.support.operations.kills import (
+from tests.support.faults.kills import (
     SLOW,
     Ground,
     client_of,
@@ -40,7 +39,8 @@ from tests.support.operations.kills import (
     read,
     start,
 )
-from tests.support.operations.kills import moves as moves_of
+from tests.support.faults.kills import moves as moves_of
+from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock
 from tests.support.paths import ROOT
 from tests.support.recording.samples import Row, snapshot
 from tests.support.serving import serve_process

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.foreign_module import PLANTED
 from tests.support.paths import ROOT
-from tests.support.planted import PLANTED
 
 DEADLINE_S = 240.0
 PIP = ("-m", "pip", "--disable-pip-version-check")

@@ -1,1 +1,1 @@
-"""Networks, disks and clients that fail."""
+"""Tests: see `CONTRIBUTING.md` for what lies where."""

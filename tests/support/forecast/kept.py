@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.replicas.expected_ends import ResourceKind
 
 _ONE: Final = KeptForecast(

@@ -47,7 +47,6 @@ from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
 from kshunt.backend.operations.throttles.changes import ThrottleChanges
 from kshunt.backend.operations.throttles.repair import ThrottleRepair
-from tests.support.absent_subjects import AbsentSubjects
 from tests.support.operations.engine_world import (
     BROKER,
     CLUSTER_ID,
@@ -58,6 +57,7 @@ from tests.support.operations.engine_world import (
     Process,
     World,
 )
+from tests.support.partial_cluster import AbsentSubjects
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.forecast.milestones import Kept
+from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.settings import RecordingSettings
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink, Sink
 from kshunt.backend.telemetry.recording.recorder import SampleRecorder

@@ -17,7 +17,7 @@ from multiprocessing.context import ForkServerContext
 from typing import IO, Any, Final
 
 PRELOADED: Final = (
-    "tests.support.operations.kill_backend",
+    "tests.support.faults.kill_backend",
     "pydantic.v1",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",

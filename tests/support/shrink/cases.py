@@ -16,7 +16,7 @@ from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.operations.journal.entries import EntryKind
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
 from tests.support.audit_checker import RequestedShrink, shrink_problems
-from tests.support.operations.truth_ground import cluster_seen
+from tests.support.faults.truth_ground import cluster_seen
 from tests.support.shrink.check import QUIET, commit
 from tests.support.shrink.copied_topics import Record, held
 from tests.support.shrink.driver import Driver

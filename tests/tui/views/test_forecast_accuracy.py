@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kshunt.backend.domain.forecast.kept_forecasts import VoidReason
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import VoidReason
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.tui.actions.view_names import HISTORY

@@ -38,9 +38,9 @@ from kshunt.backend.serve.webhook_events import notifying_webhooks
 from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import Running, running
+from tests.support.faults.kills import SLOW, TARGET, prepared
 from tests.support.notify.messages import QUICK, Desk, target
 from tests.support.notify.receiver import Received, Receiver, receiving
-from tests.support.operations.kills import SLOW, TARGET, prepared
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until_async
 

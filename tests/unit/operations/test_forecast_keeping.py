@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kshunt.backend.domain.forecast.kept_forecasts import POINTS, KeptForecast, VoidReason
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import POINTS, KeptForecast, VoidReason
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.domain.forecast.kept_forecasts import VoidReason
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import VoidReason
 from kshunt.backend.telemetry.recording.folder_sink import FolderSink
 from kshunt.backend.telemetry.recording.gaps import STATE, GapReason, read_state
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted

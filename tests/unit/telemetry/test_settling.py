@@ -18,7 +18,7 @@ from kshunt.backend.settings import SamplerSettings, Settings
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.admin import instead
-from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock
+from tests.support.sampled_cluster import BROKERS, PATIENCE_S, ClusterClock
 
 MB = 1_000_000
 LATE = 2

@@ -39,7 +39,7 @@ from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.admin import connected
 from tests.support.operations.stuck import apply_needs, configure
-from tests.support.sampled import BROKERS, MB, PATIENCE_S, ClusterClock, Sampled
+from tests.support.sampled_cluster import BROKERS, MB, PATIENCE_S, ClusterClock, Sampled
 
 NEW = ("t", 0, 4)
 MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)

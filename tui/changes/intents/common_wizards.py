@@ -1,4 +1,7 @@
-"""Every wizard, as data. Pure: nothing is asked or sent from here."""
+"""The wizards of reassignments, throttles, elections and the audit, as data.
+
+Nothing is asked or sent here.
+"""
 
 from __future__ import annotations
 

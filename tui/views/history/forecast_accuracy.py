@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kshunt.backend.domain.forecast.kept_forecasts import (
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     KeptForecast,
     outcome_text,
     point_text,

@@ -15,7 +15,11 @@ from kshunt.backend.domain.forecast.end_words import (
     end_text,
     never_text,
 )
-from kshunt.backend.domain.forecast.kept_forecasts import outcome_text, point_text, tally_text
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
+    outcome_text,
+    point_text,
+    tally_text,
+)
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.shrink.phases import ShrinkProgress

@@ -10,13 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kshunt.backend.domain.forecast.calibration import (
-    SHIPPED,
-    BadCalibration,
-    Bin,
-    Calibration,
-    shipped,
-)
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
     OPERATION,
@@ -26,6 +19,13 @@ from kshunt.backend.domain.forecast.ranges import (
     THROTTLE,
     WANDERS,
     ranges,
+)
+from kshunt.backend.domain.forecast.scoring.calibration import (
+    SHIPPED,
+    BadCalibration,
+    Bin,
+    Calibration,
+    shipped,
 )
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
 

@@ -9,15 +9,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from kshunt.backend.domain.forecast.calibration import EXACT, shipped_quantiles
-from kshunt.backend.domain.forecast.kept_forecasts import (
+from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, Ranges, ranges
+from kshunt.backend.domain.forecast.scoring.calibration import EXACT, shipped_quantiles
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     POINTS,
     KeptForecast,
     VoidReason,
     record_of,
 )
-from kshunt.backend.domain.forecast.own_calibration import NARROWEST, WIDEST, own_calibration
-from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, Ranges, ranges
+from kshunt.backend.domain.forecast.scoring.own_calibration import (
+    NARROWEST,
+    WIDEST,
+    own_calibration,
+)
 from kshunt.backend.domain.replicas.expected_ends import ResourceKind
 
 Kept = tuple[KeptForecast, ...]

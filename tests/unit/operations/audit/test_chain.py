@@ -18,7 +18,7 @@ from kshunt.backend.operations.journal.entries import (
 )
 from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 from tests.support.access.keys import KEYS
-from tests.support.operations.hostile_journal import CLUSTER, HEADER, unsigned
+from tests.support.faults.hostile_journal import CLUSTER, HEADER, unsigned
 
 Lines = Mapping[str, Body | None]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.forecast.kept_forecasts import VoidReason
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import VoidReason
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.operation import (
     Operation,
@@ -52,8 +52,8 @@ from kshunt.backend.operations.state.team_bodies import (
     read_team,
     team_body,
 )
+from tests.support.faults.hostile_journal import mutated
 from tests.support.forecast.kept import kept_forecast
-from tests.support.operations.hostile_journal import mutated
 from tests.support.operations.written_bodies import (
     BEATS,
     OWNERSHIP,

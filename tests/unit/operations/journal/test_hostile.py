@@ -47,7 +47,7 @@ from kshunt.backend.operations.shrink.progress import shrink_progress
 from kshunt.backend.settings import LIMITS
 from tests.support.access.keys import KEYS
 from tests.support.access.keys import rotated as with_new_key
-from tests.support.operations.hostile_journal import (
+from tests.support.faults.hostile_journal import (
     BEAT,
     BODIES,
     CLUSTER,

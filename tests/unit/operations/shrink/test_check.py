@@ -15,8 +15,8 @@ from kshunt.backend.errors import ClusterUnreachable
 from kshunt.backend.operations.shrink.check import CALL_SHARE, SAMPLE_S, WATCH_S, ShrinkChecks
 from tests.support.admin import instead
 from tests.support.shrink.driver import Clock
-from tests.support.shrink.paper import PaperCluster
-from tests.support.shrink.paper_case import TOPIC, orders
+from tests.support.shrink.one_topic_case import TOPIC, orders
+from tests.support.shrink.shrink_in_memory import PaperCluster
 
 
 async def silence(*_: object, **__: object) -> Any:

@@ -11,8 +11,7 @@ from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
 from kshunt.backend.operations.shrink.cut_over import GROUPS_AT_ONCE
-from tests.support.shrink.paper import PaperDriver
-from tests.support.shrink.paper_case import (
+from tests.support.shrink.one_topic_case import (
     LATE,
     TOPIC,
     does,
@@ -24,6 +23,7 @@ from tests.support.shrink.paper_case import (
     ticks,
     to,
 )
+from tests.support.shrink.shrink_in_memory import PaperDriver
 
 Phase = ShrinkPhase
 

@@ -14,8 +14,7 @@ from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase
 from kshunt.backend.errors import NotActive
 from kshunt.backend.operations.shrink.step import ShrinkMemory, ShrinkStep
 from tests.support.shrink.cases import first
-from tests.support.shrink.paper import PaperDriver
-from tests.support.shrink.paper_case import (
+from tests.support.shrink.one_topic_case import (
     SETTINGS,
     TOPIC,
     is_as_before,
@@ -27,6 +26,7 @@ from tests.support.shrink.paper_case import (
     ticks,
     to,
 )
+from tests.support.shrink.shrink_in_memory import PaperDriver
 
 Phase = ShrinkPhase
 NEW_NAME: dict[str, Any] = {"cut_over": CutOver.NEW_NAME, "target": "named"}

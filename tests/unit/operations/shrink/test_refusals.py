@@ -12,8 +12,7 @@ import pytest
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
-from tests.support.shrink.paper import DENIED, PaperDriver
-from tests.support.shrink.paper_case import (
+from tests.support.shrink.one_topic_case import (
     EARLY,
     LATE,
     RECORDS,
@@ -27,6 +26,7 @@ from tests.support.shrink.paper_case import (
     ticks,
     to,
 )
+from tests.support.shrink.shrink_in_memory import DENIED, PaperDriver
 
 Phase = ShrinkPhase
 Change = Callable[[PaperDriver], object]

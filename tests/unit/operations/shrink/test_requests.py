@@ -22,8 +22,8 @@ from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
 from kshunt.backend.operations.shrink.requests import shrink_actions
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
-from tests.support.shrink.paper import PaperDriver
-from tests.support.shrink.paper_case import TOPIC, orders, run, ticks, to
+from tests.support.shrink.one_topic_case import TOPIC, orders, run, ticks, to
+from tests.support.shrink.shrink_in_memory import PaperDriver
 
 Phase, State = ShrinkPhase, OperationState
 NEW_NAME: dict[str, Any] = {"cut_over": CutOver.NEW_NAME, "target": "named"}

@@ -11,8 +11,7 @@ import pytest
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
 from kshunt.backend.operations.shrink.job_port import JobStatus
-from tests.support.shrink.paper import DENIED, LATER, PaperDriver
-from tests.support.shrink.paper_case import (
+from tests.support.shrink.one_topic_case import (
     TOPIC,
     does,
     is_shrunk,
@@ -23,6 +22,7 @@ from tests.support.shrink.paper_case import (
     ticks,
     to,
 )
+from tests.support.shrink.shrink_in_memory import DENIED, LATER, PaperDriver
 
 Phase = ShrinkPhase
 Change = Callable[[PaperDriver], object]

@@ -34,8 +34,8 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import AuditedCluster, Json, Setting, lines_of, problems
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
+from tests.support.faults.kill_backend import forked
 from tests.support.faults.small_disk import filled
-from tests.support.operations.kill_backend import forked
 from tests.support.waiting import wait_until
 
 OVERRIDES: Final = {

@@ -12,7 +12,7 @@ from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.admin import connected
 from tests.support.operations.stuck import published_causes
-from tests.support.sampled import BROKERS, PATIENCE_S, ClusterClock, Sampled
+from tests.support.sampled_cluster import BROKERS, PATIENCE_S, ClusterClock, Sampled
 
 MB = 1_000_000
 TOPICS = (

@@ -1,6 +1,7 @@
 """How fast a topic is copied, beside a plain loop of librdkafka's.
 
-    python -m tests.bench.bench_repartition [--records N] [--bytes N] [--runs N] [--connector]
+    python -m tests.bench.pipeline.bench_repartition \\
+        [--records N] [--bytes N] [--runs N] [--connector]
 
 The loop is what MirrorMaker does, in one process: it consumes and produces, and knows nothing of
 transactions, positions or headers. Both copy the same topic on the same brokers in turn, so the

@@ -285,7 +285,7 @@ async def test_leaving_lets_go_of_the_backend(tmp_path: Path) -> None:
 async def test_a_view_that_cannot_be_computed_says_so_and_keeps_its_rows(shown: Shown) -> None:
     before = shown.lines()[3:-1]
     shown.app.store.ask("partitions", terms=("no term",))
-    shown.app.derive("partitions")
+    shown.app.compute_table("partitions")
     await shown.until(lambda: "cannot be computed" in shown.said, "the failure is said")
     assert shown.lines()[3:-1] == before
     shown.app.store.ask("partitions", terms=())

@@ -37,7 +37,7 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import AuditedCluster, Json, RequestedMove, Setting, problems
-from tests.support.operations.truth_ground import (
+from tests.support.faults.truth_ground import (
     ALTER,
     ALTER_CONFIGS,
     BROKERS,

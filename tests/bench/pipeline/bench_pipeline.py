@@ -2,7 +2,9 @@
 
 Both engines have two threads, read the same files, and keep nothing of what comes out.
 The tables take minutes, so they are made once by default, and the queries are run some times.
-By hand: `python -m tests.bench.bench_pipeline [--quick] [--samples N] [--runs N] [--tables N]`.
+By hand:
+
+    python -m tests.bench.pipeline.bench_pipeline [--quick] [--samples N] [--runs N] [--tables N]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A backend that ends itself at a chosen boundary.
 
-`python -m tests.support.operations.kill_backend --help` lists the boundaries.
+`python -m tests.support.faults.kill_backend --help` lists the boundaries.
 
 It is put together as `kshunt serve` puts a backend together, from a journal and an admin that count
 what they are asked for. A *boundary* is the moment before or after the journal is opened or written
@@ -257,7 +257,7 @@ def _boundary(text: str) -> tuple[int, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until a signal ends it; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.support.operations.kill_backend", description=__doc__
+        prog="python -m tests.support.faults.kill_backend", description=__doc__
     )
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--socket", type=Path, required=True)

@@ -39,7 +39,7 @@ from tests.support.admin import TIMEOUT_S, connected
 from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
-from tests.support.operations.kill_backend import forked
+from tests.support.faults.kill_backend import forked
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until, wait_until_async
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kshunt.backend.domain.forecast.kept_forecasts import POINTS, KeptForecast, VoidReason
 from kshunt.backend.domain.forecast.ranges import STAGES
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import POINTS, KeptForecast, VoidReason
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 
 SHORTEST_S: Final = 5.0

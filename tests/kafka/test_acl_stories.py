@@ -27,7 +27,7 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.errors import KshuntError
 from tests.support.audit_checker import problems
 from tests.support.brokers.launcher import RealKafka
-from tests.support.operations.truth_ground import ALTER, BROKERS, OVERRIDES, RATE_KEYS, Ground
+from tests.support.faults.truth_ground import ALTER, BROKERS, OVERRIDES, RATE_KEYS, Ground
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kshunt.backend.domain.shrink.phases import ShrinkPhase, ShrinkRequest
 from tests.support.shrink.driver import TICKS_MAX
-from tests.support.shrink.paper import PaperCluster, PaperDriver
+from tests.support.shrink.shrink_in_memory import PaperCluster, PaperDriver
 
 Step = Callable[[PaperDriver], Awaitable[object]]
 TOPIC: Final = "orders"

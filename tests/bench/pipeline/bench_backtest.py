@@ -1,6 +1,6 @@
 """Forecasts against how it went: simulated operations, real ones, and the cost of 20,000 copies.
 
-    python -m tests.bench.bench_backtest [--operations 210] [--real] [--keep FOLDER]
+    python -m tests.bench.pipeline.bench_backtest [--operations 210] [--real] [--keep FOLDER]
 
 records operations, of seeds that no calibration was made from, and back-tests them with the
 shipped calibration; `--real` takes moves on real brokers instead. `--calibrate FILE` records as

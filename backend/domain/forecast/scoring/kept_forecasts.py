@@ -1,6 +1,7 @@
 """What was forecast of an operation at points of its way, and how it turned out.
 
-Without arrays: a dashboard shows it. `kshunt.backend.domain.forecast.milestones` makes these.
+Without arrays: a dashboard shows it.
+`kshunt.backend.domain.forecast.scoring.milestones` makes these.
 """
 
 from __future__ import annotations

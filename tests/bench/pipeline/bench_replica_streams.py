@@ -1,6 +1,6 @@
 """Fifty dashboards on one backend: what they cost it, and how old a row is when they have it.
 
-    python -m tests.bench.bench_replica_streams
+    python -m tests.bench.pipeline.bench_replica_streams
 
 serves the replica stream over snapshots of 200,000 replicas, one a second, of which one row in a
 hundred changes, to whom shows one of five tokens. Of 50 clients in another process five decode what

@@ -15,8 +15,7 @@ from kshunt.backend.domain.topics.groups import ActiveProducer
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 from kshunt.backend.operations.shrink.preparation import ROUNDS_MAX, SMALL_RECORDS
 from kshunt.backend.operations.shrink.step import LogEnds, topic_id_digits
-from tests.support.shrink.paper import PaperDriver
-from tests.support.shrink.paper_case import (
+from tests.support.shrink.one_topic_case import (
     SETTINGS,
     TOPIC,
     does,
@@ -29,6 +28,7 @@ from tests.support.shrink.paper_case import (
     ticks,
     to,
 )
+from tests.support.shrink.shrink_in_memory import PaperDriver
 
 Phase = ShrinkPhase
 LOST = JobStatus(ended="failed", words="no broker", retriable=True)

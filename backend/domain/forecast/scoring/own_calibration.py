@@ -22,11 +22,11 @@ from typing import Final
 
 import numpy as np
 
-from kshunt.backend.domain.forecast.calibration import EXACT
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.kept_forecasts import KeptForecast
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, STAGES, WANDERS
-from kshunt.backend.domain.forecast.residual_quantiles import (
+from kshunt.backend.domain.forecast.scoring.calibration import EXACT
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
+from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,
     shares,
     weighted_quantiles,

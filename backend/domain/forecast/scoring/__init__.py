@@ -1,0 +1,1 @@
+"""How forecasts turned out, and the ranges of time that follow from it."""
