@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import Broker, TopicPartition
-from kshunt.backend.domain.forecast.scoring.calibration import SHIPPED, Calibration
+from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.snapshot import (

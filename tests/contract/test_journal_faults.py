@@ -21,8 +21,8 @@ from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized
+from kshunt.backend.journal_storage.topic import fenced_transactions as topic_log
 from kshunt.backend.journal_storage.topic import topic_journal as journal_topic
-from kshunt.backend.journal_storage.topic import transactions as topic_log
 from kshunt.backend.journal_storage.topic.acls import writers_of
 from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal, transactional_id
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState

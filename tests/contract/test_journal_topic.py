@@ -31,8 +31,8 @@ from kshunt.backend.errors import (
     JournalUnusable,
     WrongCluster,
 )
+from kshunt.backend.journal_storage.topic import fenced_transactions as topic_log
 from kshunt.backend.journal_storage.topic import topic_journal as journal_topic
-from kshunt.backend.journal_storage.topic import transactions as topic_log
 from kshunt.backend.journal_storage.topic.acls import acl_remarks
 from kshunt.backend.journal_storage.topic.clients import (
     TOPIC_CONFIG,

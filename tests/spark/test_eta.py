@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kshunt.backend.domain.forecast.scoring.calibration import Bin, Calibration
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from kshunt.backend.pipeline.spark.column_types import struct_of

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.forecast.ranges import THROTTLE
-from kshunt.backend.domain.forecast.scoring.calibration import Calibration
 from kshunt.backend.pipeline.backtest.backtest_command import NoOperations, backtest
 from kshunt.backend.pipeline.backtest.forecast_scores import (
     Ended,

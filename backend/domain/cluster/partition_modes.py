@@ -6,16 +6,13 @@ A cluster without modes has only partitions that are ReadWrite.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.domain.text.formatting import duration_text, listed, many
+from kshunt.backend.domain.text.formatting import duration_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from kshunt.backend.domain.cluster.metadata import TopicPartition
 
 UNKNOWN_MS: Final = -1
 """A time of deletion that the cluster does not tell."""
@@ -49,11 +46,6 @@ _MODE_NAMES: Final = {
     PartitionMode.READ_WRITE: "ReadWrite",
     PartitionMode.READ_ONLY: "ReadOnly",
     PartitionMode.NONE: "None",
-}
-
-_LEFT_OUT: Final = {
-    PartitionMode.READ_ONLY: "read-only and about to be deleted",
-    PartitionMode.NONE: "being deleted",
 }
 
 MODES_BY_KEY: Final = {mode.key: mode for mode in PartitionMode}
@@ -93,20 +85,6 @@ def why_left_out(mode: PartitionMode) -> str:
     if mode is PartitionMode.NONE:
         return "It is being deleted."
     return "It is read-only, and about to be deleted."
-
-
-def left_out_notes(leaving: Mapping[TopicPartition, PartitionMode]) -> tuple[str, ...]:
-    """That a plan has none of these partitions, and which they are: a sentence a mode."""
-    notes = []
-    for mode, words in _LEFT_OUT.items():
-        if found := [partition for partition, its in sorted(leaving.items()) if its is mode]:
-            verb = "is" if len(found) == 1 else "are"
-            names = listed((f"{topic}-{number}" for topic, number in found), 20)
-            notes.append(
-                f"{many(len(found), 'partition')} {verb} {words}, and not part of the plan: "
-                f"{names}."
-            )
-    return tuple(notes)
 
 
 def mode_counts(modes: NDArray[np.int8]) -> dict[str, int]:

@@ -25,13 +25,13 @@ from kshunt.backend.domain.cluster.metadata import (
     PartitionState,
     TopicPartition,
 )
-from kshunt.backend.domain.cluster.partition_modes import left_out_notes
 from kshunt.backend.domain.reassignment.answers import (
     GeneratedPlan,
     ProgressRow,
     VerifyAnswer,
     VerifyState,
 )
+from kshunt.backend.domain.reassignment.left_out import left_out_notes
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.reassignment.progress import (
     ReplicaDirs,

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock, SystemClock
-from kshunt.backend.domain.forecast.scoring.calibration import SHIPPED, Calibration
+from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file

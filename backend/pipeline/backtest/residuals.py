@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, STAGES, WANDERS, Kind
-from kshunt.backend.domain.forecast.scoring.calibration import Bin, Calibration
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,
     shares,

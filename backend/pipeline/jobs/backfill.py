@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.forecast.scoring.calibration import Calibration
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,

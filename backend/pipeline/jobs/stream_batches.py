@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.forecast.scoring.calibration import Calibration
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     EFFECT_S,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kshunt.backend.domain.forecast.scoring.calibration import Calibration
+from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import ETA, ETA_MODEL
 from kshunt.backend.pipeline.kernels.eta import eta as kernel
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.scoring.calibration import (
+from kshunt.backend.domain.forecast.calibration import (
     BadCalibration,
     Calibration,
     shipped,
     shipped_quantiles,
 )
+from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import record_of
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.forecast.scoring.own_calibration import own_calibration

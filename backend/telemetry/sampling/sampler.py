@@ -37,8 +37,8 @@ from kshunt.backend.domain.cluster.columns import (
     partition_keys,
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.scoring.calibration import shipped_quantiles
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles

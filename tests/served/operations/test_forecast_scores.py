@@ -7,7 +7,7 @@ from pathlib import Path
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.schema.forecasts import Forecasts
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.forecast.scoring.calibration import Bin, Calibration
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers

@@ -16,6 +16,7 @@ from random import Random
 
 import numpy as np
 
+from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
     HOLDS,
@@ -28,7 +29,6 @@ from kshunt.backend.domain.forecast.ranges import (
     WANDERS,
     stage_places,
 )
-from kshunt.backend.domain.forecast.scoring.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.replicas.expected_ends import ResourceKind
 from kshunt.backend.pipeline.backtest.residuals import Outcomes, fitted
 from tests.support.forecast.watched_operations import Watched, watched_all

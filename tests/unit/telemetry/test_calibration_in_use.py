@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kshunt.backend.domain.forecast.scoring.calibration import Bin, Calibration, shipped_quantiles
+from kshunt.backend.domain.forecast.calibration import Bin, Calibration, shipped_quantiles
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.settings import LIMITS

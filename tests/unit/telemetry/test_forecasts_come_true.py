@@ -14,7 +14,7 @@ from random import SystemRandom
 
 import pytest
 
-from kshunt.backend.domain.forecast.scoring.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from tests.support.forecast.scores import Judged, as_text, judged, scores
 from tests.support.forecast.watched_operations import Watched, watched
 

@@ -22,9 +22,9 @@ from typing import Final
 
 import numpy as np
 
+from kshunt.backend.domain.forecast.calibration import EXACT
 from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, STAGES, WANDERS
-from kshunt.backend.domain.forecast.scoring.calibration import EXACT
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     levels_of,

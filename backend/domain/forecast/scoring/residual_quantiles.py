@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.forecast.calibration import LEVELS
 from kshunt.backend.domain.forecast.fair_shares import Floats
-from kshunt.backend.domain.forecast.scoring.calibration import LEVELS
 
 
 def levels_of(operations: int) -> tuple[float, ...]:

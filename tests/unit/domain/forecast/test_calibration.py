@@ -10,6 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kshunt.backend.domain.forecast.calibration import (
+    SHIPPED,
+    BadCalibration,
+    Bin,
+    Calibration,
+    shipped,
+)
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
     OPERATION,
@@ -19,13 +26,6 @@ from kshunt.backend.domain.forecast.ranges import (
     THROTTLE,
     WANDERS,
     ranges,
-)
-from kshunt.backend.domain.forecast.scoring.calibration import (
-    SHIPPED,
-    BadCalibration,
-    Bin,
-    Calibration,
-    shipped,
 )
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
 

@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from kshunt.backend.domain.forecast.calibration import EXACT, shipped_quantiles
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, Ranges, ranges
-from kshunt.backend.domain.forecast.scoring.calibration import EXACT, shipped_quantiles
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     POINTS,
     KeptForecast,
