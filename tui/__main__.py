@@ -20,6 +20,7 @@ from kshunt.tui.settings import (
     load_settings,
     settings_path,
 )
+from kshunt.tui.terminal.notices import WITHOUT_TITLE, Notices
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -163,6 +164,16 @@ def require_terminal() -> None:
         )
 
 
+def _notices(settings: DashboardSettings, environ: Mapping[str, str]) -> Notices:
+    """What the settings want, without what the terminal cannot do."""
+    plain = environ.get("TERM", "").lower() in WITHOUT_TITLE
+    return Notices(
+        bell=settings.bell,
+        notification="" if plain else settings.notification,
+        title=settings.title and not plain,
+    )
+
+
 def _run(
     settings: DashboardSettings, address: str, read_only: bool, theme: str, **feed: Any
 ) -> int:
@@ -197,6 +208,7 @@ def _run(
         orders=settings.sort,
         keep=None if feed.get("in_browser") else keep,
         freeze=memory.freeze,
+        notices=_notices(settings, os.environ) if not feed.get("in_browser") else None,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )

@@ -51,6 +51,7 @@ from kshunt.tui.stylesheet import CachedStylesheet
 from kshunt.tui.table_thread import REFRESH_S, TableThread
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
+from kshunt.tui.terminal.notices import KEEP_TITLE, OLD_TITLE, Notices, title_codes
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
 from kshunt.tui.views.view_screen import ViewScreen, opener
 
@@ -117,6 +118,7 @@ class KshuntApp(Dashboard):
         recorder: Recorder | None = None,
         reel: RecordingReader | None = None,
         freeze: Callable[[], object] | None = None,
+        notices: Notices | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
@@ -126,7 +128,8 @@ class KshuntApp(Dashboard):
         chooses, and is called on a thread.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
-        `freeze` is called when what a view needs has been loaded.
+        `freeze` is called when what a view needs has been loaded; `notices` says how the terminal
+        tells of an operation's end.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -153,6 +156,8 @@ class KshuntApp(Dashboard):
         self.playback = Playback(self, self.live_scene, _write_notes, reel)
         self.polling = Polling(self, self.live_scene, self.playback)
         self._table_thread = TableThread(self._post_table, self.store.lags, freeze)
+        self._notices = notices or Notices()
+        self._terminal_title = ""
         self._shown_s = float("-inf")
         self._refresh_due = False
         self.changing = False
@@ -238,6 +243,8 @@ class KshuntApp(Dashboard):
 
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""
+        if self._notices.title:
+            self.write_codes(KEEP_TITLE)
         self.call_after_refresh(self._connect)
         self.themes.watch()
 
@@ -252,6 +259,8 @@ class KshuntApp(Dashboard):
 
     async def on_unmount(self) -> None:
         """Let go of the backend; its threads may take a moment."""
+        if self._notices.title:
+            self.write_codes(OLD_TITLE)
         await self.polling.leave()
         await asyncio.to_thread(self.live.stop)
         await asyncio.to_thread(self._table_thread.stop)
@@ -309,11 +318,26 @@ class KshuntApp(Dashboard):
         answered = _answers(scene) != _answers(before)
         operated = scene.operations != before.operations
         if operated:
+            self._tell_endings(before, scene)
             self.polling.look()
         if answered or (operated and self.current_mode in (OPERATIONS, OVERVIEW)):
             self.compute_table(self.current_mode)
         if answered or scene.connection != before.connection:
             self.changed.publish("")
+
+    def _tell_endings(self, before: Scene, scene: Scene) -> None:
+        """Say which operations have ended since, and ring where the settings want it."""
+        if before.cluster_id != scene.cluster_id or not before.operations:
+            return
+        from kshunt.tui.facts.endings import ended_between
+        from kshunt.tui.terminal.notices import BELL, notification
+
+        for ran in ended_between(before.operations, scene.operations):
+            if (ended := scene.operation(ran.id)) is not None:
+                ending = self.store.end(ended, ran)
+                self.say(ending.text, "good" if ending.good else "warn")
+                bell = BELL if self._notices.bell else ""
+                self.write_codes(bell + notification(self._notices.notification, ending.text))
 
     def _take_scene(self, scene: Scene) -> None:
         """From here on this scene is shown."""
@@ -348,8 +372,20 @@ class KshuntApp(Dashboard):
     @on(TableReady)
     def _table_ready(self, message: TableReady) -> None:
         self.store.take_table(message)
+        self._show_title()
         self.changed.publish(message.job.view)
         self.polling.look()
+
+    def _show_title(self) -> None:
+        """Set the terminal's title where it has changed."""
+        if not self._notices.title:
+            return
+        from kshunt.tui.facts.done_words import title_text
+
+        text = title_text(self.store.home, self.store.summary, self.store.now_ms, self.glyphs)
+        if text != self._terminal_title:
+            self._terminal_title = text
+            self.write_codes(title_codes(text))
 
     @on(TableFailed)
     def _table_failed(self, message: TableFailed) -> None:
@@ -374,7 +410,7 @@ class KshuntApp(Dashboard):
 
     def action_help_quit(self) -> None:
         """Ctrl-C, which means many things to many people."""
-        self.say("q leaves; moves continue in the cluster.")
+        self.say("Press q to quit. Moves continue in the cluster.")
 
     def say(self, text: str, tone: str = "") -> None:
         """Say something on the last line of the view in sight."""

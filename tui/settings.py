@@ -5,6 +5,8 @@
     theme = "daylight"
     start_view = "partitions"
     read_only = true
+    bell = true
+    notification = "osc9"
 
     [keys]
     follow = "F"
@@ -29,6 +31,7 @@ from kshunt.backend.errors import ConfigError
 from kshunt.backend.files import make_folder, replace_file
 from kshunt.tui.actions.view_names import OVERVIEW, TABLES, VIEWS
 from kshunt.tui.tables.model import Level, Order
+from kshunt.tui.terminal.notices import NOTIFICATIONS
 
 FILE = "dashboard.toml"
 
@@ -44,6 +47,12 @@ class DashboardSettings:
     read_only: bool = False
     record: bool = True
     """Whether what is seen and done is recorded, for `kshunt replay`."""
+    bell: bool = False
+    """Whether the terminal rings when an operation ends."""
+    notification: str = ""
+    """How the terminal is asked to show a notification then: one of `NOTIFICATIONS`, or not."""
+    title: bool = True
+    """Whether the terminal's title says how far the moves are."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By an action's name: its keys, in the place of its own."""
     sort: Mapping[str, Order] = field(default_factory=dict)
@@ -108,6 +117,9 @@ def parse_settings(text: str) -> DashboardSettings:
         start_view=_view(document),
         read_only=_typed(document, "read_only", bool, False),
         record=_typed(document, "record", bool, True),
+        bell=_typed(document, "bell", bool, False),
+        notification=_notification(document),
+        title=_typed(document, "title", bool, True),
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
         sort={view: _order(view, value) for view, value in _table(document, "sort").items()},
     )
@@ -163,6 +175,13 @@ def _view(document: Mapping[str, Any]) -> str:
     if view not in VIEWS:
         raise ConfigError(f"start_view: there is no view '{view}'.", advice=_list(VIEWS))
     return view
+
+
+def _notification(document: Mapping[str, Any]) -> str:
+    kind: str = _typed(document, "notification", str, "")
+    if kind and kind not in NOTIFICATIONS:
+        raise ConfigError(f"notification: there is no kind '{kind}'.", advice=_list(NOTIFICATIONS))
+    return kind
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -20,6 +20,8 @@ from kshunt.tui.feed.scene import Scene
 from kshunt.tui.tables.model import Table
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.tui.facts.endings import Ending
     from kshunt.tui.facts.overview import Home
     from kshunt.tui.facts.snapshot_facts import Facts, Summary
 
@@ -81,6 +83,10 @@ class Store:
     """Of the snapshot that the tables show."""
     foreign: int = 0
     """Partitions that move, throttled, and that no operation here owns."""
+    ending: Ending | None = None
+    """The last operation that was seen to end; None once something else moves."""
+    isr_drops: dict[str, int] = field(default_factory=dict)
+    """By the id of an operation that runs: the most partitions that were under-replicated."""
     lags: LagHistory = field(default_factory=LagHistory)
     """How the lags of moving replicas went; written by the thread of `TableThread`."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
@@ -143,3 +149,29 @@ class Store:
         self.summary = ready.summary
         self.foreign = ready.foreign
         self.home = ready.home or self.home
+        if ready.summary.moving_partitions:
+            self.ending = None
+        if self.home is not None:
+            self._note_isr_drops(self.home.health.under_replicated)
+
+    def _note_isr_drops(self, under_replicated: int) -> None:
+        self.isr_drops = {
+            one.id: max(self.isr_drops.get(one.id, 0), under_replicated)
+            for one in self.scene.operations
+            if not one.state.ended
+        }
+
+    def end(self, operation: Operation, before: Operation) -> Ending:
+        """An operation has ended: what was seen of it. `before` is how it was while it ran."""
+        from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+        from kshunt.tui.facts.endings import Ending
+        from kshunt.tui.facts.progress import copied_rows
+        from kshunt.tui.facts.snapshot_facts import known_sum
+
+        copied = UNKNOWN
+        if self.facts is not None:
+            rows = copied_rows(self.facts, before)
+            copied, _ = known_sum(self.facts.rows.size_bytes[rows])
+        drops = self.isr_drops.get(operation.id, UNKNOWN)
+        self.ending = Ending(operation, copied, drops)
+        return self.ending

@@ -5,13 +5,17 @@ Whatever says so on the screen says it of the one forecast that a snapshot bring
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.forecast.end_words import measuring_text, never_text, when_text
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.text.formatting import NEVER, NOT_AT_THIS_RATE, UNKNOWN
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.text.glyphs import Glyphs
+
+if TYPE_CHECKING:
+    from kshunt.tui.facts.overview import Home
+    from kshunt.tui.facts.snapshot_facts import Summary
 
 HELD_TEXT: Final = "held by a pause"
 
@@ -40,6 +44,17 @@ def done_cells(end: ExpectedEnd | None, now_ms: int, glyphs: Glyphs) -> list[Cel
     if end.held:
         cells.append(Cell(f"{end.held:,} paused", "warn"))
     return cells
+
+
+def title_text(home: Home | None, summary: Summary | None, now_ms: int, glyphs: Glyphs) -> str:
+    """`45%, done ≈ 12:16 - kshunt`, for the terminal's title; `kshunt` while nothing moves."""
+    from kshunt.tui.facts.overview import share_text
+
+    if home is None or summary is None or not summary.moving_partitions:
+        return "kshunt"
+    share = [share_text(home.total)] if home.total.known else []
+    end = [HELD_TEXT] if home.held else [done_cells(summary.end, now_ms, glyphs)[0].text]
+    return f"{', '.join(share + end)} - kshunt"
 
 
 def joined(cells: list[Cell]) -> list[Cell]:

@@ -148,6 +148,12 @@ class DiffApp(App[None]):
         if self._diff is not None:
             self._diff.forget()
 
+    def write_codes(self, codes: str) -> None:
+        """Send codes that paint nothing, where there is a terminal of our own."""
+        if codes and self._driver is not None and not self.is_headless:
+            self._driver.write(codes)
+            self._driver.flush()
+
     def redraw(self) -> None:
         """Send the whole screen again: something else wrote on it."""
         self._forget_screen()

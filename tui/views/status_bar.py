@@ -218,15 +218,18 @@ class StatusBar(Widget):
         return f" {self._glyphs.dot} "
 
     def _idle_line(self, summary: Summary, width: int) -> Text:
-        parts = [" Nothing moves", *_stuck(summary)]
+        ending = None if self._past() else self._store.ending
+        begins = [" Nothing moves"] if ending is None else [f" {part}" for part in ending.parts[:1]]
+        parts = [*begins, *(ending.parts[1:] if ending is not None else ()), *_stuck(summary)]
+        calm = len(parts)
         if summary.leaderless_partitions:
             parts.append(f"{many(summary.leaderless_partitions, 'partition')} without a leader")
         if summary.offline_replicas:
             parts.append(f"{many(summary.offline_replicas, 'replica')} offline")
         if summary.behind_replicas:
             parts.append(f"{many(summary.behind_replicas, 'replica')} behind")
-        if len(parts) == 1:
-            parts.append("all in sync")
+        if len(parts) == calm:
+            parts.append("all in sync" if ending is None else "W writes the note")
         if summary.leaving:
             leaving = many(sum(one.count for one in summary.leaving), "partition")
             parts.append(f"{leaving} about to be deleted")

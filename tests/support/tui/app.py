@@ -154,13 +154,14 @@ async def dashboard(
     cluster: ScriptedCluster,
     *,
     size: tuple[int, int] = (80, 24),
+    app_class: type[KshuntApp] = KshuntApp,
     **options: Any,
 ) -> AsyncIterator[Shown]:
     """The dashboard on a scripted backend, once its first table is shown."""
     time = ManualTime()
     async with ScriptedBackend(socket, cluster) as backend:
         options = {"start_view": PARTITIONS, **options}
-        app = KshuntApp(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
+        app = app_class(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
         async with app.run_test(size=size) as pilot:
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")

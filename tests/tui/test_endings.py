@@ -1,0 +1,128 @@
+"""An operation that ends is told in every view, and to a terminal that nobody looks at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from inspect import getfile
+from pathlib import Path, PurePath
+from typing import ClassVar
+
+import pytest
+
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.tui.app import KshuntApp
+from kshunt.tui.facts.endings import Ending, ended_between
+from kshunt.tui.terminal.notices import (
+    KEEP_TITLE,
+    NOTIFICATIONS,
+    OLD_TITLE,
+    Notices,
+    notification,
+    title_codes,
+)
+from tests.support.tui.app import dashboard
+from tests.support.tui.cluster import incident, running_move
+
+RAN = Operation(
+    "op-1",
+    OperationKind.REASSIGN,
+    OperationState.RUNNING,
+    started_ms=1_000,
+    summary="drain broker 7",
+    throttle_bytes_per_s=50_000_000,
+)
+DONE = replace(RAN, state=OperationState.DONE, ended_ms=1_000 + 1_147_000)
+
+
+def test_an_ending_says_what_when_how_much_and_that_the_throttle_is_off() -> None:
+    assert Ending(DONE, 97_000_000_000, 0).text == (
+        "drain broker 7: done in 19m07s, 97.0 GB copied, throttle off, no ISR drop."
+    )
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert Ending(replace(DONE, throttle_bytes_per_s=None)).text == (
+        "drain broker 7: done in 19m07s."
+    )
+
+
+def test_an_end_that_was_not_meant_says_why_and_not_that_the_throttle_is_off() -> None:
+    cancelled = replace(DONE, state=OperationState.CANCELLED, outcome="0 of 28 moved\x1b[2J")
+    assert Ending(cancelled, isr_drops_max=3).text == (
+        "drain broker 7: cancelled in 19m07s, 0 of 28 moved?[2J, up to 3 partitions "
+        "under-replicated."
+    )
+    kept = replace(DONE, auto_remove_throttle=False)
+    assert "throttle still set" in Ending(kept).parts
+
+
+def test_only_moves_that_were_seen_to_run_have_ended() -> None:
+    rates = replace(RAN, id="op-2", kind=OperationKind.THROTTLED_RATES)
+    before = [RAN, rates, replace(DONE, id="op-3")]
+    after = [DONE, replace(DONE, id="op-2", kind=rates.kind), replace(DONE, id="op-4")]
+    assert ended_between(before, after) == [RAN]
+    assert ended_between(before, before) == []
+
+
+@pytest.mark.parametrize("kind", NOTIFICATIONS)
+def test_a_notification_holds_nothing_that_drives_a_terminal(kind: str) -> None:
+    codes = notification(kind, "done\x1b]2;x\x07; and more")
+    body = codes.removeprefix("\x1b]").removesuffix("\x1b\\")
+    assert "\x1b" not in body
+    assert "\x07" not in body
+    assert body.endswith("done?]2,x?, and more")
+    assert len(notification(kind, "x" * 5_000)) < 300
+
+
+def test_no_notification_is_no_code() -> None:
+    assert notification("", "done") == ""
+
+
+class Telling(KshuntApp):
+    """Keeps what a terminal would have been sent beside what is painted."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        Path(getfile(KshuntApp)).parent / one for one in KshuntApp.CSS_PATH
+    ]
+    sent: ClassVar[list[str]] = []
+
+    def write_codes(self, codes: str) -> None:
+        self.sent.append(codes)
+
+
+async def test_the_end_of_a_move_is_on_the_first_screen_and_stays(tmp_path: Path) -> None:
+    cluster = incident()
+    operation = running_move(cluster)
+    notices = Notices(bell=True, notification="osc9", title=True)
+    sent = Telling.sent
+    async with dashboard(
+        tmp_path / "s", cluster, size=(120, 24), app_class=Telling, notices=notices
+    ) as shown:
+        await shown.until(lambda: shown.app.store.isr_drops, "the operation is watched")
+        await shown.until(lambda: any("done ≈" in one for one in sent), "the title says when")
+        while any(state.copied for state in cluster.partitions.values()):
+            await shown.publish(600.0)
+        ended = replace(
+            operation, state=OperationState.DONE, ended_ms=operation.started_ms + 90_000
+        )
+        cluster.operations[operation.id] = ended
+        shown.backend.announce(ended)
+        await shown.until(lambda: "done in 1m30s" in shown.frame(), "the end is told")
+        await shown.press("3")
+        await shown.publish()
+        await shown.until(lambda: "done in 1m30s" in shown.lines()[1], "it stays in other views")
+        assert "throttle off" in shown.lines()[1]
+        assert "W writes the note" in shown.lines()[1]
+        assert title_codes("kshunt") in sent
+    assert sent[0] == KEEP_TITLE
+    assert sent[-1] == OLD_TITLE
+    assert any(one.startswith("\x07\x1b]9;move 6 partitions") for one in sent)
+
+
+async def test_a_move_that_starts_takes_the_place_of_the_last_ending(tmp_path: Path) -> None:
+    cluster = incident()
+    async with dashboard(tmp_path / "s", cluster) as shown:
+        shown.app.store.ending = Ending(DONE)
+        await shown.publish()
+        await shown.until(lambda: shown.app.store.ending is None, "the ending is gone")
+        assert "Moving 6 partitions" in shown.lines()[1]

@@ -1,0 +1,53 @@
+"""The bell, a notification and a title, as a terminal is told of them.
+
+Sources: xterm's control sequences (BEL, OSC 2, the stack of titles), iTerm2's OSC 9, rxvt's OSC
+777, kitty's OSC 99.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kshunt.tui.text.fitting import printable
+
+BELL: Final = "\x07"
+KEEP_TITLE: Final = "\x1b[22;0t"
+"""The terminal keeps its title until `OLD_TITLE`."""
+OLD_TITLE: Final = "\x1b[23;0t"
+TEXT_MAX: Final = 200
+WITHOUT_TITLE: Final = ("linux", "dumb", "vt100", "vt220")
+"""Terminals that may print what follows `ESC ]`."""
+
+NOTIFICATIONS: Final[Mapping[str, Callable[[str], str]]] = {
+    "osc9": lambda text: f"\x1b]9;{text}\x1b\\",
+    "osc777": lambda text: f"\x1b]777;notify;kshunt;{text}\x1b\\",
+    "osc99": lambda text: f"\x1b]99;;{text}\x1b\\",
+}
+"""By the name of the setting. A terminal that does not know one ignores it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """How an operator wants to be told of what happens while they look elsewhere."""
+
+    bell: bool = False
+    notification: str = ""
+    """One of `NOTIFICATIONS`, or empty for none."""
+    title: bool = False
+
+
+def notification(kind: str, text: str) -> str:
+    """The codes that show a notification; nothing where `kind` is empty."""
+    return NOTIFICATIONS[kind](_clean(text)) if kind else ""
+
+
+def title_codes(text: str) -> str:
+    """The codes that set the title of the terminal."""
+    return f"\x1b]2;{_clean(text)}\x1b\\"
+
+
+def _clean(text: str) -> str:
+    """At most `TEXT_MAX` characters that drive no terminal; a semicolon would end a field."""
+    return printable(text)[:TEXT_MAX].replace(";", ",")
