@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.domain.planning.rehearsal import Rehearsal
 from kshunt.backend.domain.planning.requests import RehearsalAnswer, RehearsalRequest
@@ -16,12 +19,16 @@ _CLOCK = SystemClock()
 
 
 def rehearse_all(
-    picture: Picture, request: RehearsalRequest, clock: Clock = _CLOCK
+    picture: Picture,
+    request: RehearsalRequest,
+    clock: Clock = _CLOCK,
+    on_step: Callable[[int, float], object] | None = None,
 ) -> RehearsalAnswer:
     """When the moves are done at each throttle, and how they go there.
 
     Twins take long. So the moves that are asked for are rehearsed before the time that is left
-    until the deadline is counted.
+    until the deadline is counted. `on_step` is told how many throttles have been rehearsed, and
+    the share of the bytes that are copied at the next one.
 
     Raises:
         BadInput: they cannot be started in that cluster, or the deadline is over already.
@@ -31,8 +38,12 @@ def rehearse_all(
     throttles = list(request.throttles_bytes_per_s)
 
     def rehearsed(throttle: int | None) -> None:
-        if not request.quick:
-            runs.append(rehearse(picture, request.targets, throttle, seed=request.seed))
+        if request.quick:
+            return
+        on_look = None if on_step is None else partial(on_step, len(runs))
+        runs.append(
+            rehearse(picture, request.targets, throttle, seed=request.seed, on_look=on_look)
+        )
 
     runs: list[Rehearsal] = []
     for throttle in throttles:

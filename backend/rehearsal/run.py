@@ -18,7 +18,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -43,6 +43,7 @@ def rehearse(
     throttle_bytes_per_s: int | None = None,
     *,
     seed: int = 0,
+    on_look: Callable[[float], object] | None = None,
 ) -> Rehearsal:
     """How these moves would go.
 
@@ -51,6 +52,7 @@ def rehearse(
         targets: The replicas that partitions are to have, preferred leader first.
         throttle_bytes_per_s: What each broker may send, and receive, for them; None for no limit.
         seed: Of what the twin decides by chance, such as directories.
+        on_look: Is told the share of the bytes that are copied, from 0 to 1, with each look.
 
     Raises:
         BadInput: a move cannot be started there, or there is none; with every refusal.
@@ -64,6 +66,8 @@ def rehearse(
     while outstanding := _see(core, outstanding, done_s, recorder.elapsed_s):
         if _given_up(recorder):
             break
+        if on_look is not None:
+            on_look(_share(recorder))
         core.advance(core.now_ms + recorder.every_ms)
         recorder.look()
     brokers = tuple(sorted(picture.situation.brokers))
@@ -111,6 +115,12 @@ def _see(
         else:
             done_s[name] = at_s
     return left
+
+
+def _share(recorder: TimelineRecorder) -> float:
+    """What is copied of all that was missing at first; new records may take it back."""
+    whole = recorder.remaining_at(0)
+    return max(1 - recorder.remaining_at(recorder.elapsed_s) / whole, 0.0) if whole else 0.0
 
 
 def _given_up(recorder: TimelineRecorder) -> bool:

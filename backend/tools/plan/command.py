@@ -38,6 +38,7 @@ from kshunt.backend.tools.shared.console import (
 from kshunt.backend.tools.shared.flags import read_arguments
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 from kshunt.backend.tools.shared.output import ToolReport
+from kshunt.backend.tools.shared.work_progress import WorkProgress
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
@@ -115,9 +116,10 @@ def _snapshot(options: PlanOptions) -> Snapshot:
         if not _known(snapshot, rates=options.needs_rates):
             what = "sizes and write rates" if options.needs_rates else "sizes"
             show(f"Watching the cluster, to learn its partitions' {what} ...", sys.stderr)
-            for snapshot in snapshots:
-                if _known(snapshot, rates=options.needs_rates) or time.monotonic() > until_s:
-                    break
+            with WorkProgress(f"Watching, for at most {LEARNING_S:.0f}s", sys.stderr):
+                for snapshot in snapshots:
+                    if _known(snapshot, rates=options.needs_rates) or time.monotonic() > until_s:
+                        break
         snapshots.close()
     return snapshot
 
@@ -164,7 +166,8 @@ def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     from kshunt.backend.tools.plan.reports import plan_lines
 
     assert options.request is not None
-    answer = propose(picture, options.request)
+    with WorkProgress("Planning", sys.stderr):
+        answer = propose(picture, options.request)
     lines = list(plan_lines(answer))
     document = to_document(PlanProposal.of(answer))
     targets = answer.proposal.targets
@@ -258,11 +261,19 @@ def _rehearsed(
     from kshunt.backend.tools.plan.reports import deadline_lines, rehearsal_lines
 
     answers: dict[str, RehearsalAnswer] = {}
+    # The throttle of a deadline is rehearsed as well, if it is another one.
+    runs = len(options.throttles) + (options.deadline_ms is not None)
     for name, targets in plans.items():
         request = RehearsalRequest(
             targets, options.throttles, options.deadline_ms, options.quick, options.seed
         )
-        answers[name] = rehearse_all(picture, request, clock)
+        what = f"Rehearsing {name}".rstrip()
+        with WorkProgress(what, sys.stderr) as progress:
+
+            def on_step(done: int, share: float) -> None:
+                progress.is_at((done + share) / runs, f"throttle {done + 1} of {runs}")
+
+            answers[name] = rehearse_all(picture, request, clock, on_step)
     document["rehearsed"] = [
         {"plan": name or (options.files[0] if options.files else "")}
         | to_document(Rehearsals.of(answer))

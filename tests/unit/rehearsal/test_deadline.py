@@ -169,6 +169,17 @@ def test_a_throttle_that_was_asked_for_is_rehearsed_once() -> None:
     assert quick.forecasts[0].end == found.forecasts[0].end
 
 
+def test_who_waits_is_told_how_far_the_rehearsals_are() -> None:
+    picture = Picture(situation(), capacities=FAST)
+    seen: list[tuple[int, float]] = []
+    request = RehearsalRequest(to_the_third(), (10 * MB, None))
+    rehearse_all(picture, request, StoppedClock(NOW_MS), lambda *step: seen.append(step))
+    assert {done for done, _ in seen} == {0, 1}
+    assert seen == sorted(seen)
+    assert all(0 <= share < 1 for _, share in seen)
+    assert any(share > 0 for _, share in seen)
+
+
 def test_moves_that_cannot_be_started_are_refused() -> None:
     there = situation()
     with pytest.raises(BadInput, match="no such broker"):
