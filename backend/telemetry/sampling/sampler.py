@@ -47,7 +47,7 @@ from kshunt.backend.settings import LIMITS, SamplerSettings
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.sampling.forecaster import Forecaster
-from kshunt.backend.telemetry.sampling.move_history import extended
+from kshunt.backend.telemetry.sampling.move_history import extended, waiting_bytes
 from kshunt.backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
 from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
@@ -310,7 +310,12 @@ class Sampler:
             deletes_ms=snapshot_columns.deletion_times(state.assignment),
         )
         snapshot = self._diagnosed(snapshot, ours)
-        known.history = extended(known.history, snapshot, self._rates.last_lag_bytes)
+        known.history = extended(
+            known.history,
+            snapshot,
+            self._rates.last_lag_bytes,
+            waiting_bytes(snapshot, ours.running),
+        )
         return replace(snapshot, history=known.history)
 
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:

@@ -16,6 +16,7 @@ from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.app import KshuntApp
@@ -323,7 +324,9 @@ def test_moves_of_nobody_here_count_too() -> None:
         (Total(0, 10), "0%"),
         (Total(999, 1), "99%"),
         (Total(10, 0), "100%"),
-        (Total(5, 5, left_unknown=2), "<50%"),
+        (Total(5, 5, left_unknown=2, more_bytes=10), ">25%"),
+        (Total(5, 5, left_unknown=2, more_bytes=UNKNOWN), "?%"),
+        (Total(5, 5, left_unknown=2, more_bytes=UNKNOWN, reached=0.4), ">40%"),
     ],
 )
 def test_a_share_is_never_more_than_is_true(total: Total, text: str) -> None:

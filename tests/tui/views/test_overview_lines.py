@@ -15,6 +15,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.facts.health import Health
+from kshunt.tui.facts.moves.bounds import Bound
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica
 from kshunt.tui.facts.progress import Progress
 from kshunt.tui.facts.row_keys import ReplicaKey
@@ -153,8 +154,8 @@ def test_the_amounts_say_more_where_there_is_room(width: int, said: str) -> None
 
 
 def test_amounts_are_at_least_what_is_known() -> None:
-    total = Total(10_000_000_000, 30_000_000_000, left_unknown=2)
-    assert progress(total=total)[0].spans[1].text == "<25% of >40.0 GB, >30.0 GB left"
+    total = Total(10_000_000_000, 30_000_000_000, left_unknown=2, more_bytes=10_000_000_000)
+    assert progress(total=total)[0].spans[1].text == ">20% of >40.0 GB, >30.0 GB left"
     unknown = progress(total=Total(UNKNOWN, 30_000_000_000, waiting=0))[0].spans[1].text
     assert unknown == "?%, 30.0 GB left"
 
@@ -163,7 +164,18 @@ def test_the_speed_is_compared_with_what_throttles_allow() -> None:
     assert words(progress(permitted_bytes_per_s=50_000_000))[1].endswith(
         "- 40.0 MB/s of 50.0 MB/s allowed"
     )
-    assert words(progress())[1].endswith("- 40.0 MB/s, no limit")
+    assert words(progress(bound=Bound.NONE))[1].endswith("- 40.0 MB/s, no limit")
+
+
+def test_a_limit_that_is_not_known_is_not_called_none() -> None:
+    assert words(progress(bound=Bound.UNKNOWN))[1].endswith("- 40.0 MB/s, limit ?")
+    # Leaders' rates bound it, and there is no sum to be told.
+    assert words(progress(bound=Bound.ALL))[1].endswith("- 40.0 MB/s")
+
+
+def test_what_waits_for_its_turn_is_not_idle_while_nothing_is_in_flight() -> None:
+    waits = Total(10_000_000_000, 30_000_000_000, waiting=7)
+    assert "7 wait" in progress(summary=Summary(), total=waits)[0].text
 
 
 def test_the_speed_gets_shorter_and_goes_before_the_end_does() -> None:
@@ -242,10 +254,12 @@ def test_an_operation_that_runs_says_how_far_it_is() -> None:
     (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 0, 40)))
     assert " 25% " in line.text
     assert line.target == ScreenTarget(OPERATIONS, "op-1")
-    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 2, 40)))
-    assert "<25%" in line.text
+    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 2, 40, more_bytes=10)))
+    assert ">20%" in line.text
     (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 4, UNKNOWN)))
     assert " ?% " in line.text
+    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 4, UNKNOWN), reached=0.5))
+    assert "[###---] >50%" in line.text
 
 
 def test_an_end_that_does_not_come_is_bad() -> None:

@@ -23,6 +23,7 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.facts.done_words import HELD_TEXT, done_cells, joined
+from kshunt.tui.facts.moves.bounds import Bound
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
 from kshunt.tui.facts.progress import held
 from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
@@ -144,7 +145,7 @@ def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """How far everything is: a bar with amounts, then when it will be done and how fast it goes."""
     overview = home.overview
     assert overview is not None
-    if not overview.summary.moving_partitions:
+    if not overview.summary.moving_partitions and not overview.total.waiting:
         return [_idle(overview)][:most]
     cells = done_cells(overview.summary.end, overview.now_ms, glyphs)
     if home.held:
@@ -172,16 +173,19 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
     return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
 
 
+_LIMITS: Final = {Bound.NONE: (", no limit",), Bound.UNKNOWN: (", limit ?",)}
+
+
 def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) -> Line:
     summary = overview.summary
     speed = rate_text(summary.rate_bytes_per_s)
     bound = overview.permitted_bytes_per_s
     limit = f" of {rate_text(bound)}" if bound is not None else ""
-    forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
+    said = (f"{limit} allowed", limit) if limit else _LIMITS.get(overview.bound, ())
     used = sum(cell_len(cell.text) + 1 for cell in ends)
     if used > width:
         ends = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in ends]
-    speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
+    speeds = [f"{glyphs.dot} {speed}{form}" for form in (*said, "")]
     fits = next((text for text in speeds if used + cell_len(text) <= width), "")
     return wrapped([*ends, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
 
@@ -254,8 +258,7 @@ def _running(one: OperationLine, now_ms: int, width: int, glyphs: Glyphs) -> Lin
         LinePart(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
     ]
     if progress is not None:
-        here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
-        total = Total(here, progress.left_bytes, progress.left_unknown)
+        total = one.total
         room = 24 if width > 60 else 10
         end = HELD if held(operation) else f"done {end_text(progress.end, now_ms, room - 5)}"
         never = progress.end is not None and progress.end.never > 0
