@@ -34,7 +34,7 @@ from kshunt.tui.facts.progress import (
 )
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
-from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers
+from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers, running_s
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
@@ -166,6 +166,8 @@ class Overview:
     throttled: bool = False
     """Whether any throttle is set."""
     now_ms: int = 0
+    running_s: float = 0.0
+    """For how long the oldest operation runs that moves something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,7 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         bound=bound_of(facts),
         throttled=throttled(facts),
         now_ms=job.now_ms,
+        running_s=running_s(running, facts.snapshot.taken_ms),
     )
 
 

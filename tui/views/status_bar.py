@@ -42,6 +42,8 @@ CLUSTER_LEAST = 30
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
+SPARK_SPAN_S = 900.0
+"""At least so much of the past, in seconds."""
 
 
 def _present() -> str:
@@ -210,10 +212,21 @@ class StatusBar(Widget):
         snapshot = self._store.scene.snapshot
         if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
             return
+        from kshunt.tui.facts.transfer_history import (
+            SeenTransfer,
+            evenly,
+            remaining,
+            running_s,
+            within,
+        )
+
         # It moves as a whole: oftener, it would cost a slow line more than it tells.
         last = snapshot.taken_ms // SPARK_MS * SPARK_MS
-        seen = [point for point in snapshot.history if point.at_ms <= last]
-        values = [float(point.remaining_bytes) for point in seen or snapshot.history]
+        running = running_s(self._store.scene.operations, self._store.now_ms)
+        span_s = max(running, SPARK_SPAN_S)
+        seen = [point for point in snapshot.history if point.at_ms <= last] or snapshot.history
+        moments = within([SeenTransfer(point) for point in seen], span_s)
+        values = evenly(moments, remaining(moments), room * 2)
         line.append(" " * (width - cell_len(line.plain) - room - 1))
         line.append(sparkline(values, room, self._glyphs), self._style("dim"))
 

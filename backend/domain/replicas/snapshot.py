@@ -141,6 +141,8 @@ class HistoryPoint:
     permitted_bytes_per_s: int | None = None
     """What their throttles let through together; None where something is not held by one."""
     stuck_replicas: int = UNKNOWN
+    rates_changed: bool = False
+    """Whether a throttle of a broker was set to another rate since the point before."""
 
     @property
     def is_last(self) -> bool:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, leader_rows
+from kshunt.backend.domain.replicas.history import thinned
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot, stuck_rows
-from kshunt.backend.settings import LIMITS
 
 
 def extended(
@@ -18,6 +18,8 @@ def extended(
     snapshot: Snapshot,
     last_lag_bytes: NDArray[np.int64],
     waiting_bytes: int = 0,
+    *,
+    rates_changed: bool = False,
 ) -> tuple[HistoryPoint, ...]:
     """The history with one more point, if anything moves or has just stopped moving.
 
@@ -42,8 +44,9 @@ def extended(
         math.nan if moving.any() and not len(fetched) else float(fetched.sum(dtype=np.float64)),
         permitted_bytes_per_s(snapshot),
         int((stuck_rows(rows) & moving).sum()),
+        rates_changed,
     )
-    return (*history, point)[-LIMITS.history_points :]
+    return thinned((*history, point))
 
 
 def permitted_bytes_per_s(snapshot: Snapshot) -> int | None:

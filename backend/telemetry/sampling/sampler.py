@@ -39,6 +39,7 @@ from kshunt.backend.domain.cluster.columns import (
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.fair_shares import Floats
+from kshunt.backend.domain.replicas.history import SeenRates
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
@@ -90,6 +91,7 @@ class Sampler:
         self._settings = settings
         self._hub = hub
         self._known = ObservedState()
+        self._seen_rates = SeenRates()
         self._running: dict[Key, asyncio.Task[Answer]] = {}
         self._late: set[Key] = set()
         self._patience = RequestTimeouts(settings.broker_timeout_s)
@@ -315,6 +317,7 @@ class Sampler:
             snapshot,
             self._rates.last_lag_bytes,
             waiting_bytes(snapshot, ours.running),
+            rates_changed=self._seen_rates.changed(snapshot.throttles),
         )
         return replace(snapshot, history=known.history)
 

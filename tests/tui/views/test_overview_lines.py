@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -208,7 +209,7 @@ def course(*rates: float, permitted: int | None = None) -> list[SeenTransfer]:
 
 
 def plot(history: Sequence[SeenTransfer], width: int = 80, most: int = 4) -> list[Line]:
-    return sections.plot(history, True, width, most, ASCII)
+    return sections.plot(history, 900.0, width, most, ASCII)
 
 
 def test_a_plot_needs_two_moments_something_that_moved_and_room() -> None:
@@ -218,7 +219,7 @@ def test_a_plot_needs_two_moments_something_that_moved_and_room() -> None:
     assert plot(moved, 29) == []
     assert plot(course(1e6)) == []
     assert plot(course(0.0, 0.0, math.nan)) == []
-    assert sections.plot(moved, False, 80, 4, ASCII) == []
+    assert sections.plot(moved, 0.0, 80, 4, ASCII) == []
 
 
 def test_a_plot_that_is_asked_for_its_size_wants_sixteen_lines() -> None:
@@ -233,6 +234,42 @@ def test_a_plot_says_its_top_its_span_and_the_limit_where_there_is_one() -> None
     assert limited[1].text.endswith("allowed")
     assert any(cell.tone == "warn" for line in limited for cell in line.spans)
     assert not any("allowed" in line.text for line in plot(course(*[2e7] * 7, permitted=4), most=2))
+
+
+def test_the_axis_of_a_plot_is_round_and_fits_what_was_moved() -> None:
+    said = [line.text[61:].strip() for line in plot(course(17e6, 23e6, 18e6), most=12)]
+    assert said == [
+        "30.0 MB/s",
+        "",
+        "",
+        "",
+        "20.0 MB/s",
+        "",
+        "",
+        "",
+        "10.0 MB/s",
+        "",
+        "",
+        "last 20s",
+    ]
+    far = plot(course(17e6, 23e6, 18e6, permitted=760_000_000), most=12)
+    assert far[0].text.endswith(" 30.0 MB/s")
+    assert not any("allowed" in line.text for line in far)
+
+
+def test_a_plot_has_a_gap_where_nothing_is_known_and_a_mark_where_rates_changed() -> None:
+    before, after = course(*[20e6] * 5), course(*[20e6] * 5)
+    late = [
+        replace(one, point=replace(one.point, at_ms=one.at_ms + 200_000, rates_changed=n == 2))
+        for n, one in enumerate(after)
+    ]
+    lines = plot([*before, *late], most=6)
+    bottom = lines[-1].text[:60]
+    assert bottom.startswith("###")
+    assert bottom.endswith("###")
+    assert " " * 20 in bottom
+    assert "! throttles changed" in lines[-2].text
+    assert lines[0].text[:60].count("!") == 1
 
 
 # Operations

@@ -21,11 +21,11 @@ from kshunt.backend.api.schema.frames.snapshot_writer import (
 )
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
+from kshunt.backend.domain.replicas.history import POINTS_MOST
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import LIMITS
 from kshunt.backend.telemetry.sampling.move_history import (
     extended,
     permitted_bytes_per_s,
@@ -82,8 +82,8 @@ def test_the_end_of_a_move_is_one_point_and_then_there_is_silence() -> None:
     assert (ended[-1].moving_replicas, ended[-1].remaining_bytes) == (0, 0)
     assert ended[-1].rate_bytes_per_s == 0
     assert extended(ended, still, still.replicas.lag_bytes) == ended
-    long = tuple(replace(history[0], at_ms=at) for at in range(LIMITS.history_points))
-    assert len(extended(long, moving, moving.replicas.lag_bytes)) == LIMITS.history_points
+    long = tuple(replace(history[0], at_ms=at) for at in range(2 * POINTS_MOST))
+    assert len(extended(long, moving, moving.replicas.lag_bytes)) <= POINTS_MOST
 
 
 def test_what_waits_for_its_turn_remains_too() -> None:
@@ -115,7 +115,7 @@ def test_what_waits_for_its_turn_remains_too() -> None:
 
 POINTS = (
     HistoryPoint(1, 20, 2, 5.0, 10, 1),
-    HistoryPoint(2, 10, 2, 5.0, None, 0),
+    HistoryPoint(2, 10, 2, 5.0, None, 0, rates_changed=True),
     HistoryPoint(3, UNKNOWN, 2),
 )
 
