@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.text.formatting import listed, many
@@ -45,6 +46,7 @@ def attention(store: Store) -> tuple[Item, ...]:
 
             target = ScreenTarget(PARTITIONS, filter_text="stuck")
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
+    found += _leaving(store, PartitionMode.READ_ONLY)
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
         found += _status(backend_status)
     found += _orphans(store)
@@ -84,10 +86,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
         found.append(_foreign(store))
-    if summary is not None and summary.leaving and scene.snapshot is not None:
-        from kshunt.tui.facts.leaving_partitions import leaving_items
-
-        found += leaving_items(summary.leaving, scene.snapshot.taken_ms, scene.operations)
+    found += _leaving(store, PartitionMode.NONE)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = many(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
@@ -99,6 +98,17 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
             for what, why in backend_status.not_offered
         ]
     return tuple(found)
+
+
+def _leaving(store: Store, mode: PartitionMode) -> list[Item]:
+    """Partitions that are about to be deleted, or are being deleted, whoever asked for it."""
+    scene, summary = store.scene, store.summary
+    if summary is None or not summary.leaving or scene.snapshot is None:
+        return []
+    from kshunt.tui.facts.leaving_partitions import leaving_items
+
+    found = [one for one in summary.leaving if one.mode is mode]
+    return list(leaving_items(found, scene.snapshot.taken_ms, scene.operations))
 
 
 def _foreign(store: Store) -> Item:
