@@ -177,7 +177,7 @@ class Home:
     total: Total
     health: Health
     overview: Overview | None = None
-    """The newest; None until the home screen was looked at."""
+    """None where the home screen was not looked at since the newest snapshot."""
     held: bool = False
     """All that moves stands still on purpose."""
     history: tuple[SeenTransfer, ...] = ()
@@ -211,7 +211,8 @@ class HomeBuilder:
             self._forget(total, job)
             total = self._watched(total, EVERYTHING, job)
             held = all_held(facts, job.operations)
-            self._home = replace(self._home, total=total, health=health, held=held)
+            # What the home screen said of another snapshot would contradict the head.
+            self._home = replace(self._home, total=total, health=health, held=held, overview=None)
         if job.view == OVERVIEW:
             overview = overview_of(facts, job, self._home.health, self._home.total)
             running = tuple(self._line(one, job) for one in overview.running)

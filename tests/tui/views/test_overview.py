@@ -343,6 +343,20 @@ def test_the_stuck_come_first_and_then_the_furthest_from_done() -> None:
     assert behind >= len(worst)
 
 
+def test_the_home_screen_says_nothing_of_a_snapshot_that_the_head_has_left() -> None:
+    builder, cluster = HomeBuilder(), idle()
+    facts = facts_of(cluster)
+    assert builder.home(facts, job_of(facts, cluster), plots=True).overview is not None
+    busy = incident()
+    later = facts_of(busy)
+    elsewhere = replace(job_of(later, busy), view="partitions")
+    home = builder.home(later, elsewhere, plots=False)
+    assert home.overview is None
+    lines = home_lines(OverviewState(home, nothing="Adding up."), 80, 20, ASCII)
+    assert [line.text.strip() for line in lines] == ["", "Adding up."]
+    assert builder.home(later, job_of(later, busy), plots=True).overview is not None
+
+
 def test_the_same_lines_in_any_room_and_never_more() -> None:
     cluster = broken()
     facts = facts_of(cluster)
