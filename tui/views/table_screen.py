@@ -187,6 +187,10 @@ class TableScreen(ViewScreen):
         """What the rows are called."""
         return self.NOUN if count == 1 else f"{self.NOUN}s"
 
+    def hold_row(self) -> None:
+        """The cursor stays on its row."""
+        self.grid.hold()
+
     def clear_marks(self) -> None:
         """Unmark every row."""
         self.grid.clear_marks()

@@ -137,6 +137,9 @@ class ViewScreen(Screen[None]):
         """A few words at the right of the tabs."""
         return ""
 
+    def hold_row(self) -> None:
+        """The cursor stays on its row."""
+
     def clear_marks(self) -> None:
         """Unmark every row, where rows can be marked."""
 
