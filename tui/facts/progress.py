@@ -6,6 +6,8 @@ rows, whatever the size of the plan.
 
 from __future__ import annotations
 
+import enum
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -194,6 +196,47 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
         end=facts.snapshot.expected_ends.get(operation.id),
         waiting=operation.waiting,
     )
+
+
+class MoveState(enum.Enum):
+    """How far one partition of an operation is."""
+
+    WAITS = enum.auto()
+    MOVES = enum.auto()
+    THERE = enum.auto()
+
+
+def move_states(
+    facts: Facts, operation: Operation
+) -> dict[TopicPartition, tuple[MoveState, float]]:
+    """Of each partition of which that is known, and how much of what moves is copied: 0 to 1.
+
+    One by one: for a thread, where plans are large.
+    """
+    waiting = {
+        TopicPartition(entry["topic"], entry["partition"])
+        for entry in (operation.details.waiting_plan or {}).get("partitions", ())
+    }
+    found, before = {}, originals(operation)
+    for partition in operation.partitions:
+        span = facts.rows_of(*partition)
+        if span and facts.moving[span.start]:
+            found[partition] = (MoveState.MOVES, _copied_share(facts, span))
+        elif partition in waiting:
+            found[partition] = (MoveState.WAITS, 0.0)
+        elif partition in before and set(facts.replicas_of(partition)) != set(before[partition]):
+            found[partition] = (MoveState.THERE, 1.0)
+    return found
+
+
+def _copied_share(facts: Facts, span: range) -> float:
+    """How much a partition's new replicas have; NaN where they do not say."""
+    rows = facts.rows
+    places = [place for place in span if rows.adding[place]]
+    here, left = rows.size_bytes[places], rows.lag_bytes[places]
+    if not places or (here < 0).any() or (left < 0).any():
+        return math.nan
+    return float(here.sum()) / max(float(here.sum() + left.sum()), 1.0)
 
 
 def unsaid_bytes(facts: Facts, copied: NDArray[np.bool_]) -> int:

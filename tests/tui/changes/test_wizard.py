@@ -1,5 +1,6 @@
 """The frame of every wizard: forth and back, typed names, what an election changes, the audit."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.operation import OperationDetails, OperationState
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions import ACTIONS, use_keys
@@ -182,6 +183,26 @@ async def test_a_cluster_that_changed_shows_the_new_preview(shown: Shown) -> Non
     assert "Touches 9 brokers." in shown.frame()
     await go_through(shown)
     assert [body["preview"] for _, body in shown.backend.changes] == ["a-1", "b"]
+
+
+async def test_each_item_of_a_result_says_how_it_is_by_now(shown: Shown, tmp_path: Path) -> None:
+    path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 3): [1, 2, 3]})
+    cluster = shown.backend.cluster
+    await shown.press("r")
+    await answer_form(shown, str(path), "30MB/s", "1/1", "")
+    wizard = await go_through(shown)
+    first, second = TopicPartition("orders", 1), TopicPartition("orders", 3)
+    # The second one has not begun.
+    cluster.cancel(second)
+    waits = [{"topic": second.topic, "partition": second.partition, "replicas": [1, 2, 3]}]
+    operation = cluster.operations[str(wizard.answer.operation_id if wizard.answer else "")]
+    details = OperationDetails(waiting_plan={"version": 1, "partitions": waits})
+    shown.backend.announce(replace(operation, details=details, waiting=1))
+    state = cluster.partitions[first]
+    state.copied = dict.fromkeys(state.copied, state.size_bytes // 2)
+    await shown.publish(0)
+    await shown.until(lambda: re.search(r"orders-1 .*moving, (49|50)%", shown.frame()), "it moves")
+    assert re.search(r"orders-3 .*waits for its turn", shown.frame())
 
 
 async def test_the_result_is_live_and_names_the_way_back(shown: Shown, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.moves.bounds import Bound, bound_of
 from kshunt.tui.facts.overview import Home, HomeBuilder
-from kshunt.tui.facts.progress import progress_of
+from kshunt.tui.facts.progress import MoveState, move_states, progress_of
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.view_query import Job, Query
 from tests.support.tui.app import dashboard
@@ -81,6 +81,21 @@ def test_an_operation_and_the_headline_are_as_large_as_all_that_it_moves() -> No
     assert home.total.whole_bytes == whole
     assert home.overview is not None
     assert home.overview.running[0].total.whole_bytes == whole
+
+
+def test_each_partition_waits_moves_or_is_there() -> None:
+    cluster, operation = capped()
+    first, second, *_, last = operation.partitions
+    state = cluster.partitions[first]
+    state.copied = dict.fromkeys(state.copied, state.size_bytes)
+    cluster.step(0)
+    cluster.silent_lag = set(cluster.partitions[second].copied)
+    states = move_states(Facts(cluster.snapshot()), operation)
+    assert len(states) == 10
+    assert states[first] == (MoveState.THERE, 1.0)
+    assert states[second][0] is MoveState.MOVES
+    assert states[second][1] != states[second][1], "it does not say how far it is"
+    assert states[last] == (MoveState.WAITS, 0.0)
 
 
 def test_where_nobody_says_what_waits_it_is_at_least_what_is_known() -> None:
