@@ -283,7 +283,7 @@ class TableScreen(ViewScreen):
             table = self.kshunt.store.tables[self.VIEW]
             return details(table, key)
 
-        self.app.push_screen(RowDetailsScreen("Details", said))
+        self.app.push_screen(RowDetailsScreen("Details", said, self.action_fix))
 
     def action_sort_choose(self) -> None:
         """Choose the columns to sort by."""
