@@ -28,8 +28,6 @@ class Limits:
     """Largest answer that is taken from a broker."""
     events_kept: int = 1_000
     """Events that a reconnecting reader can still resume from."""
-    history_points: int = 900
-    """Points of the bytes-remaining history (15 minutes at one a second)."""
     rows_per_page: int = 10_000
     """Most replicas in one JSON answer."""
     partitions_per_reassignment: int = 10_000

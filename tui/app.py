@@ -229,6 +229,10 @@ class KshuntApp(Dashboard):
         """Nothing is marked in the view in sight."""
         self.view.clear_marks()
 
+    def hold_row(self) -> None:
+        """The cursor of the view in sight stays on its row, whatever comes before it."""
+        self.view.hold_row()
+
     def show_row(self, key: RowKey) -> None:
         """The cursor of the view in sight goes to a row, or the view says that it is gone."""
         self.view.show_row(key)

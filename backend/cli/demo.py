@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, Final
 
@@ -32,6 +34,8 @@ from kshunt.backend.local_sockets import runtime_dir
 
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 5.0
+QUIT_S: Final = 0.5
+"""So long both processes have to end, once the dashboard is closed: nothing of them is kept."""
 
 
 Show = Callable[[str, Callable[[], object]], int]
@@ -54,7 +58,7 @@ def run_demo(scenario: str, seed: int, prepare: Callable[[], object], show: Show
         # A backend ends first: it gives up its lease in the cluster's journal.
         cluster = stack.enter_context(_child("cluster", *played, "--hand-over"))
 
-        def serve() -> _Child:
+        def serve() -> Child:
             words = ("serve", "--socket", str(path), "--from-stdin")
             return stack.enter_context(_child(*words, XDG_STATE_HOME=state))
 
@@ -69,13 +73,26 @@ def run_demo(scenario: str, seed: int, prepare: Callable[[], object], show: Show
         introduction.start()
         prepare()
         introduction.wait()
-        code = show(f"unix:{path}", serve_again)
+        try:
+            code = show(f"unix:{path}", serve_again)
+        finally:
+            end_together([*served, cluster], QUIT_S)
+            path.unlink(missing_ok=True)
     if introduction.failed:
         sys.stderr.write(f"kshunt: the scenario's move was not started: {introduction.failed}\n")
     return code
 
 
-class _Child:
+def end_together(children: Sequence[Child], deadline_s: float) -> None:
+    """End processes at the same time; those that take longer are killed, with what they started."""
+    for child in children:
+        child.hang_up()
+    give_up_s = time.monotonic() + deadline_s
+    for child in children:
+        child.wait_or_kill(max(give_up_s - time.monotonic(), 0.0))
+
+
+class Child:
     """A process of ours, and what it writes to its standard error."""
 
     def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
@@ -108,14 +125,19 @@ class _Child:
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
+    def wait_or_kill(self, deadline_s: float) -> None:
+        """Wait until it has ended; then kill it, and every process of its session's group."""
+        try:
+            self.process.wait(deadline_s)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
     def stop(self) -> None:
         """End it, and wait until it has."""
         self.hang_up()
-        try:
-            self.process.wait(STOP_DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.wait_or_kill(STOP_DEADLINE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -126,7 +148,7 @@ class _Child:
 
 
 @contextmanager
-def _child(*arguments: str, **variables: str) -> Iterator[_Child]:
+def _child(*arguments: str, **variables: str) -> Iterator[Child]:
     """A `kshunt` of its own, with these environment variables.
 
     Its log is a file without a name, which is gone with it.
@@ -142,7 +164,7 @@ def _child(*arguments: str, **variables: str) -> Iterator[_Child]:
             env={**environment(), **variables},
             start_new_session=True,
         )
-        child = _Child(process, log)
+        child = Child(process, log)
         try:
             yield child
         finally:
@@ -152,7 +174,7 @@ def _child(*arguments: str, **variables: str) -> Iterator[_Child]:
 class _Introduction(threading.Thread):
     """Tells the backend where the cluster is, and then submits the moves that come."""
 
-    def __init__(self, cluster: _Child, served: _Child, address: str) -> None:
+    def __init__(self, cluster: Child, served: Child, address: str) -> None:
         super().__init__(name="kshunt-demo", daemon=True)
         self.failed = ""
         """Why a move could not be started."""
@@ -174,7 +196,7 @@ class _Introduction(threading.Thread):
         if self._error is None:
             self._submit_all()
 
-    def tell(self, served: _Child) -> None:
+    def tell(self, served: Child) -> None:
         """Tell a backend where the cluster is; returns once it serves.
 
         Raises:

@@ -192,6 +192,14 @@ CHANGES: Final = (
         changes=True,
     ),
     Action(
+        "fix",
+        ("F",),
+        "Fix it",
+        "Previews the change that the diagnosis proposes: of the row, or of the most urgent thing.",
+        "Change",
+        changes=True,
+    ),
+    Action(
         "elect",
         ("l",),
         "Elect preferred leaders",

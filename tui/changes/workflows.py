@@ -207,6 +207,8 @@ class ChangeWorkflows:
             app.say("A change is running; wait for its answer.", "warn")
         else:
             target = TargetCluster(store.facts.snapshot.cluster_id, store.scene.bootstrap_servers)
+            # What is asked for may bring rows before the one that it is about.
+            app.hold_row()
             app.run_worker(self._alone(flow(store.facts, target)), group="change")
 
     async def _alone(self, flow: Coroutine[Any, Any, None]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
+from kshunt.tui.actions import bind, dialog_bindings, key_of
 from kshunt.tui.dialogs.dialog import Dialog, Lines
 
 if TYPE_CHECKING:
@@ -25,9 +26,11 @@ class AttentionScreen(Dialog[None]):
         Binding("k,up", "choose(-1)", "Up", show=False),
     ]
 
-    def __init__(self, items: Sequence[Item]) -> None:
+    def __init__(self, items: Sequence[Item], mend: Callable[[Item], None]) -> None:
+        """`mend` opens the change that helps."""
         super().__init__("Attention", opened_by="attention")
-        self._items = tuple(items)
+        bind(self, dialog_bindings("fix", "mend"))
+        self._items, self._mend = tuple(items), mend
         self._chosen = 0
 
     def compose_body(self) -> Iterable[Widget]:
@@ -38,7 +41,8 @@ class AttentionScreen(Dialog[None]):
                 yield Lines(f"! {item.text}{keys}", classes="effect item")
             if not self._items:
                 yield Lines("The backend reports no problem.")
-        hint = "j k choose, Enter opens it, Esc closes" if self._items else "Esc closes"
+        hint = f"j k choose, Enter opens it, {key_of('fix')} fixes it, Esc closes"
+        hint = hint if self._items else "Esc closes"
         yield Lines(hint, classes="hint")
 
     def on_mount(self) -> None:
@@ -66,3 +70,10 @@ class AttentionScreen(Dialog[None]):
         if item is not None and item.target is not None:
             assert isinstance(self.app, Dashboard)
             go(self.app, item.target)
+
+    def action_mend(self) -> None:
+        """Close, and open the change that mends the chosen thing."""
+        item = self._items[self._chosen] if self._items else None
+        self.dismiss(None)
+        if item is not None:
+            self._mend(item)

@@ -63,6 +63,9 @@ class FormPart(VerticalScroll, can_focus=False):
             self.part = part
             self.values = values
 
+    class Moved(Message):
+        """Another field is typed into."""
+
     def __init__(self, lines: Sequence[str], fields: Sequence[FormField], first: int = 0) -> None:
         """`first` is the number of the first field, among those of every part of a screen."""
         super().__init__(classes="form")
@@ -103,6 +106,18 @@ class FormPart(VerticalScroll, can_focus=False):
         for entry in self.query(Input):
             if entry.has_focus:
                 entry.scroll_visible(animate=False, immediate=True)
+
+    def on_descendant_focus(self) -> None:
+        """Enter means something else in the last field."""
+        self.post_message(self.Moved())
+
+    @property
+    def next_label(self) -> str:
+        """The field that Enter goes to; empty where it goes on from the last one."""
+        focused = self.screen.focused
+        place = self._place(focused) if isinstance(focused, Input) else max(self.fields)
+        after = self.fields.get(place + 1)
+        return "" if after is None else after.label
 
     @property
     def completes(self) -> bool:
@@ -217,6 +232,9 @@ class FormPart(VerticalScroll, can_focus=False):
             self._leave(place)
 
 
-def form_hint(parts: Iterable[FormPart]) -> str:
-    """Which keys go on."""
-    return "Tab completes, " if any(part.completes for part in parts) else ""
+def form_hint(parts: Iterable[FormPart], goes_on: str) -> str:
+    """What Enter does where one types, in words, and Tab; `goes_on` is what the last field does."""
+    found = list(parts)
+    label = next((part.next_label for part in found), "")
+    enter = f"Enter goes to {label}" if label else f"Enter {goes_on}"
+    return f"{enter}, {'Tab completes, ' if any(part.completes for part in found) else ''}"

@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
+from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
 from kshunt.tui.tables.model import Placed, RowKey, Table
 from kshunt.tui.text.fitting import printable
@@ -24,10 +25,20 @@ class RowDetailsScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*CLOSE_KEYS, *SCROLL_KEYS]
 
-    def __init__(self, title: str, describe: Callable[[], Sequence[tuple[str, str]]]) -> None:
-        """`describe` says label and value of each line, whenever it is asked."""
+    def __init__(
+        self,
+        title: str,
+        describe: Callable[[], Sequence[tuple[str, str]]],
+        mend: Callable[[], None] | None = None,
+    ) -> None:
+        """`describe` says label and value of each line, whenever it is asked.
+
+        `mend` opens the change that helps the row.
+        """
         super().__init__(title)
-        self._describe = describe
+        self._describe, self._mend = describe, mend
+        if mend is not None:
+            bind(self, dialog_bindings("fix", "mend"))
 
     def compose_body(self) -> Iterable[Widget]:
         """The lines."""
@@ -56,6 +67,12 @@ class RowDetailsScreen(Dialog[None]):
         text = aligned(self._describe(), max(lines.size.width, 20))
         if text.plain != lines.plain:
             lines.say(text)
+
+    def action_mend(self) -> None:
+        """Close, and open the change that helps."""
+        self.dismiss(None)
+        if self._mend is not None:
+            self._mend()
 
     def action_scroll(self, rows: int) -> None:
         """Scroll as the arrow keys do."""

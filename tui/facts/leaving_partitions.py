@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode, mode_words
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.text.formatting import duration_text, many
-from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.tables.targets import Item, ScreenTarget
 
 if TYPE_CHECKING:
@@ -66,6 +66,23 @@ def leaving_items(
             yield Item(text, tone, target, f"leaving {mode.key} {one.topic}")
 
 
+def removal_of(
+    topic: str, leaving: Sequence[Leaving], now_ms: int, operations: Iterable[Operation]
+) -> Item | None:
+    """What takes partitions of a topic away already, and where to see it; None: nothing does."""
+    found = next((one for one in leaving if one.topic == topic), None)
+    if found is None:
+        return None
+    asked = _newest_removal(topic, operations)
+    words = f"{_subject(found)} {_verb(found, now_ms)}"
+    if asked is None:
+        text = f"mode:{found.mode.key} topic:{topic}"
+        target = ScreenTarget(PARTITIONS, filter_text=text)
+        return Item(f"{words}, started outside kshunt.", "warn", target)
+    by = f" by {asked.who}" if asked.who else ""
+    return Item(f"{words}: operation {asked.id}{by}.", "warn", ScreenTarget(OPERATIONS, asked.id))
+
+
 def _subject(one: Leaving) -> str:
     return f"{many(one.count, 'partition')} of {one.topic}"
 
@@ -92,11 +109,16 @@ def _together(found: Sequence[Leaving], now_ms: int) -> str:
 
 def asked_words(topic: str, operations: Iterable[Operation]) -> str:
     """`, as ada@bastion asked`; nothing where no operation here has deleted partitions of it."""
+    newest = _newest_removal(topic, operations)
+    return "" if newest is None or not newest.who else f", as {newest.who} asked"
+
+
+def _newest_removal(topic: str, operations: Iterable[Operation]) -> Operation | None:
+    """The last operation that has deleted partitions of a topic."""
     asked = [
         one
         for one in operations
         if one.kind is OperationKind.DELETE_PARTITIONS
         and any(partition.topic == topic for partition in one.partitions)
     ]
-    newest = max(asked, key=lambda one: one.started_ms, default=None)
-    return "" if newest is None or not newest.who else f", as {newest.who} asked"
+    return max(asked, key=lambda one: one.started_ms, default=None)

@@ -14,16 +14,27 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
-from kshunt.tui.facts.finished_moves import FinishedMoves
 from kshunt.tui.facts.health import Health, health_of
-from kshunt.tui.facts.progress import Progress, all_held, copied_rows, progress_of, throttled
+from kshunt.tui.facts.moves.bounds import Bound, bound_of
+from kshunt.tui.facts.moves.finished_moves import FinishedMoves
+from kshunt.tui.facts.moves.reached import Reached
+from kshunt.tui.facts.moves.waiting_copies import waiting_copies
+from kshunt.tui.facts.progress import (
+    Progress,
+    all_held,
+    copied_rows,
+    progress_of,
+    throttled,
+    unsaid_bytes,
+)
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
-from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers
+from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers, running_s
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
@@ -38,18 +49,23 @@ _STUCK_IS: Final = 1e23
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """How far all that moves is; what waits for its turn is only counted."""
+    """How far something is as a whole: all that moves, or one operation."""
 
     done_bytes: int = UNKNOWN
     left_bytes: int = UNKNOWN
+    """What is still to be copied, as far as is known; what waits for its turn included."""
     left_unknown: int = 0
     """Replicas that do not say how much they lack."""
     waiting: int = 0
     """Partitions that wait for their turn."""
+    more_bytes: int = 0
+    """At most so much more is left; UNKNOWN: nobody can tell."""
+    reached: float | None = None
+    """The highest share so far; None where that was not watched."""
 
     @property
     def known(self) -> bool:
-        """True where a share can be told."""
+        """True where the amounts can be told."""
         return self.done_bytes >= 0 and self.left_bytes >= 0 and self.whole_bytes > 0
 
     @property
@@ -61,16 +77,28 @@ class Total:
 
     @property
     def share(self) -> float:
-        """From 0 to 1; NaN if unknown. It is 1 only when nothing is left."""
-        return self.done_bytes / self.whole_bytes if self.known else math.nan
+        """At least so much is done, from 0 to 1; NaN if unknown. 1 only when nothing is left."""
+        if self.reached is not None:
+            return self.reached
+        if not self.known or self.more_bytes < 0:
+            return math.nan
+        return self.done_bytes / (self.whole_bytes + self.more_bytes)
 
 
 def share_text(total: Total) -> str:
-    """`45%`; at most that, where replicas do not say how much they lack; 100% only at the end."""
-    if not total.known:
+    """`45%`; `>45%` where replicas do not say how much they lack; 100% only at the end."""
+    if math.isnan(total.share):
         return "?%"
     percent = percent_done_text(min(total.share, 0.99) if total.left_bytes else 1.0)
-    return f"<{percent}" if total.left_unknown else percent
+    return f">{percent}" if total.left_unknown else percent
+
+
+def watched(total: Total, id: str, reached: Reached, at_ms: int) -> Total:
+    """The same with the highest share so far; nothing is added where nobody has known any."""
+    if total.known and total.more_bytes >= 0:
+        whole = total.whole_bytes + total.more_bytes
+        return replace(total, reached=reached.take(id, at_ms, total.done_bytes, whole))
+    return replace(total, reached=reached.known(id) or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +108,21 @@ class OperationLine:
     operation: Operation
     progress: Progress | None
     """None where it has ended, or moves nothing."""
+    reached: float | None = None
+    """The highest share so far; None where that was not watched."""
+
+    @property
+    def total(self) -> Total:
+        """How far it is as a whole."""
+        one = self.progress or Progress()
+        return Total(
+            one.done_bytes,
+            one.left_bytes,
+            one.left_unknown,
+            one.waiting,
+            one.more_bytes,
+            self.reached,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +159,15 @@ class Overview:
     behind: int = 0
     """Replicas from which the worst ones were taken."""
     permitted_bytes_per_s: int | None = None
-    """What the throttles of everything that moves let through; None where that has no bound."""
+    """What the follower rates of everything that moves let through; None where they do not bound
+    all of it, or are not known."""
+    bound: Bound = Bound.ALL
+    """Whether throttles bound it at all."""
     throttled: bool = False
     """Whether any throttle is set."""
     now_ms: int = 0
+    running_s: float = 0.0
+    """For how long the oldest operation runs that moves something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +177,7 @@ class Home:
     total: Total
     health: Health
     overview: Overview | None = None
-    """The newest; None until the home screen was looked at."""
+    """None where the home screen was not looked at since the newest snapshot."""
     held: bool = False
     """All that moves stands still on purpose."""
     history: tuple[SeenTransfer, ...] = ()
@@ -142,6 +190,7 @@ class HomeBuilder:
     def __init__(self) -> None:
         self._history = SeenTransfers()
         self._finished = FinishedMoves()
+        self._reached = Reached()
         self._home = Home(Total(), Health())
         self._of: object = None
         self._cluster_id = ""
@@ -153,20 +202,40 @@ class HomeBuilder:
         history.take(facts)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
-            self._finished = FinishedMoves()
+            self._finished, self._reached = FinishedMoves(), Reached()
         of = (snapshot.cluster_id, snapshot.version, snapshot.taken_ms, job.operations)
         if self._of != of:
             self._of = of
-            health, total = health_of(facts), total_of(facts, job.operations, self._finished)
+            health = health_of(facts)
+            total = total_of(facts, job.operations, self._finished)
+            self._forget(total, job)
+            total = self._watched(total, EVERYTHING, job)
             held = all_held(facts, job.operations)
-            self._home = replace(self._home, total=total, health=health, held=held)
+            # What the home screen said of another snapshot would contradict the head.
+            self._home = replace(self._home, total=total, health=health, held=held, overview=None)
         if job.view == OVERVIEW:
-            self._home = replace(
-                self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
-            )
+            overview = overview_of(facts, job, self._home.health, self._home.total)
+            running = tuple(self._line(one, job) for one in overview.running)
+            self._home = replace(self._home, overview=replace(overview, running=running))
         if plots:
             self._home = replace(self._home, history=history.until(snapshot.taken_ms))
         return self._home
+
+    def _line(self, one: OperationLine, job: Job) -> OperationLine:
+        if one.progress is None:
+            return one
+        total = self._watched(one.total, one.operation.id, job)
+        return replace(one, reached=total.reached)
+
+    def _watched(self, total: Total, id: str, job: Job) -> Total:
+        """With the highest share so far. A moment of the past looks the same by every way."""
+        return total if job.past else watched(total, id, self._reached, job.snapshot.taken_ms)
+
+    def _forget(self, total: Total, job: Job) -> None:
+        """What has ended starts anew."""
+        if not job.past:
+            running = {one.id for one in job.operations if not one.state.ended}
+            self._reached.keep(running | ({EVERYTHING} if total != Total() else set()))
 
 
 def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overview:
@@ -189,29 +258,37 @@ def overview_of(facts: Facts, job: Job, health: Health, total: Total) -> Overvie
         worst=worst,
         behind=behind,
         permitted_bytes_per_s=bound,
+        bound=bound_of(facts),
         throttled=throttled(facts),
         now_ms=job.now_ms,
+        running_s=running_s(running, facts.snapshot.taken_ms),
     )
 
 
 def total_of(
     facts: Facts, operations: Sequence[Operation], finished: FinishedMoves | None = None
 ) -> Total:
-    """What was copied by the moves that run and what is left.
+    """What was copied by the moves that run and what is left, waiting ones included.
 
     An operation's replicas that have arrived count as copied. Of moves that have ended, or that no
-    operation here owns, `batch` remembers what it has seen of them while others go on.
+    operation here owns, `finished` remembers what it has seen of them while others go on.
     """
     running = [one for one in operations if not one.state.ended and one.partitions]
     counted = facts.arriving.copy()
     for one in running:
         counted |= copied_rows(facts, one)
-    arriving = bool(facts.arriving.any())
-    done = (finished or FinishedMoves()).take(facts, counted, lives=arriving or bool(running))
-    if not arriving:
+    waits = [waiting_copies(facts, one) for one in running]
+    waiting = sum(one.waiting for one in running)
+    moves = bool(facts.arriving.any()) or waiting > 0
+    done = (finished or FinishedMoves()).take(facts, counted, lives=moves or bool(running))
+    if not moves:
         return Total()
     left, left_unknown = known_sum(facts.rows.lag_bytes[facts.arriving])
-    return Total(done, left, left_unknown, sum(one.waiting for one in running))
+    if any(len(one.broker) for one in waits):
+        left = max(left, 0) + sum(one.left_bytes for one in waits)
+    untold = sum(one.unknown for one in waits)
+    more = UNKNOWN if untold else unsaid_bytes(facts, facts.arriving)
+    return Total(done, left, left_unknown + untold, waiting, more)
 
 
 def worst_replicas(facts: Facts, most: int = WORST_MOST) -> tuple[tuple[WorstReplica, ...], int]:

@@ -200,10 +200,15 @@ def _needed_text(seen: Foresight) -> str:
     return f"too low, broker {short.broker} needs a {side} rate of {needs}"
 
 
+def rate_up(bytes_per_s: int) -> int:
+    """In three figures, and never less than it is."""
+    step = int(10 ** max(len(str(bytes_per_s)) - FIGURES, 0))
+    return -(-bytes_per_s // step) * step
+
+
 def rate_up_text(bytes_per_s: int) -> str:
     """In three figures, and never less than it is: `31.6 MB/s`."""
-    step = 10 ** max(len(str(bytes_per_s)) - FIGURES, 0)
-    return rate_text(-(-bytes_per_s // step) * step)
+    return rate_text(rate_up(bytes_per_s))
 
 
 def tight_text(seen: WhatIf, most: int, verb: str = "") -> str:

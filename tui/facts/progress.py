@@ -6,10 +6,11 @@ rows, whatever the size of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import enum
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,47 +19,48 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.moves.plan_places import (
+    PLANS_KEPT,
+    PlanArrays,
+    members_of,
+    places_of,
+    plan_arrays,
+    rows_among,
+)
+from kshunt.tui.facts.moves.waiting_copies import waiting_copies
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum
-
-PLANS_KEPT: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of what an operation has started; what waits for its turn is only counted."""
+    """Of a whole operation: what it has copied, what it copies, and what waits for its turn."""
 
     arrived: int = 0
     """Replicas that were copied and are in sync."""
     replicas: int = 0
-    """Replicas that are copied, and those that have arrived."""
+    """Replicas that it copies, copied or will copy."""
     left_bytes: int = UNKNOWN
     """What is still to be copied, as far as is known."""
     left_unknown: int = 0
-    """Replicas that do not say how much they lack."""
+    """Replicas that do not say how much they lack, and that wait and are of unknown size."""
     copy_bytes: int = UNKNOWN
     """What is copied and what is left together, as far as is known."""
     end: ExpectedEnd | None = None
     """When all of it will be done, what waits included; None where the backend does not say."""
     waiting: int = 0
     """Partitions that wait for their turn."""
+    more_bytes: int = 0
+    """At most so much more is left, as `left_unknown` replicas lack; UNKNOWN: nobody can tell."""
 
     @property
     def at_least(self) -> bool:
         """True where there is more to copy than `left_bytes` says."""
-        return bool(self.left_unknown or self.waiting)
+        return self.left_unknown > 0
 
-
-@dataclass(frozen=True, slots=True)
-class PlanArrays:
-    """Partitions as arrays, and replicas of each: where it was before, or where it shall be."""
-
-    topics: tuple[str, ...]
-    topic: NDArray[np.int64]
-    """Places in `topics`."""
-    partition: NDArray[np.int64]
-    entry: NDArray[np.int64]
-    """Places in `partition`, one for each replica."""
-    broker: NDArray[np.int64]
+    @property
+    def done_bytes(self) -> int:
+        """What is copied; UNKNOWN where that is not known."""
+        return UNKNOWN if self.copy_bytes < 0 else self.copy_bytes - self.left_bytes
 
 
 class _ById:
@@ -95,52 +97,6 @@ def _originals(key: _ById) -> dict[TopicPartition, tuple[int, ...]]:
 @lru_cache(PLANS_KEPT)
 def _plan(key: _ById) -> PlanArrays:
     return plan_arrays(key.operation.partitions, originals(key.operation))
-
-
-def plan_arrays(
-    partitions: Sequence[TopicPartition], replicas_of: Mapping[TopicPartition, tuple[int, ...]]
-) -> PlanArrays:
-    """Partitions with the replicas of those of which they are known."""
-    topics = tuple(sorted({partition.topic for partition in partitions}))
-    places = {topic: place for place, topic in enumerate(topics)}
-    replicas = [
-        (entry, broker)
-        for entry, partition in enumerate(partitions)
-        for broker in replicas_of.get(partition, ())
-    ]
-    return PlanArrays(
-        topics,
-        np.array([places[p.topic] for p in partitions], np.int64),
-        np.array([p.partition for p in partitions], np.int64),
-        np.array([entry for entry, _ in replicas], np.int64),
-        np.array([broker for _, broker in replicas], np.int64),
-    )
-
-
-def places_of(facts: Facts, plan: PlanArrays) -> NDArray[np.int64]:
-    """Where each partition of the plan stands among the snapshot's; -1 where it is not."""
-    rows, starts = facts.rows, facts.starts
-    keys = (rows.topic_index[starts].astype(np.int64) << 32) | rows.partition[starts]
-    numbers = np.array([facts.topic_places.get(topic, -1) for topic in plan.topics], np.int64)
-    if not len(keys) or not len(plan.partition):
-        return np.full(len(plan.partition), -1, np.int64)
-    topic = numbers[plan.topic]
-    wanted = (topic << 32) | plan.partition
-    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((topic >= 0) & (keys[found] == wanted), found, -1)
-
-
-def rows_among(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The rows of some of the snapshot's partitions."""
-    counts = np.diff(np.append(facts.starts, len(facts.rows)))
-    return np.repeat(members, counts)
-
-
-def members_of(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the snapshot's partitions have one of these places."""
-    members = np.zeros(len(facts.starts), np.bool_)
-    members[places[places >= 0]] = True
-    return members
 
 
 def operation_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
@@ -227,15 +183,72 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     left, left_unknown = known_sum(rows.lag_bytes[copied])
     present = rows.size_bytes[copied | arrived]
     here = int(present[present >= 0].sum())
+    waits = waiting_copies(facts, operation)
+    if len(waits.broker):
+        left = max(left, 0) + waits.left_bytes
     return Progress(
         arrived=int(arrived.sum()) + int((copied & rows.in_isr).sum()),
-        replicas=int(arrived.sum()) + int(copied.sum()),
+        replicas=int(arrived.sum()) + int(copied.sum()) + len(waits.broker),
         left_bytes=left,
-        left_unknown=left_unknown,
+        left_unknown=left_unknown + waits.unknown,
+        more_bytes=UNKNOWN if waits.unknown else unsaid_bytes(facts, copied),
         copy_bytes=UNKNOWN if left < 0 else left + here,
         end=facts.snapshot.expected_ends.get(operation.id),
         waiting=operation.waiting,
     )
+
+
+class MoveState(enum.Enum):
+    """How far one partition of an operation is."""
+
+    WAITS = enum.auto()
+    MOVES = enum.auto()
+    THERE = enum.auto()
+
+
+def move_states(
+    facts: Facts, operation: Operation
+) -> dict[TopicPartition, tuple[MoveState, float]]:
+    """Of each partition of which that is known, and how much of what moves is copied: 0 to 1.
+
+    One by one: for a thread, where plans are large.
+    """
+    waiting = {
+        TopicPartition(entry["topic"], entry["partition"])
+        for entry in (operation.details.waiting_plan or {}).get("partitions", ())
+    }
+    found, before = {}, originals(operation)
+    for partition in operation.partitions:
+        span = facts.rows_of(*partition)
+        if span and facts.moving[span.start]:
+            found[partition] = (MoveState.MOVES, _copied_share(facts, span))
+        elif partition in waiting:
+            found[partition] = (MoveState.WAITS, 0.0)
+        elif partition in before and set(facts.replicas_of(partition)) != set(before[partition]):
+            found[partition] = (MoveState.THERE, 1.0)
+    return found
+
+
+def _copied_share(facts: Facts, span: range) -> float:
+    """How much a partition's new replicas have; NaN where they do not say."""
+    rows = facts.rows
+    places = [place for place in span if rows.adding[place]]
+    here, left = rows.size_bytes[places], rows.lag_bytes[places]
+    if not places or (here < 0).any() or (left < 0).any():
+        return math.nan
+    return float(here.sum()) / max(float(here.sum() + left.sum()), 1.0)
+
+
+def unsaid_bytes(facts: Facts, copied: NDArray[np.bool_]) -> int:
+    """At most so much is lacked by those of some rows that do not say how much they lack.
+
+    UNKNOWN where a leader does not say how much it has.
+    """
+    unsaid = np.flatnonzero(copied & (facts.rows.lag_bytes < 0))
+    if not len(unsaid):
+        return 0
+    sizes = facts.leader_sizes[np.searchsorted(facts.starts, unsaid, side="right") - 1]
+    return UNKNOWN if (sizes < 0).any() else int(sizes.sum())
 
 
 def copied_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:

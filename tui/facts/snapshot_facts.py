@@ -129,6 +129,14 @@ class Facts:
         return {name: place for place, name in enumerate(self.snapshot.topics)}
 
     @cached_property
+    def leader_sizes(self) -> NDArray[np.int64]:
+        """The size of each partition on its leader; UNKNOWN where nobody has said."""
+        rows, sizes = self.rows, np.full(len(self.starts), UNKNOWN, np.int64)
+        leads = np.flatnonzero(rows.broker == rows.leader)
+        sizes[np.searchsorted(self.starts, leads, side="right") - 1] = rows.size_bytes[leads]
+        return sizes
+
+    @cached_property
     def counts(self) -> ReplicaCounts:
         """What is counted over all rows."""
         rows, stays = self.rows, ~self.being_deleted

@@ -51,7 +51,8 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
     label = STUCK if stuck.cause.is_stuck else "Not nearer"
     lines = [(label, text.short), ("Why", text.reason), ("Do next", text.action)]
     if stuck.cause in _PRESS:
-        lines.append(("Press", _PRESS[stuck.cause](stuck, snapshot)))
+        by_hand = _PRESS[stuck.cause](stuck, snapshot)
+        lines.append(("Press", f"{_key('fix')} opens the change, filled in. Or {by_hand}"))
     return [line for line in lines if line[1]]
 
 

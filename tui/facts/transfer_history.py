@@ -1,32 +1,38 @@
-"""The course of the moves since the dashboard was started, and small plots of it.
+"""The course of the moves as the dashboard and its backend have seen it, and small plots of it.
 
 Goals
-    What an operator saw can be looked back at for half a day, whatever the cluster's size.
+    The whole of an operation can be looked back at, whatever the cluster's size.
 Constraints
-    Bounded: one point a second for a quarter of an hour, then one every half minute. A snapshot
-    from before the newest point (the operator looks at the past) adds nothing.
+    Bounded: points are fewer the older they are, as `kshunt.backend.domain.replicas.history` says.
+    A snapshot from before the newest point (the operator looks at the past) adds nothing.
 Algorithm
-    Two rings. What the backend remembers from before the first snapshot, or from while the
-    connection was lost, fills the first one without what only a whole snapshot tells.
+    What the backend remembers from before the first snapshot, or from while the connection was
+    lost, is taken without what only a whole snapshot tells.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.replicas.history import (
+    POINTS_MOST,
+    SeenRates,
+    gaps,
+    in_buckets,
+    merged,
+)
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
 from kshunt.tui.facts.snapshot_facts import Facts
 
-FINE_POINTS: Final = 900
-COARSE_POINTS: Final = 1_440
-COARSE_MS: Final = 30_000
+THIN_MS: Final = 15_000
+"""Points become fewer so often: all of them are looked at for that."""
 STEADY_MS: Final = 4_000
 
 
@@ -60,34 +66,40 @@ class SeenTransfers:
 
     def __init__(self) -> None:
         self._cluster_id = ""
-        self._fine: deque[SeenTransfer] = deque(maxlen=FINE_POINTS)
-        self._coarse: deque[SeenTransfer] = deque(maxlen=COARSE_POINTS)
+        self._moments: list[SeenTransfer] = []
+        self._thinned_ms = 0
+        self._rates = SeenRates()
 
     def take(self, facts: Facts) -> None:
         """A snapshot came."""
         snapshot = facts.snapshot
         if snapshot.cluster_id != self._cluster_id:
-            self._cluster_id = snapshot.cluster_id
-            self._fine.clear()
-            self._coarse.clear()
-        newest = self._fine[-1].at_ms if self._fine else -1
+            self._cluster_id, self._rates = snapshot.cluster_id, SeenRates()
+            self._moments = []
+        newest = self._moments[-1].at_ms if self._moments else -1
         if snapshot.taken_ms <= newest:
             return
-        for point in snapshot.history:
-            if newest < point.at_ms < snapshot.taken_ms:
-                self._add(SeenTransfer(point))
-        self._add(SeenTransfer(_point(facts), load_of(facts)))
-
-    def _add(self, moment: SeenTransfer) -> None:
-        self._fine.append(moment)
-        if not self._coarse or moment.at_ms - self._coarse[-1].at_ms >= COARSE_MS:
-            self._coarse.append(moment)
+        older = [point for point in snapshot.history if newest < point.at_ms < snapshot.taken_ms]
+        self._moments += [SeenTransfer(point) for point in older]
+        point = _point(facts)
+        # While nothing moves, the backend says nothing of rates.
+        if self._rates.changed(snapshot.throttles) and newest >= 0:
+            point = replace(point, rates_changed=True)
+        self._moments.append(SeenTransfer(point, load_of(facts)))
+        if snapshot.taken_ms - self._thinned_ms >= THIN_MS:
+            self._thinned_ms = snapshot.taken_ms
+            kept = [_merged(members) for members in in_buckets(self._moments)]
+            self._moments = kept[-POINTS_MOST:]
 
     def until(self, at_ms: int) -> tuple[SeenTransfer, ...]:
         """Every moment up to then, the oldest first."""
-        first = self._fine[0].at_ms if self._fine else 0
-        older = [moment for moment in self._coarse if moment.at_ms < first]
-        return tuple(one for one in (*older, *self._fine) if one.at_ms <= at_ms)
+        return tuple(one for one in self._moments if one.at_ms <= at_ms)
+
+
+def _merged(members: Sequence[SeenTransfer]) -> SeenTransfer:
+    """The last of them, with what happened at any; the last load that was seen."""
+    load = next((one.load for one in reversed(members) if one.load is not None), None)
+    return replace(members[-1], point=merged([one.point for one in members]), load=load)
 
 
 def _point(facts: Facts) -> HistoryPoint:
@@ -141,6 +153,36 @@ def within(moments: Sequence[SeenTransfer], span_s: float) -> Sequence[SeenTrans
         return moments
     first = moments[-1].at_ms - round(span_s * 1000)
     return [moment for moment in moments if moment.at_ms >= first]
+
+
+def running_s(operations: Iterable[Operation], now_ms: int) -> float:
+    """For how many seconds the oldest operation runs that moves something; 0 where none does."""
+    begun = (one.started_ms for one in operations if not one.state.ended and one.partitions)
+    return max(now_ms - min(begun, default=now_ms), 0) / 1000
+
+
+def evenly(moments: Sequence[SeenTransfer], values: Sequence[float], count: int) -> list[float]:
+    """The values at so many equal steps of time; NaN where nothing is known for a while.
+
+    Of several moments in a step, the mean; in a step without one, the last value before it.
+    """
+    if not moments or count < 1:
+        return []
+    times = [moment.at_ms for moment in moments]
+    step_ms = max((times[-1] - times[0]) / count, 1.0)
+    broken = frozenset(gaps(times))
+    found, place = [], 0
+    for step in range(count):
+        end_ms = times[0] + (step + 1) * step_ms
+        first = place
+        while place < len(times) and (times[place] < end_ms or step == count - 1):
+            place += 1
+        known = [value for value in values[first:place] if not math.isnan(value)]
+        if first == place:
+            found.append(math.nan if place in broken else values[max(place - 1, 0)])
+        else:
+            found.append(math.fsum(known) / len(known) if known else math.nan)
+    return found
 
 
 def steady(moments: Sequence[SeenTransfer]) -> Sequence[SeenTransfer]:

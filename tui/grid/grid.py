@@ -197,6 +197,10 @@ class Grid(Widget, can_focus=True):
         self._keep_in_sight()
         self._paint_changes()
 
+    def hold(self) -> None:
+        """Stay on the row under the cursor, also where the cursor was never moved."""
+        self._moved = True
+
     def action_cursor(self, rows: int) -> None:
         """Move the cursor by so many rows."""
         if self.can_focus:

@@ -17,9 +17,10 @@ from kshunt.backend.domain.forecast.end_words import (
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.history import gaps
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
-from kshunt.backend.domain.text.axes import Tick, Unit, moment_ticks
+from kshunt.backend.domain.text.axes import CHANGE_MARKS, Tick, Unit, moment_ticks
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
     duration_text,
@@ -264,18 +265,27 @@ def _plots(points: Sequence[HistoryPoint]) -> list[str]:
     rates = [point.rate_bytes_per_s for point in points]
     permitted = [point.permitted_bytes_per_s for point in points]
     limits = [math.nan if limit is None else float(limit) for limit in permitted]
+    changes = [float(point.at_ms) for point in points if point.rates_changed]
+    said = f"; `{CHANGE_MARKS[False]}`: throttles changed" if changes else ""
+    both = [Series(limits, "-", is_limit=True), Series(rates)]
     return [
-        *("## Bytes that remain", ""),
-        *_plot(times, [Series(left)], Unit.BYTES, ticks),
-        *("## Throughput (`-` is what the throttles allow)", ""),
-        *_plot(times, [Series(limits, "-"), Series(rates)], Unit.BYTES_PER_S, ticks),
+        *(f"## Bytes that remain{f' ({said[2:]})' if said else ''}", ""),
+        *_plot(times, [Series(left)], Unit.BYTES, ticks, changes),
+        *(f"## Throughput (`-` is what the throttles allow{said})", ""),
+        *_plot(times, both, Unit.BYTES_PER_S, ticks, changes),
     ]
 
 
 def _plot(
-    times: Sequence[int], series: Sequence[Series], unit: Unit, ticks: Sequence[Tick]
+    times: Sequence[int],
+    series: Sequence[Series],
+    unit: Unit,
+    ticks: Sequence[Tick],
+    changes: Sequence[float],
 ) -> list[str]:
-    lines = plot_lines(times, series, unit, ticks, PLOT_WIDTH, PLOT_HEIGHT)
+    lines = plot_lines(
+        times, series, unit, ticks, PLOT_WIDTH, PLOT_HEIGHT, breaks=gaps(times), marks=changes
+    )
     return ["```text", *(lines or ["(unknown)"]), "UTC", "```", ""]
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.replicas.history import thinned
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
@@ -90,13 +91,11 @@ def encode_change(before: Snapshot, after: Snapshot) -> bytes | None:
 
 
 def _history(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint]) -> dict[str, Any]:
-    """Points that are new and how many old ones have gone, or all where that is not enough."""
-    gone = 0
-    while gone < len(before) and (not after or before[gone].at_ms < after[0].at_ms):
-        gone += 1
-    common = tuple(before[gone:])
-    if common == tuple(after[: len(common)]):
-        return {"gone": gone, "fresh": encode(tuple(after[len(common) :]))}
+    """Points that are new, or all where that is not enough."""
+    since_ms = before[-1].at_ms if before else -1
+    fresh = tuple(point for point in after if point.at_ms > since_ms)
+    if tuple(after) == thinned((*before, *fresh)):
+        return {"fresh": encode(fresh)}
     return {"history": encode(tuple(after))}
 
 
@@ -215,10 +214,14 @@ def read_header(payload: bytes) -> dict[str, Any]:
 def points(payload: bytes) -> Iterator[HistoryPoint]:
     """The points of the history of moves that a payload brings."""
     header = read_header(payload)
-    found = decode(header.get("fresh", header.get("history", [])))
+    yield from _decoded_points(header.get("fresh", header.get("history", [])))
+
+
+def _decoded_points(value: Any) -> tuple[HistoryPoint, ...]:
+    found = decode(value)
     if not isinstance(found, tuple) or not all(isinstance(one, HistoryPoint) for one in found):
         raise UnreadableRecordedValue("a recorded history has a value that is not a point")
-    yield from found
+    return found
 
 
 def _arrays(payload: bytes, header: Mapping[str, Any]) -> Arrays:
@@ -275,9 +278,11 @@ class Canvas:
             self._write(arrays)
         self._facts |= {name: decode(value) for name, value in header["facts"].items()}
         if "history" in header:
-            self._history = decode(header["history"])
+            self._history = _decoded_points(header["history"])
         else:
-            self._history = self._history[header["gone"] :] + decode(header["fresh"])
+            # Recordings of earlier versions say how many points have gone.
+            before = self._history[header.get("gone", 0) :]
+            self._history = thinned(before + _decoded_points(header["fresh"]))
 
     def _write(self, arrays: Arrays) -> None:
         rows = arrays.pop("#rows")

@@ -92,5 +92,9 @@ class Dashboard(Host):
         """Nothing is marked in the view in sight."""
 
     @abstractmethod
+    def hold_row(self) -> None:
+        """The cursor of the view in sight stays on its row, whatever comes before it."""
+
+    @abstractmethod
     def show_row(self, key: RowKey) -> None:
         """The cursor of the view in sight goes to a row, or the view says that it is gone."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kshunt.tui.actions import key_of, view_key
 
 if TYPE_CHECKING:
     from kshunt.tui.tables.model import RowKey
+
+
+FIX: Final = "fix"
+"""The action that mends from every view what only needs other rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,9 @@ class ScreenTarget:
 
     @property
     def keys(self) -> str:
-        """What leads there, and on: `4 d`."""
+        """What leads there, and on: `4 d`; what mends it from everywhere stands alone."""
+        if self.mends == FIX:
+            return key_of(FIX)
         return f"{view_key(self.view)} {key_of(self.mends) if self.mends else ''}".rstrip()
 
 

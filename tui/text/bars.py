@@ -65,15 +65,22 @@ def _quarters(value: float, top: float) -> int:
 
 
 def area(
-    values: Sequence[float], limits: Sequence[float], width: int, height: int, glyphs: Glyphs
+    values: Sequence[float],
+    limits: Sequence[float],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    top: float | None = None,
 ) -> tuple[list[str], float]:
     """The course of `values` as a filled area under a line of `limits`, and the value of its top.
+
+    None for `top`: the highest of all.
 
     The oldest stands at the left. Unknown values leave a gap; so do unknown limits in the line.
     Rows come from the top, each of `width` cells.
     """
     known = [value for value in (*values, *limits) if not math.isnan(value)]
-    top = max(known, default=0.0)
+    top = max(known, default=0.0) if top is None else top
     if width < 1 or height < 1 or top <= 0:
         return [" " * width] * max(height, 0), 0.0
     columns = width * (2 if glyphs.spark else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.text.formatting import listed, many
@@ -13,7 +14,7 @@ from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, PARTITIONS, THROT
 from kshunt.tui.data.team import awaits_me, words_of
 from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, PIPELINE, PROPOSALS
-from kshunt.tui.tables.targets import Item, ScreenTarget
+from kshunt.tui.tables.targets import FIX, Item, ScreenTarget
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.cluster.failed_requests import FailedRequest
@@ -43,8 +44,9 @@ def attention(store: Store) -> tuple[Item, ...]:
         if store.summary.stuck:
             from kshunt.tui.facts.stuck_words import stuck_sentence
 
-            target = ScreenTarget(PARTITIONS, filter_text="stuck")
+            target = ScreenTarget(PARTITIONS, filter_text="stuck", mends=_rates_mend(store))
             found.append(Item(stuck_sentence(store.summary.stuck), "bad", target, "stuck"))
+    found += _leaving(store, PartitionMode.READ_ONLY)
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
         found += _status(backend_status)
     found += _orphans(store)
@@ -58,6 +60,14 @@ def attention(store: Store) -> tuple[Item, ...]:
     ]
     found += [Item(store.recording, id="recording")] if store.recording else []
     return tuple(found)
+
+
+def _rates_mend(store: Store) -> str:
+    """The action that sets the rates which the diagnosis worked out; empty where it has none."""
+    from kshunt.tui.facts.moves.needed_rates import needed_rates
+
+    snapshot = store.scene.snapshot
+    return FIX if snapshot is not None and needed_rates(snapshot) else ""
 
 
 def _proposed(store: Store) -> list[Item]:
@@ -76,7 +86,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
     waits = home is not None and home.held
     if summary is not None and summary.never > summary.stuck_replicas and not waits:
         never = many(summary.never - summary.stuck_replicas, "replica")
-        target = ScreenTarget(PARTITIONS, filter_text="eta:never")
+        target = ScreenTarget(PARTITIONS, filter_text="eta:never", mends=_rates_mend(store))
         found.append(Item(f"{never} will not arrive at this rate.", "bad", target, "never"))
     if home is not None and home.health.under_replicated:
         target = ScreenTarget(PARTITIONS, filter_text=OUT_OF_SYNC)
@@ -84,10 +94,7 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
         found.append(Item(text, "warn", target, "under-replicated"))
     if store.foreign:
         found.append(_foreign(store))
-    if summary is not None and summary.leaving and scene.snapshot is not None:
-        from kshunt.tui.facts.leaving_partitions import leaving_items
-
-        found += leaving_items(summary.leaving, scene.snapshot.taken_ms, scene.operations)
+    found += _leaving(store, PartitionMode.NONE)
     if summary is not None and not summary.moving_partitions and summary.misled_partitions:
         led = many(summary.misled_partitions, "partition")
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
@@ -99,6 +106,17 @@ def overview_attention(store: Store) -> tuple[Item, ...]:
             for what, why in backend_status.not_offered
         ]
     return tuple(found)
+
+
+def _leaving(store: Store, mode: PartitionMode) -> list[Item]:
+    """Partitions that are about to be deleted, or are being deleted, whoever asked for it."""
+    scene, summary = store.scene, store.summary
+    if summary is None or not summary.leaving or scene.snapshot is None:
+        return []
+    from kshunt.tui.facts.leaving_partitions import leaving_items
+
+    found = [one for one in summary.leaving if one.mode is mode]
+    return list(leaving_items(found, scene.snapshot.taken_ms, scene.operations))
 
 
 def _foreign(store: Store) -> Item:

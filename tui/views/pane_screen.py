@@ -77,7 +77,7 @@ class PaneScreen(TableScreen):
         def said() -> list[tuple[str, str]]:
             return [(line.label, line.text) for line in self.lines_of(key)]
 
-        self.app.push_screen(RowDetailsScreen(self.title_of(key), said))
+        self.app.push_screen(RowDetailsScreen(self.title_of(key), said, self.action_fix))
 
     @property
     def _is_tall(self) -> bool:

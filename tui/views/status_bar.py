@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -41,6 +42,8 @@ CLUSTER_LEAST = 30
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
+SPARK_SPAN_S = 900.0
+"""At least so much of the past, in seconds."""
 
 
 def _present() -> str:
@@ -185,10 +188,13 @@ class StatusBar(Widget):
         width = max(self.size.width, 1)
         if summary is None:
             return Text("", end="")
-        if not summary.moving_partitions:
+        home = self._store.home
+        waiting = 0 if home is None else home.total.waiting
+        if not summary.moving_partitions and not waiting:
             return self._idle_line(summary, width)
+        wait = f", {waiting:,} wait" if waiting else ""
         parts = [
-            f" Moving {many(summary.moving_partitions, 'partition')}",
+            f" Moving {many(summary.moving_partitions, 'partition')}{wait}",
             *_stuck(summary),
             f"{self._share()}{self._remaining(summary)} left",
             *self._end(summary),
@@ -206,10 +212,21 @@ class StatusBar(Widget):
         snapshot = self._store.scene.snapshot
         if snapshot is None or room < SPARK_WIDTH_LEAST or len(snapshot.history) < 2:
             return
+        from kshunt.tui.facts.transfer_history import (
+            SeenTransfer,
+            evenly,
+            remaining,
+            running_s,
+            within,
+        )
+
         # It moves as a whole: oftener, it would cost a slow line more than it tells.
         last = snapshot.taken_ms // SPARK_MS * SPARK_MS
-        seen = [point for point in snapshot.history if point.at_ms <= last]
-        values = [float(point.remaining_bytes) for point in seen or snapshot.history]
+        running = running_s(self._store.scene.operations, self._store.now_ms)
+        span_s = max(running, SPARK_SPAN_S)
+        seen = [point for point in snapshot.history if point.at_ms <= last] or snapshot.history
+        moments = within([SeenTransfer(point) for point in seen], span_s)
+        values = evenly(moments, remaining(moments), room * 2)
         line.append(" " * (width - cell_len(line.plain) - room - 1))
         line.append(sparkline(values, room, self._glyphs), self._style("dim"))
 
@@ -239,17 +256,22 @@ class StatusBar(Widget):
         return Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
 
     def _remaining(self, summary: Summary) -> str:
-        """What is left, at least: replicas that do not say how much they lack add to it."""
-        text = bytes_text(summary.remaining_bytes)
-        more = summary.remaining_unknown and summary.remaining_bytes >= 0
-        return f">{text}" if more else text
+        """What is left of all moves, at least: replicas that do not say how much add to it."""
+        home = self._store.home
+        left, unknown = summary.remaining_bytes, summary.remaining_unknown
+        if home is not None and home.total.known:
+            left, unknown = home.total.left_bytes, home.total.left_unknown
+        text = bytes_text(left)
+        return f">{text}" if unknown and left >= 0 else text
 
     def _share(self) -> str:
         """`45%, `: how much of all that moves was copied; nothing while nobody knows."""
         from kshunt.tui.facts.overview import share_text
 
         home = self._store.home
-        return f"{share_text(home.total)}, " if home is not None and home.total.known else ""
+        if home is None or math.isnan(home.total.share):
+            return ""
+        return f"{share_text(home.total)}, "
 
     def _end(self, summary: Summary) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -25,6 +25,7 @@ from kshunt.tui.text.fitting import join_fitting
 from kshunt.tui.views.view_screen import ViewScreen
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
     from kshunt.backend.domain.throttles.owners import ShownDrift
     from kshunt.tui.views.filter_hints import Hint
 
@@ -32,6 +33,8 @@ MARK_LIMIT = 10_000
 """Kafka takes no more partitions in one call."""
 LET_GO_S = 60.0
 """A view that is out of sight for longer holds no rows: they would keep an old snapshot."""
+PLOT_SPAN_S = 900.0
+"""At least so much of the past is plotted, in seconds."""
 NOTE_SHORT = 19
 """Cells beside the short titles of the views, at 80 columns."""
 
@@ -95,8 +98,16 @@ class TableScreen(ViewScreen):
         self.grid.show_message(self._empty_words())
         super().update_view()
         if self.HAS_PLOT and store.scene.snapshot is not None:
-            history = store.scene.snapshot.history
+            history = self._history_of(store.scene.snapshot)
             self.query_one(PlotPanel).show_history(history, self.plot_every_ms)
+
+    def _history_of(self, snapshot: Snapshot) -> Sequence[HistoryPoint]:
+        """The course of what runs; else of the last minutes."""
+        from kshunt.tui.facts.transfer_history import running_s
+
+        running = running_s(self.kshunt.store.scene.operations, snapshot.taken_ms)
+        since_ms = snapshot.taken_ms - 1000 * max(running, PLOT_SPAN_S)
+        return [point for point in snapshot.history if point.at_ms >= since_ms]
 
     def _drop_unknown_columns(self, table: Table) -> None:
         """Say which columns of the settings' order the first table does not have."""
@@ -175,6 +186,10 @@ class TableScreen(ViewScreen):
     def noun(self, count: int) -> str:
         """What the rows are called."""
         return self.NOUN if count == 1 else f"{self.NOUN}s"
+
+    def hold_row(self) -> None:
+        """The cursor stays on its row."""
+        self.grid.hold()
 
     def clear_marks(self) -> None:
         """Unmark every row."""
@@ -268,7 +283,7 @@ class TableScreen(ViewScreen):
             table = self.kshunt.store.tables[self.VIEW]
             return details(table, key)
 
-        self.app.push_screen(RowDetailsScreen("Details", said))
+        self.app.push_screen(RowDetailsScreen("Details", said, self.action_fix))
 
     def action_sort_choose(self) -> None:
         """Choose the columns to sort by."""

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift
     from kshunt.tui.shell.dashboard import Dashboard
     from kshunt.tui.tables.model import RowKey
+    from kshunt.tui.tables.targets import Item
+    from kshunt.tui.views.fixes import Fix
 
 
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
@@ -136,6 +138,9 @@ class ViewScreen(Screen[None]):
     def note(self) -> str:
         """A few words at the right of the tabs."""
         return ""
+
+    def hold_row(self) -> None:
+        """The cursor stays on its row."""
 
     def clear_marks(self) -> None:
         """Unmark every row, where rows can be marked."""
@@ -289,12 +294,40 @@ class ViewScreen(Screen[None]):
         else:
             self.say("kshunt owns all throttled moves.", "warn")
 
+    def chosen_fix(self) -> Fix | None:
+        """What mends the line or the row under the cursor; None where it has no remedy here."""
+        return None
+
+    def action_fix(self) -> None:
+        """Open the change that the diagnosis proposes: of the row, else the most urgent one."""
+        from kshunt.tui.views.attention import overview_attention
+        from kshunt.tui.views.fixes import fix_of_item
+
+        if self.refused("fix"):
+            return
+        store = self.kshunt.store
+        others = (fix_of_item(store, item) for item in overview_attention(store))
+        fix = self.chosen_fix() or next((one for one in others if one is not None), None)
+        if fix is None:
+            self.say("kshunt knows no change that would help here.", "warn")
+        else:
+            fix(self.kshunt.workflows)
+
     def action_attention(self) -> None:
         """Everything that is wrong, in full."""
         from kshunt.tui.dialogs.attention_list import AttentionScreen
         from kshunt.tui.views.attention import attention
 
-        self.app.push_screen(AttentionScreen(attention(self.kshunt.store)))
+        def mend(item: Item) -> None:
+            from kshunt.tui.views.fixes import fix_of_item
+
+            fix = fix_of_item(self.kshunt.store, item)
+            if fix is None:
+                self.say("kshunt knows no change that would help here.", "warn")
+            elif not self.refused("fix"):
+                fix(self.kshunt.workflows)
+
+        self.app.push_screen(AttentionScreen(attention(self.kshunt.store), mend))
 
     # Others
 

@@ -33,7 +33,7 @@ from kshunt.backend.api.service.request_values import (
     timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyAnswer
-from kshunt.backend.domain.reassignment.progress import with_causes
+from kshunt.backend.domain.reassignment.progress import with_causes, with_turns
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from kshunt.backend.settings import LIMITS
@@ -66,6 +66,7 @@ def _plans(app: FastAPI, backend: Backend) -> None:
         plan, latest = await plan_of(body.plan), backend.hub.latest
         rows = await backend.queries.progress(plan)
         found = await offload(len(rows), with_causes, rows, stuck_in(latest))
+        found = await offload(len(rows), with_turns, found, backend.registry.waiting)
         end = await offload(len(rows), end_of_plan, plan, tuple(backend.registry), latest)
         return ProgressRows(found, end, backend.calibration.record)
 

@@ -175,17 +175,18 @@ class _Known:
         found: Mask = moves[np.searchsorted(self.rows, rows)] & ~self.table.removing[rows]
         return found
 
-    def leader_rows(self, partitions: Sequence[TopicPartition]) -> Ints:
-        """The row of each partition's leader; -1: no leader."""
-        table, numbers = self.table, {t: n for n, t in enumerate(self.snapshot.topics)}
-        lead = np.flatnonzero(table.broker == table.leader)
-        known = (table.topic_index[lead].astype(np.int64) << 32) | table.partition[lead]
-        topic = np.array([numbers.get(one.topic, -1) for one in partitions], np.int64)
-        keys = (topic << 32) | np.array([one.partition for one in partitions], np.int64)
-        if not len(lead):
-            return np.full(len(keys), -1)
-        place = np.minimum(np.searchsorted(known, keys), len(lead) - 1)
-        return np.where(known[place] == keys, lead[place], -1)
+
+def leader_rows(snapshot: Snapshot, partitions: Sequence[TopicPartition]) -> Ints:
+    """The row of each partition's leader; -1: no leader."""
+    table, numbers = snapshot.replicas, {t: n for n, t in enumerate(snapshot.topics)}
+    lead = np.flatnonzero(table.broker == table.leader)
+    known = (table.topic_index[lead].astype(np.int64) << 32) | table.partition[lead]
+    topic = np.array([numbers.get(one.topic, -1) for one in partitions], np.int64)
+    keys = (topic << 32) | np.array([one.partition for one in partitions], np.int64)
+    if not len(lead):
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(known, keys), len(lead) - 1)
+    return np.where(known[place] == keys, lead[place], -1)
 
 
 def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
@@ -259,7 +260,7 @@ def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
         if (adding := move.adding)
     ]
     moves = tuple(move for _, move, _ in owned)
-    rows = known.leader_rows([move.partition for move in moves])
+    rows = leader_rows(known.snapshot, [move.partition for move in moves])
     table, led = known.table, rows >= 0
     leader = np.where(led, table.broker[rows], NOBODY)
     size = _known_or_nan(np.where(led, table.size_bytes[rows], -1))

@@ -35,6 +35,7 @@ UNKNOWN_BROKER: Final = "Unknown broker"
 NOT_HOSTED: Final = "Broker does not host this partition"
 UNKNOWN_LAG: Final = "Unknown lag"
 """Begins the status of a replica that exists and of which nobody knows how far it is."""
+WAITING: Final = "Waiting: the move has not begun"
 
 _STILL_IN_PROGRESS: Final = "is still in progress."
 
@@ -117,6 +118,18 @@ def _why_unknown(state: PartitionState, broker: int, reached: Collection[int]) -
     if state.leader not in reached:
         return f"leader {state.leader} does not answer"
     return f"broker {broker} has not reported an offset yet"
+
+
+def with_turns(
+    rows: Iterable[ProgressRow], waiting: Collection[TopicPartition]
+) -> tuple[ProgressRow, ...]:
+    """The rows; those of replicas that a waiting move will create say so, and are as planned."""
+    return tuple(
+        replace(row, status=WAITING, matches=True)
+        if row.status == NOT_HOSTED and row.name in waiting
+        else row
+        for row in rows
+    )
 
 
 def with_causes(

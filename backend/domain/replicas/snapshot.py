@@ -133,13 +133,21 @@ class HistoryPoint:
 
     at_ms: int
     remaining_bytes: int
-    """Bytes that moving replicas still lack; UNKNOWN if no lag is known."""
+    """Bytes that moving replicas still lack, and those of moves that wait for their turn; UNKNOWN
+    if no lag is known."""
     moving_replicas: int
     rate_bytes_per_s: float = math.nan
     """What the moving replicas fetched together; NaN if unknown."""
     permitted_bytes_per_s: int | None = None
     """What their throttles let through together; None where something is not held by one."""
     stuck_replicas: int = UNKNOWN
+    rates_changed: bool = False
+    """Whether a throttle of a broker was set to another rate since the point before."""
+
+    @property
+    def is_last(self) -> bool:
+        """True where nothing moves or waits any more."""
+        return self.moving_replicas == 0 and self.remaining_bytes == 0
 
 
 @dataclass(frozen=True, eq=False)

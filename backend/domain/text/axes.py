@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -23,6 +24,10 @@ _STEPS_S: Final = (
     3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
 )  # fmt: skip
 _DAY_S: Final = 86_400
+NEAR: Final = 2.0
+"""A limit up to so many times the highest value is drawn."""
+CHANGE_MARKS: Final = {True: "┆", False: "!"}
+"""What marks a change, by whether braille can be shown."""
 
 
 class Unit(enum.StrEnum):
@@ -44,6 +49,15 @@ class Unit(enum.StrEnum):
                 return duration_text(value)
             case Unit.COUNT:
                 return count_text(value, tight=True)
+
+
+def axis_top(values: Iterable[float], limits: Iterable[float] = ()) -> float:
+    """The highest of the values, or of limits that are near them; NaN where nothing is known."""
+    top = max((value for value in values if not math.isnan(value)), default=math.nan)
+    known = [limit for limit in limits if not math.isnan(limit)]
+    if top > 0:
+        return max([top, *(limit for limit in known if limit <= NEAR * top)])
+    return max(known, default=top)
 
 
 def value_ticks(top: float, unit: Unit, most: int = 5) -> list[Tick]:

@@ -129,6 +129,12 @@ class Registry:
         """Operations that have not ended, oldest first."""
         return tuple(o.id for o in self._known.operations.values() if not o.state.ended)
 
+    @property
+    def waiting(self) -> frozenset[TopicPartition]:
+        """Partitions that wait for their turn in operations that have not ended."""
+        works = (self._known.works.get(id) for id in self.unfinished)
+        return frozenset(one for work in works if work is not None for one in work.waiting)
+
     def get(self, operation_id: str) -> Operation | None:
         """The operation of that id, or None."""
         return self._known.operations.get(operation_id)

@@ -39,6 +39,7 @@ from kshunt.backend.domain.cluster.columns import (
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.fair_shares import Floats
+from kshunt.backend.domain.replicas.history import SeenRates
 from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
@@ -47,7 +48,7 @@ from kshunt.backend.settings import LIMITS, SamplerSettings
 from kshunt.backend.telemetry.sampling import snapshot_columns
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.sampling.forecaster import Forecaster
-from kshunt.backend.telemetry.sampling.move_history import extended
+from kshunt.backend.telemetry.sampling.move_history import extended, waiting_bytes
 from kshunt.backend.telemetry.sampling.observed_state import Answer, AskSooner, ObservedState
 from kshunt.backend.telemetry.sampling.request_timeouts import Key, RequestTimeouts
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
@@ -90,6 +91,7 @@ class Sampler:
         self._settings = settings
         self._hub = hub
         self._known = ObservedState()
+        self._seen_rates = SeenRates()
         self._running: dict[Key, asyncio.Task[Answer]] = {}
         self._late: set[Key] = set()
         self._patience = RequestTimeouts(settings.broker_timeout_s)
@@ -310,7 +312,13 @@ class Sampler:
             deletes_ms=snapshot_columns.deletion_times(state.assignment),
         )
         snapshot = self._diagnosed(snapshot, ours)
-        known.history = extended(known.history, snapshot, self._rates.last_lag_bytes)
+        known.history = extended(
+            known.history,
+            snapshot,
+            self._rates.last_lag_bytes,
+            waiting_bytes(snapshot, ours.running),
+            rates_changed=self._seen_rates.changed(snapshot.throttles),
+        )
         return replace(snapshot, history=known.history)
 
     def _diagnosed(self, snapshot: Snapshot, ours: OwnOperations) -> Snapshot:

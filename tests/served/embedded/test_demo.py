@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from kshunt.backend.cli.demo import Child, end_together
 from tests.support.terminal import terminal
+from tests.support.waiting import wait_until
 
 DEADLINE_S = 60.0
 
@@ -43,3 +49,67 @@ def test_a_demo_keeps_nothing_but_its_recording(tmp_path: Path) -> None:
         assert shown.ended(DEADLINE_S) == 0
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {path.parent for path in kept} == {tmp_path / "kshunt" / "recordings"}
+
+
+# The end
+
+
+@contextmanager
+def child(code: str) -> Iterator[Child]:
+    """A process in a session of its own, as those of a demo are."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    found = Child(process, io.StringIO())
+    assert found.line() == "ready"
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def test_both_processes_are_asked_to_end_before_either_is_waited_for(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    waits = f"""
+import pathlib, sys
+print("ready", flush=True)
+sys.stdin.read()
+while not pathlib.Path({str(sign)!r}).exists():
+    pass
+"""
+    gives = f"""
+import pathlib, sys
+print("ready", flush=True)
+sys.stdin.read()
+pathlib.Path({str(sign)!r}).touch()
+"""
+    with child(waits) as first, child(gives) as second:
+        end_together([first, second], 30.0)
+        assert (first.process.returncode, second.process.returncode) == (0, 0)
+
+
+def test_what_does_not_end_in_time_is_killed_with_what_it_started() -> None:
+    stubborn = """
+import subprocess, sys
+below = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+print("ready", flush=True)
+print(below.pid, flush=True)
+below.wait()
+"""
+    with child(stubborn) as found:
+        below = int(found.line())
+        end_together([found], 0.0)
+        assert found.process.returncode == -signal.SIGKILL
+    wait_until(lambda: not is_running(below), 10.0, "what it started has ended, too")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and more than an entry that nobody has taken."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.tui.facts.finished_moves import FinishedMoves
+from kshunt.tui.facts.moves.finished_moves import FinishedMoves
 from kshunt.tui.facts.overview import Total, total_of
 from kshunt.tui.facts.snapshot_facts import Facts
 from tests.support.tui.cluster import ScriptedCluster, ScriptedPartition, incident, running_move

@@ -1,5 +1,6 @@
 """A topic that shrinks, in the dashboard: its wizard, its safety view, its watch, its name."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import GroupShown, ShrinkPhase
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
@@ -205,6 +208,29 @@ async def test_a_native_delete_says_that_records_are_lost_and_wants_the_name(
     assert path == "/v1/topics/delete-partitions"
     assert body["topics"] == [{"topic": TOPIC, "total_count": 3, "delay_ms": 300_000}]
     assert "can still be read" in shown.frame()
+
+
+async def test_the_safety_view_leads_to_what_takes_partitions_away(
+    shown: Shown, shrinking: Shrinking
+) -> None:
+    partition = TopicPartition(TOPIC, 5)
+    state = shown.backend.cluster.partitions[partition]
+    state.mode, state.deletes_ms = PartitionMode.READ_ONLY, shown.backend.cluster.now_ms + 10**6
+    asked = shown.backend.cluster.note(
+        OperationKind.DELETE_PARTITIONS, "shrink orders", partitions=(partition,), who="ada@bastion"
+    )
+    shown.backend.announce(asked)
+    await shown.publish()
+    await shown.until(lambda: shown.app.store.scene.operation("op-1"), "the operation is known")
+    await fill(shown)
+    assert "1 partition of orders leaves in 16m" in shown.frame()
+    assert re.search(r"op-1[\s\W]+by[\s\W]+ada@bastion", shown.frame())
+    assert "o shows what removes them" in shown.frame()
+    await shown.pilot.press("o")
+    await shown.closed()
+    assert shown.app.current_mode == "operations"
+    await shown.until(lambda: shown.cursor == "op-1", "the cursor is on it")
+    assert shown.backend.changes == []
 
 
 # Watching

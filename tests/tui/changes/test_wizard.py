@@ -1,5 +1,6 @@
 """The frame of every wizard: forth and back, typed names, what an election changes, the audit."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,15 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.operation import OperationDetails, OperationState
+from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions import ACTIONS, use_keys
-from kshunt.tui.changes.intents.common_wizards import audit_wizard, election_wizard
+from kshunt.tui.changes.intents.common_wizards import (
+    audit_wizard,
+    election_wizard,
+    lists_wizard,
+)
 from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
@@ -89,6 +95,59 @@ async def test_back_and_forth_without_losing_what_was_typed(shown: Shown, tmp_pa
     assert (body["throttle_bytes_per_s"], body["reason"]) == (40_000_000, "rack b")
 
 
+async def test_one_key_agrees_to_a_preview_and_its_hint_is_in_sight(shown: Shown) -> None:
+    await shown.press("4", "e")
+    await answer_form(shown, "50MB/s", "50MB/s")
+    await at_step(shown, Step.PREVIEW)
+    await shown.until(lambda: "y: Set the throttle, w adds a reason" in shown.frame(), "it is said")
+    assert shown.backend.changes == []
+    await shown.pilot.press("y")
+    await at_step(shown, Step.WATCH)
+    assert [path for path, _ in shown.backend.changes] == ["/v1/throttles/rates"]
+
+
+async def test_a_reason_is_added_to_a_preview_by_its_key(shown: Shown) -> None:
+    await shown.press("4", "e")
+    await answer_form(shown, "50MB/s", "50MB/s")
+    await at_step(shown, Step.PREVIEW)
+    await shown.pilot.press("w")
+    await at_step(shown, Step.CONFIRM)
+    await shown.write("too slow")
+    await shown.pilot.press("enter", "y")
+    await at_step(shown, Step.WATCH)
+    ((_, body),) = shown.backend.changes
+    assert body["reason"] == "too slow"
+
+
+async def test_the_line_of_a_form_says_what_enter_does_in_each_field(shown: Shown) -> None:
+    await shown.press("4", "e")
+    await at_step(shown, Step.CHOICES)
+    await shown.until(lambda: "Enter goes to Follower rate" in shown.frame(), "the next field")
+    await shown.pilot.press("enter")
+    await shown.until(lambda: "Enter previews, Esc" in shown.frame(), "the last one")
+    await shown.pilot.press("up")
+    await shown.until(lambda: "Enter goes to Follower rate" in shown.frame(), "back again")
+
+
+def test_a_replica_that_cannot_be_is_refused_where_it_is_typed() -> None:
+    cluster = incident()
+    facts = Facts(cluster.step())
+    gone = ReplicaSet(frozenset({(0, 99)}))
+    snapshot = facts.snapshot
+    lists = {"orders": ThrottledReplicas(gone, ReplicaSet())}
+    throttles = replace(snapshot.throttles, replicas=lists)
+    wizard = lists_wizard(Facts(replace(snapshot, throttles=throttles)), HERE, "orders")
+    leader, follower = wizard.fields
+    with pytest.raises(BadInput, match="99:7 cannot be: orders has partitions 0 to 5"):
+        follower.parse("0:1,99:7")
+    with pytest.raises(BadInput, match="0:99 cannot be: there is no broker 99"):
+        follower.parse("0:99")
+    assert leader.parse("0:99") == gone, "what is there already may stay"
+    assert follower.parse("5:5,0:1").pairs == {(5, 5), (0, 1)}
+    assert follower.parse("*").everything
+    assert not follower.parse("none")
+
+
 async def test_escape_at_the_first_step_changes_nothing(shown: Shown) -> None:
     await shown.press("r")
     await at_step(shown, Step.GOAL)
@@ -124,6 +183,26 @@ async def test_a_cluster_that_changed_shows_the_new_preview(shown: Shown) -> Non
     assert "Touches 9 brokers." in shown.frame()
     await go_through(shown)
     assert [body["preview"] for _, body in shown.backend.changes] == ["a-1", "b"]
+
+
+async def test_each_item_of_a_result_says_how_it_is_by_now(shown: Shown, tmp_path: Path) -> None:
+    path = plan_file(tmp_path, {("orders", 1): [1, 2, 3], ("orders", 3): [1, 2, 3]})
+    cluster = shown.backend.cluster
+    await shown.press("r")
+    await answer_form(shown, str(path), "30MB/s", "1/1", "")
+    wizard = await go_through(shown)
+    first, second = TopicPartition("orders", 1), TopicPartition("orders", 3)
+    # The second one has not begun.
+    cluster.cancel(second)
+    waits = [{"topic": second.topic, "partition": second.partition, "replicas": [1, 2, 3]}]
+    operation = cluster.operations[str(wizard.answer.operation_id if wizard.answer else "")]
+    details = OperationDetails(waiting_plan={"version": 1, "partitions": waits})
+    shown.backend.announce(replace(operation, details=details, waiting=1))
+    state = cluster.partitions[first]
+    state.copied = dict.fromkeys(state.copied, state.size_bytes // 2)
+    await shown.publish(0)
+    await shown.until(lambda: re.search(r"orders-1 .*moving, (49|50)%", shown.frame()), "it moves")
+    assert re.search(r"orders-3 .*waits for its turn", shown.frame())
 
 
 async def test_the_result_is_live_and_names_the_way_back(shown: Shown, tmp_path: Path) -> None:

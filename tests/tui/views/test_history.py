@@ -9,27 +9,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.replicas.history import gaps
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint
 from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.plots import Series
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.transfer_history import (
-    COARSE_MS,
-    FINE_POINTS,
+    SeenTransfer,
     SeenTransfers,
     broker_history,
+    evenly,
     permitted,
     rates,
     remaining,
+    running_s,
     steady,
     within,
 )
 from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.text.glyphs import ASCII, UNICODE
 from kshunt.tui.text.plots import plot_history
+from kshunt.tui.views.history.sections import SPANS_S, span_covering
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
-from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving, running_move
 from tests.support.tui.tables import board, choose
 
 
@@ -64,7 +69,7 @@ async def test_the_span_and_what_is_plotted_are_chosen_by_keys(tmp_path: Path) -
         await shown.press("less_than_sign", "less_than_sign")
         assert "at most 5m00s" in shown.frame()
         await shown.press(*["greater_than_sign"] * 9)
-        assert "at most 12h00m" in shown.frame()
+        assert "at most 14d00h" in shown.frame()
         for words in ("Bytes remaining", "Stuck replicas", "Throughput of moves"):
             await shown.press("tab")
             await shown.until(lambda words=words: words in shown.frame(), words)  # type: ignore[misc]
@@ -125,18 +130,40 @@ def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
     assert len(history.until(first.snapshot.taken_ms)) == 1
 
 
-def test_half_a_day_is_kept_in_bounds() -> None:
+def test_hours_are_kept_in_bounds_and_a_change_of_rates_with_them() -> None:
     cluster, history = incident(), SeenTransfers()
     facts = next_facts(cluster)
-    for second in range(3 * FINE_POINTS):
-        snapshot = replace(facts.snapshot, taken_ms=START_MS + second * 1_000, history=())
-        facts.snapshot = snapshot
+    for second in range(0, 4 * 3_600, 3):
+        if second == 600:
+            cluster.rates[2] = ThrottledRate(9_000_000, 9_000_000)
+            facts = next_facts(cluster)
+        at_ms = START_MS + second * 1_000
+        facts.snapshot = replace(facts.snapshot, taken_ms=at_ms, history=())
         history.take(facts)
     moments = history.until(START_MS + 10**9)
-    older = 2 * FINE_POINTS * 1_000 // COARSE_MS
-    assert len(moments) == FINE_POINTS + older
+    assert len(moments) < 1_200
     assert [m.at_ms for m in moments] == sorted({m.at_ms for m in moments})
-    assert moments[0].at_ms == START_MS
+    assert moments[0].at_ms - START_MS < 120_000
+    (changed,) = [m for m in moments if m.point.rates_changed]
+    assert 600_000 <= changed.at_ms - START_MS < 720_000
+    assert gaps([moment.at_ms for moment in moments]) == []
+
+
+def test_a_dashboard_that_is_started_late_shows_the_whole_operation() -> None:
+    operation = running_move(incident())
+    hours = [running_s([operation], operation.started_ms + h * 3_600_000) for h in (0, 2, 30)]
+    assert [SPANS_S[span_covering(one)] for one in hours] == [900.0, 21_600.0, 259_200.0]
+    assert running_s([replace(operation, state=OperationState.DONE)], 10**15) == 0.0
+
+
+def test_values_at_equal_steps_of_time_leave_gaps() -> None:
+    points = [HistoryPoint(at * 1_000, 1, 1, float(at)) for at in (*range(10), *range(90, 100))]
+    moments = [SeenTransfer(point) for point in points]
+    drawn = evenly(moments, rates(moments), 10)
+    assert [value == value for value in drawn] == [True] + [False] * 8 + [True]
+    assert evenly(moments, rates(moments), 0) == []
+    slow = [SeenTransfer(HistoryPoint(at * 1_000, 1, 1, float(at))) for at in (0, 10, 20)]
+    assert evenly(slow, rates(slow), 6) == [0, 0, 0, 10, 10, 20]
 
 
 def test_another_cluster_begins_anew() -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import NO_DETAILS, OperationState
+from kshunt.backend.domain.operations.operation import NO_DETAILS, OperationKind, OperationState
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,
@@ -203,6 +203,21 @@ async def test_one_key_pauses_and_resumes(shown: Shown) -> None:
     assert pause["preview"] == shown.backend.preview.fingerprint
     assert resume["preview"] == ""
     assert pause["who"] == who_am_i()
+
+
+async def test_the_cursor_stays_on_its_row_after_a_change(shown: Shown) -> None:
+    assert shown.cursor == "op-1"
+    await shown.press("p")
+    await agree(shown)
+    newer = shown.backend.cluster.note(
+        OperationKind.REASSIGN, "another move", state=OperationState.RUNNING
+    )
+    shown.backend.announce(replace(newer, started_ms=shown.backend.cluster.now_ms + 1_000))
+    await shown.publish()
+    await shown.until(lambda: len(shown.grid.table or ()) == 2, "it stands before the other one")
+    assert shown.cursor == "op-1"
+    await shown.press("g")
+    assert shown.cursor == newer.id
 
 
 async def test_what_cannot_be_done_is_refused_with_what_can(shown: Shown) -> None:

@@ -16,6 +16,7 @@ from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.app import KshuntApp
@@ -323,7 +324,9 @@ def test_moves_of_nobody_here_count_too() -> None:
         (Total(0, 10), "0%"),
         (Total(999, 1), "99%"),
         (Total(10, 0), "100%"),
-        (Total(5, 5, left_unknown=2), "<50%"),
+        (Total(5, 5, left_unknown=2, more_bytes=10), ">25%"),
+        (Total(5, 5, left_unknown=2, more_bytes=UNKNOWN), "?%"),
+        (Total(5, 5, left_unknown=2, more_bytes=UNKNOWN, reached=0.4), ">40%"),
     ],
 )
 def test_a_share_is_never_more_than_is_true(total: Total, text: str) -> None:
@@ -338,6 +341,20 @@ def test_the_stuck_come_first_and_then_the_furthest_from_done() -> None:
     amounts = [one.lag_bytes for one in worst[1:] if one.lag_bytes >= 0]
     assert amounts == sorted(amounts, reverse=True)
     assert behind >= len(worst)
+
+
+def test_the_home_screen_says_nothing_of_a_snapshot_that_the_head_has_left() -> None:
+    builder, cluster = HomeBuilder(), idle()
+    facts = facts_of(cluster)
+    assert builder.home(facts, job_of(facts, cluster), plots=True).overview is not None
+    busy = incident()
+    later = facts_of(busy)
+    elsewhere = replace(job_of(later, busy), view="partitions")
+    home = builder.home(later, elsewhere, plots=False)
+    assert home.overview is None
+    lines = home_lines(OverviewState(home, nothing="Adding up."), 80, 20, ASCII)
+    assert [line.text.strip() for line in lines] == ["", "Adding up."]
+    assert builder.home(later, job_of(later, busy), plots=True).overview is not None
 
 
 def test_the_same_lines_in_any_room_and_never_more() -> None:

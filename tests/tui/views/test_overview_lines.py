@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.facts.health import Health
+from kshunt.tui.facts.moves.bounds import Bound
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica
 from kshunt.tui.facts.progress import Progress
 from kshunt.tui.facts.row_keys import ReplicaKey
@@ -153,8 +155,8 @@ def test_the_amounts_say_more_where_there_is_room(width: int, said: str) -> None
 
 
 def test_amounts_are_at_least_what_is_known() -> None:
-    total = Total(10_000_000_000, 30_000_000_000, left_unknown=2)
-    assert progress(total=total)[0].spans[1].text == "<25% of >40.0 GB, >30.0 GB left"
+    total = Total(10_000_000_000, 30_000_000_000, left_unknown=2, more_bytes=10_000_000_000)
+    assert progress(total=total)[0].spans[1].text == ">20% of >40.0 GB, >30.0 GB left"
     unknown = progress(total=Total(UNKNOWN, 30_000_000_000, waiting=0))[0].spans[1].text
     assert unknown == "?%, 30.0 GB left"
 
@@ -163,7 +165,18 @@ def test_the_speed_is_compared_with_what_throttles_allow() -> None:
     assert words(progress(permitted_bytes_per_s=50_000_000))[1].endswith(
         "- 40.0 MB/s of 50.0 MB/s allowed"
     )
-    assert words(progress())[1].endswith("- 40.0 MB/s, no limit")
+    assert words(progress(bound=Bound.NONE))[1].endswith("- 40.0 MB/s, no limit")
+
+
+def test_a_limit_that_is_not_known_is_not_called_none() -> None:
+    assert words(progress(bound=Bound.UNKNOWN))[1].endswith("- 40.0 MB/s, limit ?")
+    # Leaders' rates bound it, and there is no sum to be told.
+    assert words(progress(bound=Bound.ALL))[1].endswith("- 40.0 MB/s")
+
+
+def test_what_waits_for_its_turn_is_not_idle_while_nothing_is_in_flight() -> None:
+    waits = Total(10_000_000_000, 30_000_000_000, waiting=7)
+    assert "7 wait" in progress(summary=Summary(), total=waits)[0].text
 
 
 def test_the_speed_gets_shorter_and_goes_before_the_end_does() -> None:
@@ -196,7 +209,7 @@ def course(*rates: float, permitted: int | None = None) -> list[SeenTransfer]:
 
 
 def plot(history: Sequence[SeenTransfer], width: int = 80, most: int = 4) -> list[Line]:
-    return sections.plot(history, True, width, most, ASCII)
+    return sections.plot(history, 900.0, width, most, ASCII)
 
 
 def test_a_plot_needs_two_moments_something_that_moved_and_room() -> None:
@@ -206,7 +219,7 @@ def test_a_plot_needs_two_moments_something_that_moved_and_room() -> None:
     assert plot(moved, 29) == []
     assert plot(course(1e6)) == []
     assert plot(course(0.0, 0.0, math.nan)) == []
-    assert sections.plot(moved, False, 80, 4, ASCII) == []
+    assert sections.plot(moved, 0.0, 80, 4, ASCII) == []
 
 
 def test_a_plot_that_is_asked_for_its_size_wants_sixteen_lines() -> None:
@@ -221,6 +234,42 @@ def test_a_plot_says_its_top_its_span_and_the_limit_where_there_is_one() -> None
     assert limited[1].text.endswith("allowed")
     assert any(cell.tone == "warn" for line in limited for cell in line.spans)
     assert not any("allowed" in line.text for line in plot(course(*[2e7] * 7, permitted=4), most=2))
+
+
+def test_the_axis_of_a_plot_is_round_and_fits_what_was_moved() -> None:
+    said = [line.text[61:].strip() for line in plot(course(17e6, 23e6, 18e6), most=12)]
+    assert said == [
+        "30.0 MB/s",
+        "",
+        "",
+        "",
+        "20.0 MB/s",
+        "",
+        "",
+        "",
+        "10.0 MB/s",
+        "",
+        "",
+        "last 20s",
+    ]
+    far = plot(course(17e6, 23e6, 18e6, permitted=760_000_000), most=12)
+    assert far[0].text.endswith(" 30.0 MB/s")
+    assert not any("allowed" in line.text for line in far)
+
+
+def test_a_plot_has_a_gap_where_nothing_is_known_and_a_mark_where_rates_changed() -> None:
+    before, after = course(*[20e6] * 5), course(*[20e6] * 5)
+    late = [
+        replace(one, point=replace(one.point, at_ms=one.at_ms + 200_000, rates_changed=n == 2))
+        for n, one in enumerate(after)
+    ]
+    lines = plot([*before, *late], most=6)
+    bottom = lines[-1].text[:60]
+    assert bottom.startswith("###")
+    assert bottom.endswith("###")
+    assert " " * 20 in bottom
+    assert "! throttles changed" in lines[-2].text
+    assert lines[0].text[:60].count("!") == 1
 
 
 # Operations
@@ -242,10 +291,12 @@ def test_an_operation_that_runs_says_how_far_it_is() -> None:
     (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 0, 40)))
     assert " 25% " in line.text
     assert line.target == ScreenTarget(OPERATIONS, "op-1")
-    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 2, 40)))
-    assert "<25%" in line.text
+    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 2, 40, more_bytes=10)))
+    assert ">20%" in line.text
     (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 4, UNKNOWN)))
     assert " ?% " in line.text
+    (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 4, UNKNOWN), reached=0.5))
+    assert "[###---] >50%" in line.text
 
 
 def test_an_end_that_does_not_come_is_bad() -> None:

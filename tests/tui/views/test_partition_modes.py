@@ -15,15 +15,22 @@ from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.backend.errors import BadInput
-from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.actions.view_names import OPERATIONS, OVERVIEW, PARTITIONS
+from kshunt.tui.dialogs.attention_list import AttentionScreen
 from kshunt.tui.facts.filter_terms import parse_filter
 from kshunt.tui.facts.health import health_of
-from kshunt.tui.facts.leaving_partitions import Leaving, leaving_items, leaving_of
+from kshunt.tui.facts.leaving_partitions import (
+    Leaving,
+    leaving_items,
+    leaving_of,
+    removal_of,
+)
 from kshunt.tui.facts.overview import worst_replicas
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.recorder.event_markers import counted
 from kshunt.tui.tables.model import Order
+from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.glyphs import UNICODE
 from kshunt.tui.views.filter_hints import hint_for
 from kshunt.tui.views.partitions.details import TopicSettings, about
@@ -192,6 +199,19 @@ def test_the_overview_says_what_leaves_and_by_whom() -> None:
     ]
 
 
+def test_what_takes_a_topics_partitions_away_is_found_whoever_asked() -> None:
+    leaving = [Leaving("orders", RO, 6, START_MS + 3 * MINUTE_MS), Leaving("t", NONE, 1)]
+    ours = removal_of("orders", leaving, START_MS, (DELETION,))
+    assert ours is not None
+    assert ours.text == "6 partitions of orders leave in 3m00s: operation op-7 by ada@bastion."
+    assert ours.target == ScreenTarget(OPERATIONS, "op-7")
+    theirs = removal_of("t", leaving, START_MS, (DELETION,))
+    assert theirs is not None
+    assert theirs.text == "1 partition of t is being deleted, started outside kshunt."
+    assert theirs.target == ScreenTarget(PARTITIONS, filter_text="mode:none topic:t")
+    assert removal_of("audit", leaving, START_MS, (DELETION,)) is None
+
+
 def test_a_deletion_that_waits_is_among_the_worst_and_has_no_eta() -> None:
     (worst, *_), count = worst_replicas(facts_of(stopped(), 0))
     assert count == 1
@@ -218,6 +238,11 @@ async def test_a_broker_stops_while_partitions_are_deleted(shown: Shown) -> None
     assert "0 offline" in text
     assert "without a leader" not in text
     assert "never" not in text
+    await shown.press("exclamation_mark")
+    await shown.dialog(AttentionScreen)
+    assert re.search(r"1 partition of orders leaves in (2m5\ds|3m00s)", shown.frame())
+    await shown.press("escape")
+    await shown.closed()
     await shown.press("2")
     await shown.press("slash")
     await shown.write("mode:none")

@@ -122,7 +122,11 @@ def test_the_details_begin_with_the_cause() -> None:
             "Do next",
             "Raise leader rate of broker 2 to 34.0MB/s and follower rate of broker 5 to 34.0MB/s.",
         ),
-        ("Press", "3, then a with 34.0MB/s for every broker, or e on the rows of brokers 2, 5."),
+        (
+            "Press",
+            "F opens the change, filled in. Or 3, then a with 34.0MB/s for every broker, or e on "
+            "the rows of brokers 2, 5.",
+        ),
     ]
     waits = details(table, ReplicaKey(WAITS.partition.topic, WAITS.partition.partition, 5))
     assert waits[0] == ("Not nearer", "waits for its turn")
@@ -137,7 +141,7 @@ def test_every_key_that_is_named_exists(cause: Cause) -> None:
     press = lines.get("Press", "")
     assert all(key in bound for key in press.split() if len(key) == 1 and key.isalpha())
     if "THROTTLE" in cause.name:
-        assert press[1:].startswith(", then ")
+        assert ", then " in press
 
 
 @given(st.integers(1_000, 10**14))

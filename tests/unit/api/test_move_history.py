@@ -19,11 +19,18 @@ from kshunt.backend.api.schema.frames.snapshot_writer import (
     encode_frame,
     read_snapshots,
 )
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
+from kshunt.backend.domain.replicas.history import POINTS_MOST
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import LIMITS
-from kshunt.backend.telemetry.sampling.move_history import extended, permitted_bytes_per_s
+from kshunt.backend.telemetry.sampling.move_history import (
+    extended,
+    permitted_bytes_per_s,
+    waiting_bytes,
+)
 from tests.support.embedded.background import running
 from tests.support.serving import serving
 from tests.support.topics import create_topic
@@ -75,8 +82,32 @@ def test_the_end_of_a_move_is_one_point_and_then_there_is_silence() -> None:
     assert (ended[-1].moving_replicas, ended[-1].remaining_bytes) == (0, 0)
     assert ended[-1].rate_bytes_per_s == 0
     assert extended(ended, still, still.replicas.lag_bytes) == ended
-    long = tuple(replace(history[0], at_ms=at) for at in range(LIMITS.history_points))
-    assert len(extended(long, moving, moving.replicas.lag_bytes)) == LIMITS.history_points
+    long = tuple(replace(history[0], at_ms=at) for at in range(2 * POINTS_MOST))
+    assert len(extended(long, moving, moving.replicas.lag_bytes)) <= POINTS_MOST
+
+
+def test_what_waits_for_its_turn_remains_too() -> None:
+    cluster = incident()
+    snapshot = cluster.step()
+    partition = TopicPartition("audit-log", 0)
+    state = cluster.partitions[partition]
+    outside = [id for id in cluster.racks if id not in state.replicas]
+    move = Move(partition, tuple(state.replicas), (state.replicas[0], *outside))
+    gone = Move(TopicPartition("gone", 0), (1,), (2,))
+    running = [RunningOperation("op", (partition,), (move, gone), None, held=False)]
+    waiting = waiting_bytes(snapshot, running)
+    assert waiting == 2 * state.size_bytes
+    lags = snapshot.replicas.lag_bytes
+    (point,) = extended((), snapshot, lags, waiting)
+    assert point.remaining_bytes == history_point(snapshot).remaining_bytes + waiting
+    for other in list(cluster.partitions):
+        cluster.cancel(other)
+    still = cluster.step()
+    (*_, between) = extended((point,), still, still.replicas.lag_bytes, waiting)
+    assert (between.moving_replicas, between.remaining_bytes) == (0, waiting)
+    (*_, end) = extended((between,), still, still.replicas.lag_bytes)
+    assert end.remaining_bytes == 0
+    assert extended((end,), still, still.replicas.lag_bytes) == (end,)
 
 
 # What travels
@@ -84,7 +115,7 @@ def test_the_end_of_a_move_is_one_point_and_then_there_is_silence() -> None:
 
 POINTS = (
     HistoryPoint(1, 20, 2, 5.0, 10, 1),
-    HistoryPoint(2, 10, 2, 5.0, None, 0),
+    HistoryPoint(2, 10, 2, 5.0, None, 0, rates_changed=True),
     HistoryPoint(3, UNKNOWN, 2),
 )
 

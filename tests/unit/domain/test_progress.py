@@ -39,6 +39,7 @@ from kshunt.backend.domain.reassignment.progress import (
     progress_rows,
     verify_rows,
     with_causes,
+    with_turns,
 )
 from kshunt.backend.domain.replicas.expected_ends import (
     Bottleneck,
@@ -325,6 +326,17 @@ def test_gone_astray_is_what_waiting_does_not_mend(
         ),
     )
     assert is_not_as_planned(answer) is astray
+
+
+def test_a_replica_whose_move_waits_for_its_turn_is_as_planned() -> None:
+    plan = {MY_0: (7,), MY_1: (7,)}
+    rows = rows_of(plan, brokers=(0, 1, 7))
+    assert [row.status for row in rows] == [NOT_HOSTED, NOT_HOSTED]
+    waits, lacks = with_turns(rows, {MY_0})
+    assert (waits.status, waits.matches) == ("Waiting: the move has not begun", True)
+    assert lacks == rows[1]
+    assert progress_report(ProgressRows((waits,))).code == 2
+    assert progress_report(ProgressRows((waits, lacks))).code == 1
 
 
 # What the tool prints, and its exit codes

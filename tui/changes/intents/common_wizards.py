@@ -31,6 +31,7 @@ from kshunt.tui.changes.wizard.parsing import (
     broker_ids,
     default_caps,
     parse_caps,
+    throttled_replicas,
 )
 from kshunt.tui.data.files import AUDIT_FORMATS, complete_path, new_audit_file, plan_for, save_text
 from kshunt.tui.dialogs.form import FormField
@@ -131,10 +132,14 @@ def lists_wizard(facts: Facts, target: TargetCluster, topic: str) -> Wizard:
     def build(*values: Any) -> Intent:
         return common_intents.lists_intent(facts, target, topic, ThrottledReplicas(*values))
 
-    fields = (
-        FormField("Leader side", str(present.leaders) or "none", LIST_HINT, ReplicaSet.parse),
-        FormField("Follower side", str(present.followers) or "none", LIST_HINT, ReplicaSet.parse),
-    )
+    def field(label: str, replicas: ReplicaSet) -> FormField:
+        def parse(text: str) -> ReplicaSet:
+            count, brokers = facts.partitions_in(topic), facts.snapshot.brokers
+            return throttled_replicas(text, topic, count, brokers, replicas)
+
+        return FormField(label, str(replicas) or "none", LIST_HINT, parse)
+
+    fields = (field("Leader side", present.leaders), field("Follower side", present.followers))
     return Wizard(f"Throttled replicas of {topic}", build, _goal(target), Page(fields=fields))
 
 

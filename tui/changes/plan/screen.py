@@ -39,7 +39,7 @@ from kshunt.tui.changes.wizard.pages import step_line
 from kshunt.tui.changes.wizard.question_parts import error_lines
 from kshunt.tui.changes.wizard.screen import KEYS_FROM, STEPS_FROM, WizardScreen
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
-from kshunt.tui.dialogs.form import FormField, FormPart
+from kshunt.tui.dialogs.form import FormField, FormPart, form_hint
 from kshunt.tui.dialogs.options import DialogOptionList
 from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.feed.backend_link import ask_planner
@@ -55,11 +55,13 @@ THROTTLES: Final = "25MB/s, 50MB/s, 100MB/s"
 """What is rehearsed at first."""
 _KEYS: Final = {
     PlanStep.GOAL: "Enter chooses, or 1 to 8; Esc changes nothing",
-    PlanStep.CHOICES: "Enter continues, Up Down move, Esc goes back",
+    PlanStep.CHOICES: "Up Down move, Esc goes back",
     PlanStep.PROPOSAL: "Enter rehearses, r starts, s saves, Tab switches, Esc goes back",
-    PlanStep.THROTTLES: "Enter rehearses, Esc goes back",
+    PlanStep.THROTTLES: "Esc goes back",
     PlanStep.REHEARSAL: "h l choose, Enter starts it, Tab switches, s saves, Esc goes back",
 }
+_GOES_ON: Final = {PlanStep.CHOICES: "plans it", PlanStep.THROTTLES: "rehearses"}
+"""What Enter does in the last field of a form."""
 _WORKING: Final = "Esc leaves, and stops the work"
 _AGAIN: Final = "Enter tries again, Esc goes back to what you typed"
 _TICK_S: Final = 1.0
@@ -168,9 +170,18 @@ class PlanScreen(Dialog[NextStep | None]):
         self.query_one("#steps", Lines).say(step_line(step, PlanStep))
         goal = "Plan" if step is PlanStep.GOAL else f"Plan: {TITLES[self._goal][0].lower()}"
         self.call_it(goal)
-        self._say_keys(_WORKING if self._working else _KEYS[step])
+        self._say_step_keys()
         self._fit()
         self._begin_step()
+
+    @on(FormPart.Moved)
+    def _say_step_keys(self) -> None:
+        """What can be pressed where one is."""
+        words = _KEYS[self.step]
+        if self.step in _GOES_ON:
+            forms = self.place(self.step).query(FormPart)
+            words = form_hint(forms, _GOES_ON[self.step]) + words
+        self._say_keys(_WORKING if self._working else words)
 
     def _begin_step(self) -> None:
         """Put the focus where the keys of this step are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED, error_name
@@ -26,13 +26,20 @@ class AnswerRow:
     tone: str
 
 
-def answer_table(answer: ChangeAnswer, changes: Mapping[str, str]) -> ListTable[AnswerRow]:
-    """The items, failures first."""
+def answer_table(
+    answer: ChangeAnswer, changes: Mapping[str, str], since: Mapping[str, str] | None = None
+) -> ListTable[AnswerRow]:
+    """The items, failures first; `since` says how those are by now that were accepted."""
     ordered = sorted(answer.results, key=succeeded)
     rows: dict[RowKey, AnswerRow] = {
         (place, result.item): _row(result, answer.validate_only, changes.get(result.item, ""))
         for place, result in enumerate(ordered)
     }
+    if since:
+        rows = {
+            key: replace(row, words=since.get(row.item, row.words)) if row.tone == "good" else row
+            for key, row in rows.items()
+        }
     return ListTable(_fields(list(rows.values())), rows)
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual.binding import Binding
 
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.views.operations.progress_text import progress_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.reassignment.answers import ChangeAnswer
     from kshunt.tui.changes.wizard.question_parts import AnswerPart
     from kshunt.tui.data.store import Store
+    from kshunt.tui.facts.snapshot_facts import Facts
 
 OFFERED: Final = {"cancel": "c cancels it", "undo": "u undoes it"}
 """Ways back, with their keys; each is previewed and asked about as ever."""
@@ -26,6 +29,11 @@ NEXT_KEYS: Final[tuple[Binding, ...]] = (
 """The keys of `OFFERED`, and the one that holds an operation or lets it go on."""
 
 
+WAITS: Final = "waits for its turn"
+ITEMS_MOST: Final = 2_000
+"""Of more items than that, each keeps the words of the answer."""
+
+
 class NextStep(NamedTuple):
     """What is to be done next with an operation."""
 
@@ -35,12 +43,27 @@ class NextStep(NamedTuple):
 
 async def show_progress(store: Store, part: AnswerPart) -> None:
     """Show how the operation of an answer goes."""
-    operation = store.scene.operation(part.answer.operation_id)
-    # A few passes over every row of the cluster.
-    words = (
-        "" if operation is None else await asyncio.to_thread(progress_text, store.facts, operation)
-    )
+    operation, facts = store.scene.operation(part.answer.operation_id), store.facts
+    words, since = "", {}
+    if operation is not None:
+        # A few passes over every row of the cluster.
+        words = await asyncio.to_thread(progress_text, facts, operation)
+        if facts is not None and len(part.answer.results) <= ITEMS_MOST:
+            since = await asyncio.to_thread(_since, facts, operation)
     part.show_operation(operation, words, keys_text(operation))
+    part.show_items(since)
+
+
+def _since(facts: Facts, operation: Operation) -> dict[str, str]:
+    """How each partition of a reassignment is by now, in words."""
+    from kshunt.tui.facts.progress import MoveState, move_states
+
+    found = {}
+    for partition, (state, share) in move_states(facts, operation).items():
+        moving = "moving" if math.isnan(share) else f"moving, {percent_done_text(share)}"
+        words = {MoveState.WAITS: WAITS, MoveState.MOVES: moving, MoveState.THERE: "copied"}
+        found[str(partition)] = words[state]
+    return found
 
 
 def next_step(store: Store, answer: ChangeAnswer, name: str) -> NextStep | None:

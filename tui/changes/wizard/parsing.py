@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.throttles.configs import parse_rate
+from kshunt.backend.domain.throttles.configs import ReplicaSet, parse_rate
 from kshunt.backend.errors import BadInput
 
 RATE_HINT: Final = "50MB/s, 4MiB/s, 10485760, or none"
@@ -146,6 +146,24 @@ def a_new_name(text: str, topic: str, known: Collection[str]) -> str:
     if typed in known:
         raise BadInput(f"There is already a topic {typed}.")
     return typed
+
+
+def throttled_replicas(
+    text: str, topic: str, partitions: int, brokers: Collection[int], present: ReplicaSet
+) -> ReplicaSet:
+    """A list of replicas; what is in it already may stay.
+
+    Raises:
+        BadInput: it is no list, or names a partition or a broker that there is not.
+    """
+    found = ReplicaSet.parse(text)
+    for partition, broker in sorted(found.pairs - present.pairs):
+        if partition >= partitions:
+            known = f"{topic} has partitions 0 to {partitions - 1}"
+            raise BadInput(f"{partition}:{broker} cannot be: {known}.")
+        if broker not in brokers:
+            raise BadInput(f"{partition}:{broker} cannot be: there is no broker {broker}.")
+    return found
 
 
 def yes_or_no(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from textual import on
@@ -255,6 +255,7 @@ class AnswerPart(Vertical):
         self._downloads = downloads
         self._intent = intent
         self._glyphs = glyphs
+        self._since: Mapping[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """A headline, notes, the items, and the way back."""
@@ -292,6 +293,12 @@ class AnswerPart(Vertical):
     def begin(self) -> None:
         """The keys move through the items."""
         self.query_one(Grid).focus()
+
+    def show_items(self, since: Mapping[str, str]) -> None:
+        """How the items are by now, in words."""
+        for grid in self.query(Grid) if since and since != self._since else ():
+            self._since = since
+            grid.show_table(answer_table(self.answer, self._intent.changes, since))
 
     def show_operation(self, operation: Operation | None, words: str, keys: str) -> None:
         """How it goes, and what can be done with it."""

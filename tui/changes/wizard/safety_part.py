@@ -14,6 +14,7 @@ from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.tables.targets import Item
 from kshunt.tui.text.glyphs import Glyphs
 
 AROUND: Final = 8
@@ -25,9 +26,17 @@ class SafetyPart(Vertical):
     """What a shrink would do, what speaks against it, who is concerned."""
 
     def __init__(
-        self, intent: Intent, looked: ChangePreview, glyphs: Glyphs, *, read_only: bool
+        self,
+        intent: Intent,
+        looked: ChangePreview,
+        glyphs: Glyphs,
+        removal: Item | None = None,
+        *,
+        read_only: bool,
     ) -> None:
+        """`removal` is what takes partitions of the topic away already."""
         super().__init__(classes="part")
+        self.removal = removal
         self._intent, self._looked, self._glyphs = intent, looked, glyphs
         self._read_only = read_only
 
@@ -67,7 +76,8 @@ class SafetyPart(Vertical):
         request, check = self._intent.shrink, self._looked.check
         assert check is not None
         assert request is not None
-        lines = [*self._refusal(), *safety_lines(check, request, self._glyphs), *self._notes()]
+        findings = safety_lines(check, request, self._glyphs)
+        lines = [*self._refusal(), *self._leaving(), *findings, *self._notes()]
         self.query_one(Pane).show(f"{check.topic}: what to know before", lines)
         self.call_after_refresh(self._say_below)
 
@@ -86,6 +96,10 @@ class SafetyPart(Vertical):
             return []
         lines = [PaneLine("Refused", error.message, "bad", 6)]
         return [*lines, PaneLine("", error.advice, "dim", 4)] if error.advice else lines
+
+    def _leaving(self) -> list[PaneLine]:
+        """What takes partitions away already; the key that shows it stands in the last line."""
+        return [] if self.removal is None else [PaneLine("Leaving", self.removal.text, "warn", 2)]
 
     def _notes(self) -> list[PaneLine]:
         """What the backend says it will do; what it warns of stands above, as findings."""

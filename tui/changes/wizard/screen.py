@@ -25,18 +25,21 @@ from kshunt.tui.changes.wizard.question_parts import AnswerPart, AskPart, Previe
 from kshunt.tui.changes.wizard.safety_part import SafetyPart
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from kshunt.tui.dialogs.form import FormPart, form_hint
+from kshunt.tui.shell.navigation import go
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
+    from kshunt.tui.tables.targets import Item
 
 KEYS: Final = {
-    Step.GOAL: "Enter continues, {tab}Esc {back}",
-    Step.CHOICES: "Enter continues, {tab}Esc {back}",
-    Step.PREVIEW: "Enter opens the question, Esc {back}",
+    Step.PREVIEW: "{agree}w adds a reason, Esc {back}",
     Step.CONFIRM: "",
     Step.WATCH: "Esc or Enter closes",
 }
-"""What the last line says at each step."""
+"""What the last line says at each step that is no form."""
+PREVIEWS: Final = "previews"
+CONTINUES: Final = "continues"
+"""What Enter does in the last field of a form, by what comes next."""
 FRAME_LINES: Final = 2
 STEPS_FROM: Final = 12
 KEYS_FROM: Final = 8
@@ -53,6 +56,7 @@ class WizardScreen(Dialog[NextStep | None]):
         Binding("n", "close", "Back", show=False),
         Binding("q", "leave", "Close", show=False),
         Binding("w", "why", "Give the reason, or write the rollback", show=False),
+        Binding("o", "removal", "Show what removes partitions already", show=False),
         *NEXT_KEYS,
         Binding("right,l", "app.focus_next", "Next", show=False),
         Binding("h", "app.focus_previous", "Previous", show=False),
@@ -74,6 +78,8 @@ class WizardScreen(Dialog[NextStep | None]):
         self._looked: ChangePreview | None = None
         self._busy = False
         """True while something was asked of the backend."""
+        self._seen = False
+        """True once the preview was painted: what was typed before that agrees to nothing."""
         self.failed = False
         """True once it was sent and not answered, or refused."""
 
@@ -141,14 +147,29 @@ class WizardScreen(Dialog[NextStep | None]):
         intent = self._intent if step > Step.CHOICES else None
         self.call_it(self.wizard.title if intent is None else intent.title)
         forms = list(self.place(step).query(FormPart))
-        self._say_keys(KEYS[step].format(tab=form_hint(forms), back=self._back))
+        self._say_step_keys()
         for form in forms:
             form.begin()
         self.call_after_refresh(self._fit)
         if step is Step.PREVIEW:
+            self._seen = False
             self.set_focus(None)
             self._busy = True
             self.ask(partial(self._look, changed))
+
+    @on(FormPart.Moved)
+    def _say_step_keys(self) -> None:
+        """What can be pressed where one is."""
+        forms = list(self.place(self.step).query(FormPart))
+        if forms:
+            goes_on = PREVIEWS if self.wizard.after(self.step) is Step.PREVIEW else CONTINUES
+            self._say_keys(f"{form_hint(forms, goes_on)}Esc {self._back}")
+        elif self.step in KEYS:
+            agree = ""
+            if self.step is Step.PREVIEW and self._looked is not None and self._intent is not None:
+                typed = self._intent.typed
+                agree = "Enter asks for the name, " if typed else f"y: {self._intent.button}, "
+            self._say_keys(KEYS[self.step].format(agree=agree, back=self._back))
 
     @property
     def _back(self) -> str:
@@ -192,24 +213,55 @@ class WizardScreen(Dialog[NextStep | None]):
             return
         part = PreviewPart(self._intent, self._looked, glyphs, changed, read_only=read_only)
         await self._show(Step.PREVIEW, part)
+        self._say_preview_keys()
         if self._intent.is_refused(read_only=read_only):
             self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
+
+    def _say_preview_keys(self) -> None:
+        """The preview is there: what agrees to it, once it was painted."""
+        if self.step is Step.PREVIEW:
+            self._say_step_keys()
+            self.call_after_refresh(setattr, self, "_seen", True)
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
         """What speaks against a shrink; what can be overruled is named where that is typed."""
         assert self._intent is not None
         assert looked.check is not None
-        part = SafetyPart(self._intent, looked, self._kshunt.glyphs, read_only=read_only)
+        part = SafetyPart(
+            self._intent, looked, self._kshunt.glyphs, self._removal(), read_only=read_only
+        )
         await self._show(Step.PREVIEW, part)
+        self._say_preview_keys()
         hints = self.wizard.hints(looked.check) if self.wizard.hints is not None else {}
         for form in self.query(FormPart):
             for place in form.fields.keys() & hints.keys():
                 form.rehint(place, hints[place])
+        shows = "" if part.removal is None else ". o shows what removes them"
         if part.refused:
             overruled = "; you can overrule codes there" if part.insistable else ""
-            self._say_keys(f"Esc {self._back}{overruled}. Enter checks again")
+            self._say_keys(f"Esc {self._back}{overruled}. Enter checks again{shows}")
         elif read_only:
             self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
+        elif shows:
+            self._say_keys(f"{self.query_one('#keys', Lines).plain}{shows}")
+
+    def _removal(self) -> Item | None:
+        """What takes partitions of the topic away already."""
+        store = self._kshunt.store
+        if self._intent is None or self._intent.shrink is None or store.summary is None:
+            return None
+        from kshunt.tui.facts.leaving_partitions import removal_of
+
+        topic, operations = self._intent.shrink.topic, store.scene.operations
+        return removal_of(topic, store.summary.leaving, store.now_ms, operations)
+
+    def action_removal(self) -> None:
+        """Close, and go to what takes partitions of the topic away."""
+        for part in self.place(Step.PREVIEW).query(SafetyPart):
+            target = None if part.removal is None else part.removal.target
+            if self.step is Step.PREVIEW and target is not None:
+                self.dismiss(None)
+                go(self._kshunt, target)
 
     @property
     def _refused(self) -> bool:
@@ -322,15 +374,31 @@ class WizardScreen(Dialog[NextStep | None]):
         if self.step is Step.WATCH:
             self.dismiss(None)
 
-    def action_agree(self) -> None:
-        """Do it."""
-        if self.step is Step.CONFIRM:
+    async def action_agree(self) -> None:
+        """Do it: what is previewed, or asked about."""
+        if self.step is Step.PREVIEW:
+            await self._agree_to_preview()
+        elif self.step is Step.CONFIRM:
             self.place(Step.CONFIRM).query_one(AskPart).agree()
         elif self.step is Step.WATCH:
             self.action_next("confirm")
 
+    async def _agree_to_preview(self) -> None:
+        """A name that has to be typed is asked for; else it is sent."""
+        ready = self._looked is not None and self._seen and not self._refused
+        if not ready or not self._may_ask():
+            return
+        self._go(Step.CONFIRM)
+        await self._ask()
+        assert self._intent is not None
+        if not self._intent.typed:
+            self._busy = True
+            self.ask(self._send)
+
     async def action_why(self) -> None:
         """Say why; after the last step, write the way back."""
+        if self.step is Step.PREVIEW:
+            await self.action_on()
         if self.step is Step.CONFIRM:
             self.place(Step.CONFIRM).query_one(AskPart).why()
         elif self.step is Step.WATCH:

@@ -40,11 +40,14 @@ class HistoryScreen(BoardScreen):
     @property
     def chosen(self) -> HistoryChoice:
         """What the operator looks at."""
-        if self._chosen is None:
-            from kshunt.tui.views.history.sections import HistoryChoice
+        if self._chosen is not None:
+            return self._chosen
+        # Until they choose, the whole of what runs.
+        from kshunt.tui.facts.transfer_history import running_s
+        from kshunt.tui.views.history.sections import HistoryChoice, span_covering
 
-            self._chosen = HistoryChoice()
-        return self._chosen
+        store = self.kshunt.store
+        return HistoryChoice(span_covering(running_s(store.scene.operations, store.now_ms)))
 
     @property
     def history(self) -> tuple[SeenTransfer, ...]:

@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
+from kshunt.backend.domain.replicas.history import gaps
 from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.formatting import rate_text
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.facts.transfer_history import (
     SeenTransfer,
     broker_history,
+    evenly,
     permitted,
     rates,
     remaining,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
     from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
-SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0)
+SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0, 86_400.0, 259_200.0, 1_209_600.0)
 """How much of the past can be looked at."""
 SPAN_FIRST: Final = 1
 KINDS: Final = ("throughput", "remaining", "stuck")
@@ -58,6 +60,12 @@ class HistoryChoice:
     def span_s(self) -> float:
         """Seconds."""
         return SPANS_S[self.span]
+
+
+def span_covering(seconds: float) -> int:
+    """The place of the shortest span from `SPAN_FIRST` on that covers so much."""
+    places = range(SPAN_FIRST, len(SPANS_S))
+    return next((place for place in places if SPANS_S[place] >= seconds), len(SPANS_S) - 1)
 
 
 def kinds(past: PipelinePast | None) -> tuple[str, ...]:
@@ -92,7 +100,14 @@ def draw_history(
 
     moments = within(history, chosen.span_s)
     times = [moment.at_ms for moment in moments]
-    draw = partial(plot_history, width=width, height=height, glyphs=glyphs)
+    draw = partial(
+        plot_history,
+        width=width,
+        height=height,
+        glyphs=glyphs,
+        breaks=gaps(times),
+        marks_ms=[moment.at_ms for moment in moments if moment.point.rates_changed],
+    )
     kind = KINDS[chosen.kind]
     if kind == "remaining":
         return _draw_remaining(moments, end, draw)
@@ -102,7 +117,7 @@ def draw_history(
         return draw("Stuck replicas", times, [Series(known)], Unit.COUNT)
     title = "Throughput of moves, and what throttles allow (-)"
     # The limit first: what is moved stands before it.
-    lines = [Series(permitted(moments), "-"), Series(rates(moments))]
+    lines = [Series(permitted(moments), "-", is_limit=True), Series(rates(moments))]
     return draw(title, times, lines, Unit.BYTES_PER_S)
 
 
@@ -180,9 +195,10 @@ def _broker(moments: Sequence[SeenTransfer], id: int, width: int, glyphs: Glyphs
     room = min(max((width - 40) // 2, 0), 40)
     parts = [LinePart(Cell(f"broker {id}", "strong"), 11)]
     for word, values in (("in", received), ("out", sent)):
+        drawn = evenly(moments, values, room * 2 if glyphs.spark else room)
         parts.append(LinePart(Cell(word, "dim"), 3))
         if room >= 6:
-            parts.append(LinePart(Cell(sparkline(values, room, glyphs), "good"), room, 2))
+            parts.append(LinePart(Cell(sparkline(drawn, room, glyphs), "good"), room, 2))
         quiet = values[-1] == 0
         text = "-" if quiet else rate_text(values[-1], tight=True) + "/s"
         parts.append(LinePart(Cell(text, "dim" if quiet else ""), 8, right=True))

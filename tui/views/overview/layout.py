@@ -98,13 +98,14 @@ def _builders(
     sight: OverviewState, home: Home, overview: Overview, glyphs: Glyphs
 ) -> Mapping[str, tuple[str, Builder]]:
     """Title and builder of each section."""
-    moving = overview.summary.moving_replicas > 0
+    moving = overview.summary.moving_replicas > 0 or overview.total.waiting
+    span_s = max(overview.running_s, parts.PLOT_SPAN_S) if moving else 0.0
     counts = parts.ThrottleCounts(sight.drift, sight.orphans, sight.data_age)
     listed = overview.running or overview.ended
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
         "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs)),
-        "plot": ("Rate", lambda w, n: parts.plot(home.history, moving, w, n, glyphs)),
+        "plot": ("Rate", lambda w, n: parts.plot(home.history, span_s, w, n, glyphs)),
         "operations": (
             "Running" if overview.running else "Last" if listed else "",
             lambda w, n: parts.operations(overview, w, n, glyphs),

@@ -14,6 +14,7 @@ from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.views.attention import overview_attention
 from kshunt.tui.views.board_screen import BoardScreen
+from kshunt.tui.views.fixes import Fix, fix_of_item
 from kshunt.tui.views.status_bar import FRESH_S, STALE_S
 
 if TYPE_CHECKING:
@@ -84,6 +85,13 @@ class OverviewScreen(BoardScreen):
         return "Adding up."
 
     # What can be done
+
+    def chosen_fix(self) -> Fix | None:
+        """Of the attention line under the cursor."""
+        key, store = self.board.cursor_key, self.kshunt.store
+        items = overview_attention(store)
+        chosen = (item for item in items if ("item", item.key) == key)
+        return next((fix_of_item(store, item) for item in chosen), None)
 
     def action_plan(self) -> None:
         """Make a plan."""

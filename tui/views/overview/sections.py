@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from kshunt.backend.domain.forecast.end_words import HELD, end_text
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.text.axes import CHANGE_MARKS, Tick, Unit, axis_top, value_ticks
 from kshunt.backend.domain.text.formatting import (
     NEVER,
     NOT_AT_THIS_RATE,
@@ -23,11 +24,13 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
 from kshunt.tui.facts.done_words import HELD_TEXT, done_cells, joined
+from kshunt.tui.facts.moves.bounds import Bound
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica, share_text
 from kshunt.tui.facts.progress import held
 from kshunt.tui.facts.shrink_phases import brief, phase_now, share_of
 from kshunt.tui.facts.transfer_history import (
     SeenTransfer,
+    evenly,
     permitted,
     rates,
     steady,
@@ -46,6 +49,8 @@ WANTED: Final = 1_000
 PLOT_SPAN_S: Final = 900.0
 PLOT_MOST: Final = 16
 PLOT_WIDTH_LEAST: Final = 30
+LABELLED_FROM: Final = 8
+"""Lower plots have room for the value of their top, and for no other."""
 OPERATIONS_MOST: Final = 3
 """So many that run are listed before the rest is counted."""
 
@@ -144,7 +149,7 @@ def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """How far everything is: a bar with amounts, then when it will be done and how fast it goes."""
     overview = home.overview
     assert overview is not None
-    if not overview.summary.moving_partitions:
+    if not overview.summary.moving_partitions and not overview.total.waiting:
         return [_idle(overview)][:most]
     cells = done_cells(overview.summary.end, overview.now_ms, glyphs)
     if home.held:
@@ -172,28 +177,31 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
     return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
 
 
+_LIMITS: Final = {Bound.NONE: (", no limit",), Bound.UNKNOWN: (", limit ?",)}
+
+
 def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) -> Line:
     summary = overview.summary
     speed = rate_text(summary.rate_bytes_per_s)
     bound = overview.permitted_bytes_per_s
     limit = f" of {rate_text(bound)}" if bound is not None else ""
-    forms = (limit + (" allowed" if limit else ", no limit"), limit, "")
+    said = (f"{limit} allowed", limit) if limit else _LIMITS.get(overview.bound, ())
     used = sum(cell_len(cell.text) + 1 for cell in ends)
     if used > width:
         ends = [Cell(text.replace(NOT_AT_THIS_RATE, NEVER), tone) for text, tone in ends]
-    speeds = [f"{glyphs.dot} {speed}{form}" for form in forms]
+    speeds = [f"{glyphs.dot} {speed}{form}" for form in (*said, "")]
     fits = next((text for text in speeds if used + cell_len(text) <= width), "")
     return wrapped([*ends, *([Cell(fits)] if fits else [])], width, 1, glyphs)[0]
 
 
 def plot(
-    history: Sequence[SeenTransfer], moving: bool, width: int, most: int, glyphs: Glyphs
+    history: Sequence[SeenTransfer], span_s: float, width: int, most: int, glyphs: Glyphs
 ) -> list[Line]:
-    """What was moved, under what was allowed; nothing while nothing moves."""
-    moments = within(steady(history), PLOT_SPAN_S)
+    """What was moved in so many seconds, under what was allowed; nothing for no seconds."""
+    moments = within(steady(history), span_s)
     values = rates(moments)
     if (
-        not moving
+        not span_s
         or width < PLOT_WIDTH_LEAST
         or len(moments) < 2
         or not any(value > 0 for value in values)
@@ -202,22 +210,55 @@ def plot(
     if most == WANTED:
         return [Line(())] * PLOT_MOST
     room = max(width - 20, 8)
-    rows, top = area(values, permitted(moments), room, most, glyphs)
-    span = duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)
-    said = ["" for _ in rows]
-    said[0], said[-1] = rate_text(top), f"last {span}"
-    if len(rows) > 2 and any(not math.isnan(value) for value in permitted(moments)):
-        said[1] = f"{LIMIT_MARKS[glyphs.spark]} allowed"
+    columns = room * (2 if glyphs.spark else 1)
+    drawn, limits = (evenly(moments, v, columns) for v in (values, permitted(moments)))
+    ticks = value_ticks(axis_top(drawn, limits), Unit.BYTES_PER_S, 4)
+    top = ticks[-1][0]
+    limits = [math.nan if limit > top else limit for limit in limits]
+    rows, _ = area([min(value, top) for value in drawn], limits, room, most, glyphs, top)
+    changed = _change_columns(moments, room)
+    mark, change = LIMIT_MARKS[glyphs.spark], CHANGE_MARKS[glyphs.spark]
+    words = _legend(ticks, most, has_limit=not all(map(math.isnan, limits)), glyphs=glyphs)
+    if changed and most > 3:
+        words[-2] = words[-2] or f"{change} throttles changed"
+    words[-1] = f"last {duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)}"
     return [
-        Line((*_toned(row, LIMIT_MARKS[glyphs.spark]), Cell(f" {words}", "dim")))
-        for row, words in zip(rows, said, strict=True)
+        Line((*_toned(_marked(row, changed, change, mark), mark, change), Cell(f" {said}", "dim")))
+        for row, said in zip(rows, words, strict=True)
     ]
 
 
-def _toned(row: str, mark: str) -> list[Cell]:
+def _legend(ticks: Sequence[Tick], height: int, *, has_limit: bool, glyphs: Glyphs) -> list[str]:
+    """What stands at the right of each row: round values, and what the line is."""
+    said = ["" for _ in range(height)]
+    top = ticks[-1][0]
+    for value, text in ticks[1:] if height >= LABELLED_FROM else ticks[-1:]:
+        said[min(round((1 - value / top) * height), height - 1)] = text
+    free = next((row for row in range(1, height - 1) if not said[row]), None)
+    if has_limit and free is not None:
+        said[free] = f"{LIMIT_MARKS[glyphs.spark]} allowed"
+    return said
+
+
+def _change_columns(moments: Sequence[SeenTransfer], width: int) -> frozenset[int]:
+    """Where rates changed."""
+    first, last = moments[0].at_ms, moments[-1].at_ms
+    share = [(m.at_ms - first) / max(last - first, 1) for m in moments if m.point.rates_changed]
+    return frozenset(round(place * (width - 1)) for place in share)
+
+
+def _marked(row: str, columns: frozenset[int], mark: str, limit: str) -> str:
+    """Marks from top to bottom, behind the line of the limit."""
+    return "".join(
+        mark if place in columns and cell != limit else cell for place, cell in enumerate(row)
+    )
+
+
+def _toned(row: str, limit: str, change: str) -> list[Cell]:
     """The line of the throttle in another tone than the area below it."""
-    runs = ((is_mark, "".join(run)) for is_mark, run in groupby(row, lambda char: char == mark))
-    return [Cell(text, "warn" if is_mark else "good") for is_mark, text in runs]
+    tones = {limit: "warn", change: "dim"}
+    runs = groupby(row, lambda cell: tones.get(cell, "good"))
+    return [Cell("".join(run), tone) for tone, run in runs]
 
 
 # Operations
@@ -254,8 +295,7 @@ def _running(one: OperationLine, now_ms: int, width: int, glyphs: Glyphs) -> Lin
         LinePart(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
     ]
     if progress is not None:
-        here = progress.copy_bytes - progress.left_bytes if progress.copy_bytes >= 0 else -1
-        total = Total(here, progress.left_bytes, progress.left_unknown)
+        total = one.total
         room = 24 if width > 60 else 10
         end = HELD if held(operation) else f"done {end_text(progress.end, now_ms, room - 5)}"
         never = progress.end is not None and progress.end.never > 0

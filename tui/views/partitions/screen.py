@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
     from kshunt.tui.facts.replica_groups import GroupKey
     from kshunt.tui.facts.row_keys import ReplicaKey
+    from kshunt.tui.views.fixes import Fix
 
 STALLS = "stalls"
 """The table of the data pipeline's results."""
@@ -212,6 +213,18 @@ class PartitionsScreen(PaneScreen):
         chosen = self._chosen_or_refused("cancel")
         if chosen is not None:
             self.kshunt.workflows.cancel(chosen)
+
+    def chosen_fix(self) -> Fix | None:
+        """Of the replica under the cursor, where it does not advance."""
+        from kshunt.tui.facts.row_keys import ReplicaKey
+        from kshunt.tui.views.fixes import fix_of_replica
+
+        key, snapshot = self.grid.cursor_key, self.kshunt.store.scene.snapshot
+        if snapshot is None or not isinstance(key, ReplicaKey):
+            return None
+        place = TopicPartition(key.topic, key.partition), key.broker
+        stuck = snapshot.explained.get(place)
+        return None if stuck is None else fix_of_replica(self.kshunt.store, stuck)
 
     def action_elect(self) -> None:
         """Elect the preferred leaders of the chosen partitions."""

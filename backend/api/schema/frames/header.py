@@ -64,6 +64,7 @@ _PARTS: Final[dict[str, Any]] = {
 """In a header with `since`, only what changed of them."""
 _OPTIONAL: Final[dict[str, Any]] = {
     "history_rates": [[_NUMBER_OR_NONE]],
+    "history_marks": [_INT],
     "min_isr": [_INT],
     "failed_requests": [
         {"message": _TEXT, "broker": _INT_OR_NONE, "waited_s": _NUMBER_OR_NONE},

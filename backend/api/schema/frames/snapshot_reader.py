@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from kshunt.backend.api.schema.frames.arrow_columns import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
 from kshunt.backend.api.schema.frames.header_parts import read_changed_parts, read_parts
+from kshunt.backend.domain.replicas.history import thinned
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,
@@ -142,7 +144,8 @@ def _snapshot(
 ) -> Snapshot:
     fresh = tuple(_read_history(header))
     history = () if header["full"] or previous is None else previous.history
-    history = tuple(p for p in history if p.at_ms >= header["history_from_ms"]) + fresh
+    # Each of both thins its history by the same rule, whatever of it was sent.
+    history = thinned(history + fresh)
     return Snapshot(
         version=header["version"],
         taken_ms=header["taken_ms"],
@@ -174,6 +177,8 @@ def _read_parts(header: dict[str, Any], previous: Snapshot | None) -> dict[str, 
 def _read_history(header: dict[str, Any]) -> Iterator[HistoryPoint]:
     """The points of a header; an older writer says nothing of rates."""
     rates = header.get("history_rates") or [[None, None, UNKNOWN]] * len(header["history"])
+    marks = frozenset(header.get("history_marks", ()))
     for (at_ms, left, moving), (rate, *more) in zip(header["history"], rates, strict=True):
         known_rate = math.nan if rate is None else float(rate)
-        yield HistoryPoint(at_ms, left, moving, known_rate, *more)
+        point = HistoryPoint(at_ms, left, moving, known_rate, *more)
+        yield replace(point, rates_changed=True) if at_ms in marks else point

@@ -140,6 +140,7 @@ def _header(
         "history": [[point.at_ms, point.remaining_bytes, point.moving_replicas] for point in fresh],
         # Beside `history` and in its order, so that older readers find there what they expect.
         "history_rates": [history_rates_json(point) for point in fresh],
+        "history_marks": [point.at_ms for point in fresh if point.rates_changed],
         "history_from_ms": snapshot.history[0].at_ms if snapshot.history else 0,
     }
     if previous is None or not header_changes:

@@ -1,0 +1,1 @@
+"""Parts of progress: plans, copies that wait, moves that have ended, shares that were reached."""

@@ -1,0 +1,56 @@
+"""The rates under which everything arrives that a throttle keeps from it, by the diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ResourceKind
+from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.replicas.stuck_causes import Cause
+from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
+from kshunt.tui.facts.pending_rates import rate_up
+
+OF_MOVES: Final = (Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW)
+_KEYS: Final = {
+    ResourceKind.LEADER_THROTTLE: LEADER_RATE,
+    ResourceKind.FOLLOWER_THROTTLE: FOLLOWER_RATE,
+}
+
+
+def needed_rates(snapshot: Snapshot) -> dict[int, ThrottledRate]:
+    """The rates of the brokers that need others; in three figures, and never less than needed."""
+    needed: dict[tuple[int, str], int] = {}
+    for broker, key, bytes_per_s in _needs(snapshot):
+        needed[broker, key] = max(needed.get((broker, key), 0), rate_up(bytes_per_s))
+    found: dict[int, ThrottledRate] = {}
+    for (broker, key), bytes_per_s in sorted(needed.items()):
+        present = snapshot.throttles.rates.get(broker)
+        if present is None:
+            continue
+        rate = found.get(broker, present.rate)
+        has = rate.leader_bytes_per_s if key == LEADER_RATE else rate.follower_bytes_per_s
+        if has is None or has >= bytes_per_s:
+            continue
+        found[broker] = (
+            replace(rate, leader_bytes_per_s=bytes_per_s)
+            if key == LEADER_RATE
+            else replace(rate, follower_bytes_per_s=bytes_per_s)
+        )
+    return found
+
+
+def _needs(snapshot: Snapshot) -> Iterator[tuple[int, str, int]]:
+    """Broker, side and rate: of what is stuck, and of what never arrives."""
+    for stuck in snapshot.explained.values():
+        if stuck.cause in OF_MOVES:
+            for one in stuck.rates:
+                yield one.broker, one.key, one.needs_bytes_per_s
+    for end in (snapshot.expected_ends.get(EVERYTHING),):
+        shortage = None if end is None else end.shortage
+        if shortage is None or shortage.needs_bytes_per_s is None:
+            continue
+        if shortage.resource.kind in _KEYS:
+            key = _KEYS[shortage.resource.kind]
+            yield shortage.resource.brokers[0], key, shortage.needs_bytes_per_s
