@@ -10,11 +10,11 @@ import pytest
 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate
+from kshunt.tui.facts.brokers.disks import Disk, peak_tone, whole_disk
+from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.tables.model import Cell, Placed
 from kshunt.tui.views.brokers.cells import FIELDS
-from kshunt.tui.views.brokers.disks import Disk, peak_tone, whole_disk
-from kshunt.tui.views.brokers.pending_transfers import PendingTransfers
-from kshunt.tui.views.brokers.row import BrokerRow
 
 GB = 10**9
 DISK = Disk(5, "", 40 * GB, 100 * GB)

@@ -14,20 +14,15 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.facts.brokers.disks import disks_of, peak_tone
+from kshunt.tui.facts.brokers.flows import ALL, NOBODY, flows_of
+from kshunt.tui.facts.brokers.loads import loads_of
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 from kshunt.tui.tables.model import NATURAL, Order, fit_columns
 from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.brokers.details import about
-from kshunt.tui.views.brokers.disks import disks_of, peak_tone
-from kshunt.tui.views.brokers.loads import loads_of
-from kshunt.tui.views.brokers.matrix import (
-    ALL,
-    NOBODY,
-    flow_table,
-    flows_of,
-    place_table,
-)
-from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.matrix import flow_table, place_table
 from kshunt.tui.views.brokers.table import broker_table
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named
 from tests.support.tui.cluster import ScriptedCluster, eventful, incident, running_move

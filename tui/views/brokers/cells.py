@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
+from kshunt.tui.facts.brokers.disks import peak_tone
 from kshunt.tui.tables.list_table import ListColumn
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
 from kshunt.tui.text.glyphs import UNICODE
-from kshunt.tui.views.brokers.disks import peak_tone
 
 if TYPE_CHECKING:
-    from kshunt.tui.views.brokers.row import BrokerRow
+    from kshunt.tui.facts.brokers.row import BrokerRow
 
 FULL: Final = 0.9
 """A throttle that is used so far holds the copies back."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
