@@ -18,12 +18,15 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.facts.cockpit.cockpit import Cockpit, cockpit_of
+from kshunt.tui.facts.cockpit.events import EventLog
 from kshunt.tui.facts.finished_moves import FinishedMoves
 from kshunt.tui.facts.health import Health, health_of
 from kshunt.tui.facts.progress import Progress, all_held, copied_rows, progress_of, throttled
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
 from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers
+from kshunt.tui.facts.view_query import PARTS
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
@@ -134,6 +137,8 @@ class Home:
     """All that moves stands still on purpose."""
     history: tuple[SeenTransfer, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
+    cockpit: Cockpit | None = None
+    """The newest; None until the home screen had room for its parts."""
 
 
 class HomeBuilder:
@@ -141,6 +146,7 @@ class HomeBuilder:
 
     def __init__(self) -> None:
         self._history = SeenTransfers()
+        self._events = EventLog()
         self._finished = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
@@ -151,6 +157,8 @@ class HomeBuilder:
         snapshot = facts.snapshot
         history = SeenTransfers() if job.past else self._history
         history.take(facts)
+        if not job.past:
+            self._events.take(snapshot)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
             self._finished = FinishedMoves()
@@ -164,6 +172,11 @@ class HomeBuilder:
             self._home = replace(
                 self._home, overview=overview_of(facts, job, self._home.health, self._home.total)
             )
+            if job.query.group == PARTS:
+                events = self._events.events(job.operations, past=job.past)
+                ended = self._finished.partitions
+                cockpit = cockpit_of(facts, job.operations, ended, events)
+                self._home = replace(self._home, cockpit=cockpit)
         if plots:
             self._home = replace(self._home, history=history.until(snapshot.taken_ms))
         return self._home

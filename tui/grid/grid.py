@@ -19,6 +19,7 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import bind, grid_bindings
 from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
+from kshunt.tui.text.bars import FULL, REST
 from kshunt.tui.text.fitting import fit, fit_middle, printable
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 GUTTER = 2
 """Cells at the left for the mark."""
 
-IN_ASCII = str.maketrans("█░", "#-")
-"""Bars, where the terminal has no block characters."""
+IN_ASCII = str.maketrans(FULL + REST, "#-")
+"""Bars, where the terminal has no lines."""
 
 ROWS_CACHED = 512
 """Rows that were drawn and may be wanted again."""

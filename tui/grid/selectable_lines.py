@@ -13,12 +13,13 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from kshunt.tui.tables.gauges import HEAT
 from kshunt.tui.tables.lines import BLANK, Line
 from kshunt.tui.tables.model import RowKey
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.glyphs import Glyphs
 
-TONES = ("dim", "good", "warn", "bad", "strong")
+TONES = ("dim", "good", "warn", "bad", "strong", *HEAT)
 
 
 class SelectableLines(Widget):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
+from kshunt.tui.tables.model import RowKey
 
 ALL: Final = "all"
 """The key of what holds everything."""
@@ -53,14 +54,14 @@ class Sent:
     """By the broker that receives."""
 
 
-def flows_of(facts: Facts) -> dict[int | str, Sent]:
+def flows_of(facts: Facts) -> dict[RowKey, Sent]:
     """By the broker that sends, and everything under `ALL`; nothing where nothing is copied."""
     rows = facts.rows
     places = np.flatnonzero(facts.arriving)
     if not len(places):
         return {}
     sources, targets = rows.leader[places], rows.broker[places]
-    found: dict[int | str, Sent] = {
+    found: dict[RowKey, Sent] = {
         source: _sent(facts, source, places[sources == source], targets[sources == source])
         for source in np.unique(sources).tolist()
     }

@@ -63,7 +63,7 @@ def _used(row: BrokerRow, leader: bool, width: int) -> Cell:
     percent = f"{min(share, 9.99):4.0%}"
     if width < 12:
         return Cell(percent.strip(), tone)
-    return Cell(f"[{bar(share, width - 7, UNICODE)}] {percent}", tone)
+    return Cell(f"{bar(share, width - 5, UNICODE)} {percent}", tone)
 
 
 def _rate_value(row: BrokerRow, leader: bool) -> float:

@@ -229,7 +229,12 @@ def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> lis
         now_ms = overview.now_ms
         lines = [_running(one, now_ms, width, glyphs) for one in overview.running]
         return _cut(lines, most, overview.running_more, "operation", ScreenTarget(OPERATIONS))
-    return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
+    return ended_operations(overview, width, min(most, 3), glyphs)
+
+
+def ended_operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Those that have ended, the newest first."""
+    return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:most]]
 
 
 def _cut(

@@ -1,0 +1,261 @@
+"""Brokers as tiles where there is room for all, else a line each; what does not fit is counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+
+from kshunt.backend.domain.text.formatting import bytes_text, rate_text
+from kshunt.tui.facts.brokers.disks import peak_tone
+from kshunt.tui.facts.brokers.row import BrokerRow
+from kshunt.tui.facts.cockpit.traffic import BrokerTraffic
+from kshunt.tui.tables.gauges import gauge
+from kshunt.tui.tables.lines import BLANK, Line, more_line, padded
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.text.fitting import fit
+from kshunt.tui.text.glyphs import Glyphs
+
+TILE_WIDTH: Final = 36
+TILE_LINES: Final = 4
+LINE_WIDTH: Final = 54
+"""The least cells of a broker that has a line alone."""
+GAP: Final = 3
+DISK_WARNS, DISK_BAD = 0.85, 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is said of brokers, and the most of each, so that what is compared looks alike."""
+
+    traffic: Mapping[int, BrokerTraffic]
+    moving: bool
+    """What copies need is shown, in place of what is produced."""
+    produced_most: float
+    leaders_most: int
+    rate_most: float
+    """The highest rate of copies to or from one of them, where no throttle is a measure."""
+
+
+def tile_lines(
+    rows: Sequence[BrokerRow],
+    traffic: Sequence[BrokerTraffic],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    more: str,
+) -> list[Line]:
+    """The brokers, by id; `more` says how to see those that do not fit."""
+    if not rows:
+        return [Line((Cell("No broker is known.", "dim"),))]
+    scale = _scale(rows, traffic)
+    columns = max((width + GAP) // (TILE_WIDTH + GAP), 1)
+    if math.ceil(len(rows) / columns) * (TILE_LINES + 1) - 1 <= height:
+        columns = min(columns, len(rows))
+        tiles = (width - GAP * (columns - 1)) // columns
+        return _grid([_tile(row, scale, min(tiles, 52), glyphs) for row in rows], columns, glyphs)
+    return _line_form(rows, scale, width, height, glyphs, more)
+
+
+def _scale(rows: Sequence[BrokerRow], traffic: Sequence[BrokerTraffic]) -> Scale:
+    rates = [rate for row in rows for rate in (row.rate_in_bytes_per_s, row.rate_out_bytes_per_s)]
+    return Scale(
+        {one.id: one for one in traffic},
+        any(row.moving_in or row.moving_out for row in rows),
+        max((_known(one.rate_bytes_per_s) for one in traffic), default=0.0),
+        max((row.leaders for row in rows), default=0),
+        max(map(_known, rates), default=0.0),
+    )
+
+
+def _known(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, glyphs: Glyphs) -> list[Line]:
+    """Tiles side by side, a blank line between those one below the other."""
+    lines: list[Line] = []
+    for first in range(0, len(tiles), columns):
+        together = tiles[first : first + columns]
+        lines += [BLANK] if lines else []
+        for parts in zip(*together, strict=True):
+            spans = [cell for part in parts for cell in (*part, Cell(" " * GAP))]
+            lines.append(Line(tuple(spans[:-1])))
+    return lines
+
+
+# A tile
+
+
+def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
+    """Four lines of one width."""
+    first = [_name(row), *_state(row)]
+    led = _led(row)
+    used = sum(cell_len(cell.text) for cell in first)
+    first.append(Cell(" " * max(width - used - cell_len(led.text), 1)))
+    lines = [[*first, led], *_measures(row, scale, width, glyphs)]
+    return [padded(line, width, glyphs) for line in lines]
+
+
+def _name(row: BrokerRow) -> Cell:
+    return Cell(f"{row.id:>4} ", "bad" if row.state == "down" else "strong")
+
+
+def _state(row: BrokerRow) -> list[Cell]:
+    """Only what is not as it should be, and which one is the controller."""
+    if row.state != "up":
+        return [Cell(row.state, "bad" if row.state == "down" else "warn")]
+    return [Cell("controller", "dim")] if row.controller else []
+
+
+def _led(row: BrokerRow) -> Cell:
+    """Leaders, and for how many it is preferred where those are not the same."""
+    both = f"/{row.preferred:,}" if row.preferred != row.leaders else ""
+    return Cell(f"leads {row.leaders:,}{both}", "dim")
+
+
+def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
+    room = max(width - 5 - 18, 6)
+    if scale.moving:
+        return [
+            _measure("in", *_copied(row, False, scale), room, glyphs),
+            _measure("out", *_copied(row, True, scale), room, glyphs),
+            _measure("disk", *_disk(row), room, glyphs),
+        ]
+    return [
+        _measure("made", *_produced(row, scale), room, glyphs),
+        _measure("led", *_leads(row, scale), room, glyphs),
+        _measure("disk", *_disk(row), room, glyphs),
+    ]
+
+
+def _measure(
+    name: str, share: float, words: str, tone: str, room: int, glyphs: Glyphs
+) -> tuple[Cell, ...]:
+    quiet = tone or ("" if share > 0 else "dim")
+    return (
+        Cell(f"{name:>4} ", "dim"),
+        *gauge(share, room, glyphs, tone),
+        Cell(f" {words}", quiet),
+    )
+
+
+def _copied(row: BrokerRow, leader: bool, scale: Scale) -> tuple[float, str, str]:
+    """Share of the throttle or of the fastest broker, words, tone."""
+    rate = row.rate_out_bytes_per_s if leader else row.rate_in_bytes_per_s
+    moving = row.moving_out if leader else row.moving_in
+    if not moving:
+        return 0.0, "-", ""
+    share, limit = row.used_share(leader), row.limit(leader)
+    if share is None or limit is None:
+        share = _known(rate) / scale.rate_most if scale.rate_most else 0.0
+        return share, rate_text(rate), ""
+    return min(share, 1.0), f"{rate_text(rate, tight=True)} of {rate_text(limit, tight=True)}", ""
+
+
+def _disk(row: BrokerRow) -> tuple[float, str, str]:
+    disk = row.disk
+    if disk.share is None:
+        return 0.0, "? full", "warn" if row.offline_dirs else ""
+    tone = "bad" if disk.share >= DISK_BAD or row.offline_dirs else ""
+    tone = tone or ("warn" if disk.share >= DISK_WARNS else "")
+    words = f"{disk.share:.0%}"
+    if disk.receives and disk.peak_share is not None and disk.peak_share > disk.share:
+        words += f", peak {disk.peak_share:.0%}"
+        tone = peak_tone(disk.peak_share) or tone
+    else:
+        words += f" of {bytes_text(disk.total_bytes)}"
+    return disk.share, words, tone
+
+
+def _produced(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
+    one = scale.traffic.get(row.id)
+    rate = math.nan if one is None else one.rate_bytes_per_s
+    return _known(rate) / scale.produced_most if scale.produced_most else 0.0, rate_text(rate), ""
+
+
+def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
+    share = row.leaders / scale.leaders_most if scale.leaders_most else 0.0
+    return share, f"{row.leaders:,}", ""
+
+
+# A line
+
+
+def _line_form(
+    rows: Sequence[BrokerRow], scale: Scale, width: int, height: int, glyphs: Glyphs, more: str
+) -> list[Line]:
+    columns = max((width + GAP) // (LINE_WIDTH + GAP), 1)
+    tiles = min((width - GAP * (columns - 1)) // columns, 80)
+    lines = height - 1
+    if len(rows) > columns * lines:
+        lines -= 1
+    shown = _chosen(rows, max(columns * lines, 0))
+    per_column = math.ceil(len(shown) / columns) if shown else 0
+    head = padded([Cell(_titles(scale, tiles, glyphs), "dim")], tiles, glyphs)
+    found = [_joined([head] * min(columns, math.ceil(len(shown) / max(per_column, 1))))]
+    drawn = [padded(_one_line(row, scale, tiles, glyphs), tiles, glyphs) for row in shown]
+    found += [_joined(drawn[place::per_column]) for place in range(per_column)]
+    if len(shown) < len(rows):
+        found.append(more_line(len(rows) - len(shown), "broker", more))
+    return found
+
+
+def _chosen(rows: Sequence[BrokerRow], most: int) -> list[BrokerRow]:
+    """Those in trouble and those that do most, by id."""
+    if len(rows) <= most:
+        return list(rows)
+
+    def rank(row: BrokerRow) -> tuple[bool, float]:
+        return row.state == "up", -_known(row.rate_in_bytes_per_s) - _known(
+            row.rate_out_bytes_per_s
+        )
+
+    return sorted(sorted(rows, key=rank)[:most], key=lambda row: row.id)
+
+
+def _joined(parts: Sequence[tuple[Cell, ...]]) -> Line:
+    spans = [cell for part in parts for cell in (*part, Cell(" " * GAP))]
+    return Line(tuple(spans[:-1]))
+
+
+def _widths(width: int) -> int:
+    """Cells of one of the three gauges: what is left by an id and the words."""
+    return max((width - 5 - 3 * 2 - 2 * 11 - 5 - 7) // 3, 4)
+
+
+def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
+    room, names = _widths(width), ("in", "out") if scale.moving else ("made", "led")
+    first, second = (fit(name, room + 12, glyphs) for name in names)
+    return f"{'':5}{first} {second} {fit('disk', room + 6, glyphs)}{'leads':>7}"
+
+
+def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
+    room = _widths(width)
+    if row.state != "up":
+        return [_name(row), *_state(row), Cell(f"  {row.reason}", "dim")]
+    if scale.moving:
+        measures = [
+            (_copied(row, False, scale)[0], _short(row, False)),
+            (_copied(row, True, scale)[0], _short(row, True)),
+        ]
+    else:
+        produced, leads = _produced(row, scale), _leads(row, scale)
+        measures = [(produced[0], produced[1]), (leads[0], leads[1])]
+    cells = [_name(row)]
+    for share, words in measures:
+        tone = "dim" if words == "-" else ""
+        cells += [*gauge(share, room, glyphs), Cell(f" {words:<11} ", tone)]
+    share, _, tone = _disk(row)
+    percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
+    cells += [*gauge(share, room, glyphs, tone), Cell(f" {percent:<5}", tone)]
+    return [*cells, Cell(f"{row.leaders:>7,}", "dim")]
+
+
+def _short(row: BrokerRow, leader: bool) -> str:
+    moving = row.moving_out if leader else row.moving_in
+    rate = row.rate_out_bytes_per_s if leader else row.rate_in_bytes_per_s
+    return rate_text(rate) if moving else "-"

@@ -1,0 +1,188 @@
+"""The moves: how many stand where, a lane for each copy, and how what is left went down.
+
+While nothing moves, the operations that ended last stand there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
+
+from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
+from kshunt.backend.domain.text.formatting import bytes_text, duration_text, eta_text, rate_text
+from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.facts.cockpit.moves import CopyLine, MoveCounts, Moves
+from kshunt.tui.facts.overview import Overview
+from kshunt.tui.facts.transfer_history import SeenTransfer
+from kshunt.tui.tables.gauges import curve, gauge, parts_gauge
+from kshunt.tui.tables.lines import BLANK, Line, beside, more_line
+from kshunt.tui.tables.model import Cell
+from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.fitting import fit, fit_middle, printable
+from kshunt.tui.text.glyphs import Glyphs
+from kshunt.tui.views.overview.sections import ended_operations
+
+BURNDOWN_FROM: Final = 104
+"""Cells from which on there is room for the burndown."""
+BURNDOWN: Final = 30
+BURNDOWN_LEAST: Final = 5
+"""A lower one tells nothing."""
+GAP: Final = 3
+NAME_LEAST, NAME_MOST = 16, 60
+_BROKERS, _GAUGE, _SHARE, _LEFT, _RATE, _ETA = 11, 12, 4, 8, 10, 8
+_NUMBERS: Final = _BROKERS + _GAUGE + _SHARE + _LEFT + _RATE + _ETA + 6
+_STATE: Final = 26
+"""Cells of the longest reason in a few words."""
+
+
+def move_lines(
+    moves: Moves,
+    overview: Overview,
+    history: Sequence[SeenTransfer],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    more: str,
+) -> list[Line]:
+    """Counts, lanes, burndown; `more` says how to see what does not fit."""
+    if not moves.copies_all and not moves.counts.queued:
+        return _still(overview, width, height, glyphs)
+    head = _counts(moves.counts, width, glyphs)
+    rest = height - len(head)
+    aside = _burndown(history, rest, glyphs) if width >= BURNDOWN_FROM else []
+    lanes = width - (BURNDOWN + GAP if aside else 0)
+    listed = _lanes(moves, lanes, rest, glyphs, more)
+    return [*head, *(beside(listed, aside, lanes, GAP, glyphs) if aside else listed)]
+
+
+def _still(overview: Overview, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    ended = ended_operations(overview, width, max(height - 2, 1), glyphs)
+    if not ended:
+        return [Line((Cell("Nothing moves, and no operation has run yet.", "dim"),))]
+    return [Line((Cell("Nothing moves. The last operations:", "dim"),)), BLANK, *ended]
+
+
+# How many stand where
+
+
+def _counts(counts: MoveCounts, width: int, glyphs: Glyphs) -> list[Line]:
+    """Words, and a line on which each state has its share."""
+    said = [
+        ("queued", counts.queued, ""),
+        ("copying", counts.copying, "strong"),
+        ("paused", counts.paused, "warn"),
+        ("stuck", counts.stuck, "bad"),
+        ("done", counts.done, "good"),
+    ]
+    words: list[Cell] = []
+    for name, count, tone in said:
+        words.append(Cell(f"{name} ", "dim"))
+        words.append(Cell(f"{count:,}", tone if count else "dim"))
+        words.append(Cell("   "))
+    parts = [
+        (counts.done, "good"),
+        (counts.copying, "strong"),
+        (counts.paused, "warn"),
+        (counts.stuck, "bad"),
+        (counts.queued, "heat1"),
+    ]
+    return [Line(tuple(words[:-1])), Line(parts_gauge(parts, width, glyphs))]
+
+
+# A lane each
+
+
+def _lanes(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
+    copies = moves.copies
+    state = _STATE if any(one.cause is not Cause.NONE for one in copies) else 7
+    if width < NAME_LEAST + _NUMBERS + state:
+        state = min(state, max(width - NAME_LEAST - _NUMBERS, 7))
+    longest = max((cell_len(_name(one)) for one in copies), default=NAME_LEAST)
+    room = width - _NUMBERS - state
+    name = min(max(min(longest, NAME_MOST), NAME_LEAST), max(room, NAME_LEAST))
+    fits = moves.copies_all + 1 <= height
+    shown = copies[: max(height - 1 if fits else height - 2, 0)]
+    lines = [_titles(name, glyphs)]
+    lines += [_lane(one, name, width, glyphs) for one in shown]
+    if len(shown) < moves.copies_all:
+        count = moves.copies_all - len(shown)
+        lines.append(more_line(count, "copy", more, "copies"))
+    return lines
+
+
+def _titles(name: int, glyphs: Glyphs) -> Line:
+    titles = fit("Partition", name, glyphs) + " " + fit("  from to", _BROKERS, glyphs)
+    titles += " " + fit("Copied", _GAUGE + _SHARE, glyphs)
+    for title, cells in (("Left", _LEFT), ("Rate", _RATE), ("Done in", _ETA)):
+        titles += " " + fit(title, cells, glyphs, right=True)
+    return Line((Cell(titles, "dim"),))
+
+
+def _name(one: CopyLine) -> str:
+    return printable(f"{one.key.topic}-{one.key.partition}")
+
+
+def _lane(one: CopyLine, name: int, width: int, glyphs: Glyphs) -> Line:
+    word, tone = _state(one)
+    share = _share(one)
+    percent = "?" if math.isnan(share) else f"{min(int(share * 100), 99)}%"
+    source = "none" if one.source < 0 else str(one.source)
+    way = f"{source:>4} {glyphs.flow} {one.key.broker}"
+    held = one.stuck or one.cause is Cause.PAUSED
+    numbers = fit(percent, _SHARE, glyphs, right=True)
+    numbers += " " + fit(bytes_text(one.lag_bytes), _LEFT, glyphs, right=True)
+    rate = fit(rate_text(one.rate_bytes_per_s), _RATE, glyphs, right=True)
+    eta = "-" if held else eta_text(one.eta_s, _ETA)
+    cells = (
+        Cell(fit_middle(_name(one), name, glyphs) + " "),
+        Cell(fit(way, _BROKERS, glyphs) + " ", "dim"),
+        *gauge(share, _GAUGE, glyphs, tone or "strong"),
+        Cell(f"{numbers} {rate} "),
+        Cell(fit(eta, _ETA, glyphs, right=True) + " ", tone or "strong"),
+        Cell(word, tone or "dim"),
+    )
+    return Line(cells, one.key, ScreenTarget(PARTITIONS, one.key))
+
+
+def _share(one: CopyLine) -> float:
+    if one.size_bytes < 0 or one.lag_bytes < 0:
+        return math.nan
+    whole = one.size_bytes + one.lag_bytes
+    return one.size_bytes / whole if whole else 1.0
+
+
+def _state(one: CopyLine) -> tuple[str, str]:
+    """Why it does not come nearer, or that it does; and the tone of it."""
+    if one.cause is Cause.PAUSED:
+        return "paused", "warn"
+    if one.stuck:
+        return CAUSE_TEXTS[one.cause].short, "bad"
+    if math.isinf(one.eta_s):
+        return "too slow", "bad"
+    return "copying", ""
+
+
+# What is left
+
+
+def _burndown(history: Sequence[SeenTransfer], height: int, glyphs: Glyphs) -> list[Line]:
+    """What was left, from when it was most until now; nothing where there is no room."""
+    moments = [one for one in history if one.point.remaining_bytes >= 0]
+    values = [float(one.point.remaining_bytes) for one in moments]
+    if height < BURNDOWN_LEAST or len(values) < 2 or max(values) <= 0:
+        return []
+    # A batch begins where most was left: what was before belongs to another one.
+    first = len(values) - 1 - values[::-1].index(max(values))
+    moments, values = moments[min(first, len(values) - 2) :], values[min(first, len(values) - 2) :]
+    rows, top = curve(values, [], BURNDOWN, height - 2, glyphs)
+    span = duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)
+    left = f"{bytes_text(values[-1])} left"
+    title = fit(left, BURNDOWN - len(bytes_text(top)) - 4, glyphs) + f"top {bytes_text(top)}"
+    return [
+        Line((Cell(title, "dim"),)),
+        *(Line(row) for row in rows),
+        Line((Cell(fit(f"{span} ago", BURNDOWN - 3, glyphs) + "now", "dim"),)),
+    ]
