@@ -73,13 +73,11 @@ def curve(
 ) -> tuple[list[tuple[Cell, ...]], float]:
     """An area under a line of limits, brighter towards its top, and the value of the top."""
     rows, top = area(values, limits, width, height, glyphs)
-    mark = LIMIT_MARKS[glyphs.spark]
-    return [
-        _toned(row, mark, heat((height - number) / height)) for number, row in enumerate(rows)
-    ], top
+    return [toned(row, 1 - place / height, glyphs) for place, row in enumerate(rows)], top
 
 
-def _toned(row: str, mark: str, tone: str) -> tuple[Cell, ...]:
-    """The line of limits apart from the area below it."""
+def toned(row: str, share: float, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """A row of an area at this share of its height, the line of limits apart from it."""
+    mark, tone = LIMIT_MARKS[glyphs.spark], heat(share)
     runs = ((is_mark, "".join(run)) for is_mark, run in groupby(row, lambda char: char == mark))
     return tuple(Cell(text, "dim" if is_mark else tone) for is_mark, text in runs)

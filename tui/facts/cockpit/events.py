@@ -29,6 +29,8 @@ from kshunt.tui.facts.cockpit.marks import (
 EVENTS_MOST: Final = 200
 """Events that are remembered, and listed."""
 BROKERS_NAMED: Final = 3
+DONE_TOGETHER_MS: Final = 30_000
+"""Replicas that stop moving within this time share an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class EventLog:
         self._seen: deque[Event] = deque(maxlen=EVENTS_MOST)
         self._before: Snapshot | None = None
         self._counts = MarkerCounts()
+        self._done: Event | None = None
+        self._done_count = 0
 
     def take(self, snapshot: Snapshot) -> None:
         """A live snapshot came."""
@@ -62,12 +66,30 @@ class EventLog:
             before = None
         now = counted(snapshot)
         self._before, self._counts = snapshot, now
-        if before is not None:
-            at_ms = snapshot.taken_ms
+        at_ms = snapshot.taken_ms
+        if before is None:
+            words = f"{many(now.moving, 'replica')} moving" if now.moving else "nothing moves"
+            self._seen.append(Event(at_ms, CHANGE, f"First snapshot here: {words}."))
+        else:
+            self._take_done(was.moving - now.moving, at_ms)
             found = [(one.kind, one.text) for one in snapshot_marks(before, snapshot, was, now)]
             found += _led_elsewhere(before, snapshot)
             found += _throttled_otherwise(before, snapshot)
             self._seen.extend(Event(at_ms, kind, text) for kind, text in found)
+
+    def _take_done(self, count: int, at_ms: int) -> None:
+        """Replicas stopped moving; what ends within a while is one event."""
+        if count <= 0:
+            return
+        if self._done and at_ms - self._done.at_ms < DONE_TOGETHER_MS:
+            count += self._done_count
+            self._seen = deque(
+                (one for one in self._seen if one is not self._done), maxlen=EVENTS_MOST
+            )
+            at_ms = self._done.at_ms
+        self._done_count = count
+        self._done = Event(at_ms, CHANGE, f"{many(count, 'replica')} stopped moving.")
+        self._seen.append(self._done)
 
     def events(self, operations: Iterable[Operation], *, past: bool) -> tuple[Event, ...]:
         """The newest first; `past` leaves out what was seen."""

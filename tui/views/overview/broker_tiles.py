@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from kshunt.backend.domain.text.formatting import bytes_text, rate_text
+from kshunt.backend.domain.text.formatting import bytes_text, rate_text, terse_rate_text
 from kshunt.tui.facts.brokers.disks import peak_tone
 from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.cockpit.traffic import BrokerTraffic
@@ -20,8 +20,10 @@ from kshunt.tui.text.fitting import fit
 from kshunt.tui.text.glyphs import Glyphs
 
 TILE_WIDTH: Final = 36
+TILE_MOST: Final = 52
 TILE_LINES: Final = 4
-LINE_WIDTH: Final = 54
+LOW_LINES: Final = 2
+LINE_WIDTH: Final = 42
 """The least cells of a broker that has a line alone."""
 GAP: Final = 3
 DISK_WARNS, DISK_BAD = 0.85, 0.95
@@ -52,11 +54,15 @@ def tile_lines(
     if not rows:
         return [Line((Cell("No broker is known.", "dim"),))]
     scale = _scale(rows, traffic)
-    columns = max((width + GAP) // (TILE_WIDTH + GAP), 1)
-    if math.ceil(len(rows) / columns) * (TILE_LINES + 1) - 1 <= height:
-        columns = min(columns, len(rows))
-        tiles = (width - GAP * (columns - 1)) // columns
-        return _grid([_tile(row, scale, min(tiles, 52), glyphs) for row in rows], columns, glyphs)
+    for tile, lines in ((_tile, TILE_LINES), (_low_tile, LOW_LINES)):
+        columns = min(max((width + GAP) // (TILE_WIDTH + GAP), 1), len(rows))
+        tall = math.ceil(len(rows) / columns)
+        gap = int(tall * (lines + 1) - 1 <= height)
+        # A low tile is told from the next one without a blank line, too.
+        if gap or (lines == LOW_LINES and tall * lines <= height):
+            cells = min((width - GAP * (columns - 1)) // columns, TILE_MOST)
+            tiles = [tile(row, scale, cells, glyphs) for row in rows]
+            return _grid(tiles, columns, gap)
     return _line_form(rows, scale, width, height, glyphs, more)
 
 
@@ -75,12 +81,12 @@ def _known(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, glyphs: Glyphs) -> list[Line]:
-    """Tiles side by side, a blank line between those one below the other."""
+def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> list[Line]:
+    """Tiles side by side, with so many blank lines between those one below the other."""
     lines: list[Line] = []
     for first in range(0, len(tiles), columns):
         together = tiles[first : first + columns]
-        lines += [BLANK] if lines else []
+        lines += [BLANK] * gap if lines else []
         for parts in zip(*together, strict=True):
             spans = [cell for part in parts for cell in (*part, Cell(" " * GAP))]
             lines.append(Line(tuple(spans[:-1])))
@@ -182,6 +188,60 @@ def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
     return share, f"{row.leaders:,}", ""
 
 
+# A low tile
+
+
+def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
+    """Two lines of one width: what comes and the disk, what goes and the leaders."""
+    room = max(width - _LOW_WORDS, 4)
+    if row.state != "up":
+        reason = Cell(fit(row.reason, max(width - 5, 1), glyphs), "dim")
+        lines = [[_name(row), *_state(row)], [Cell(" " * 5), reason]]
+        return [padded(line, width, glyphs) for line in lines]
+    tone = _disk(row)[2]
+    percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
+    (one, first), (two, second) = _pair(row, scale)
+    names = ("in", "out") if scale.moving else ("made", "led")
+    lines = [
+        [_name(row), *_low(names[0], one, first, room, glyphs), Cell(f" disk {percent:>4}", tone)],
+        [
+            Cell(" " * 5),
+            *_low(names[1], two, second, room, glyphs),
+            Cell(f" leads{row.leaders:>4,}" if scale.moving else "", "dim"),
+        ],
+    ]
+    return [padded(line, width, glyphs) for line in lines]
+
+
+_LOW_WORDS: Final = 5 + 5 + 1 + 7 + 10
+"""Cells of everything but the gauge."""
+
+
+def _low(name: str, share: float, words: str, room: int, glyphs: Glyphs) -> tuple[Cell, ...]:
+    tone = "dim" if words == "-" else ""
+    return (Cell(f"{name:<4} ", "dim"), *gauge(share, room, glyphs), Cell(f" {words:<7}", tone))
+
+
+def _pair(row: BrokerRow, scale: Scale) -> tuple[tuple[float, str], tuple[float, str]]:
+    """Shares and terse words: of copies in and out, else of what is produced and led."""
+    if scale.moving:
+        return (
+            (_copied(row, False, scale)[0], _terse(row, False)),
+            (_copied(row, True, scale)[0], _terse(row, True)),
+        )
+    produced, leads = _produced(row, scale), _leads(row, scale)
+    return (produced[0], produced[1].replace("/s", "")), (leads[0], leads[1])
+
+
+def _terse(row: BrokerRow, leader: bool) -> str:
+    """`13M/38M`: what is copied, and the throttle."""
+    if not (row.moving_out if leader else row.moving_in):
+        return "-"
+    rate, limit = row.rate_out_bytes_per_s if leader else row.rate_in_bytes_per_s, row.limit(leader)
+    words = terse_rate_text(rate)
+    return words if limit is None else f"{words}/{terse_rate_text(limit)}"
+
+
 # A line
 
 
@@ -222,40 +282,30 @@ def _joined(parts: Sequence[tuple[Cell, ...]]) -> Line:
     return Line(tuple(spans[:-1]))
 
 
-def _widths(width: int) -> int:
-    """Cells of one of the three gauges: what is left by an id and the words."""
-    return max((width - 5 - 3 * 2 - 2 * 11 - 5 - 7) // 3, 4)
+_LINE_WORDS: Final = 5 + 3 * 3 + 2 * 8 + 5 + 5
+"""Cells of everything but the three gauges of a line."""
 
 
 def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
-    room, names = _widths(width), ("in", "out") if scale.moving else ("made", "led")
-    first, second = (fit(name, room + 12, glyphs) for name in names)
-    return f"{'':5}{first} {second} {fit('disk', room + 6, glyphs)}{'leads':>7}"
+    room = max((width - _LINE_WORDS) // 3, 3)
+    names = ("in", "out") if scale.moving else ("made", "led")
+    first, second = (fit(name, room + 9, glyphs) for name in names)
+    return f"{'':5}{first} {second} {fit('disk', room + 5, glyphs)}leads"
 
 
 def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
-    room = _widths(width)
+    room = max((width - _LINE_WORDS) // 3, 3)
     if row.state != "up":
         return [_name(row), *_state(row), Cell(f"  {row.reason}", "dim")]
-    if scale.moving:
-        measures = [
-            (_copied(row, False, scale)[0], _short(row, False)),
-            (_copied(row, True, scale)[0], _short(row, True)),
-        ]
-    else:
-        produced, leads = _produced(row, scale), _leads(row, scale)
-        measures = [(produced[0], produced[1]), (leads[0], leads[1])]
     cells = [_name(row)]
-    for share, words in measures:
+    for share, words in _pair(row, scale):
         tone = "dim" if words == "-" else ""
-        cells += [*gauge(share, room, glyphs), Cell(f" {words:<11} ", tone)]
+        cells += [*_short_gauge(share, room, glyphs), Cell(f" {words:<8} ", tone)]
     share, _, tone = _disk(row)
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
-    cells += [*gauge(share, room, glyphs, tone), Cell(f" {percent:<5}", tone)]
-    return [*cells, Cell(f"{row.leaders:>7,}", "dim")]
+    cells += [*_short_gauge(share, room, glyphs, tone), Cell(f" {percent:<4}", tone)]
+    return [*cells, Cell(f"{row.leaders:>5,}", "dim")]
 
 
-def _short(row: BrokerRow, leader: bool) -> str:
-    moving = row.moving_out if leader else row.moving_in
-    rate = row.rate_out_bytes_per_s if leader else row.rate_in_bytes_per_s
-    return rate_text(rate) if moving else "-"
+def _short_gauge(share: float, width: int, glyphs: Glyphs, tone: str = "") -> tuple[Cell, ...]:
+    return gauge(share, width, glyphs, tone) or (Cell(" " * width),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
@@ -32,10 +32,11 @@ BURNDOWN_LEAST: Final = 5
 """A lower one tells nothing."""
 GAP: Final = 3
 NAME_LEAST, NAME_MOST = 16, 60
-_BROKERS, _GAUGE, _SHARE, _LEFT, _RATE, _ETA = 11, 12, 4, 8, 10, 8
-_NUMBERS: Final = _BROKERS + _GAUGE + _SHARE + _LEFT + _RATE + _ETA + 6
-_STATE: Final = 26
-"""Cells of the longest reason in a few words."""
+_BROKERS, _SHARE, _LEFT, _RATE, _ETA = 11, 4, 8, 10, 7
+_GAUGE: Final = 20
+"""A longer one tells no more."""
+_FIXED: Final = _BROKERS + _SHARE + _LEFT + _ETA + 4
+"""Cells of what is always there, with the blanks between."""
 
 
 def move_lines(
@@ -95,28 +96,49 @@ def _counts(counts: MoveCounts, width: int, glyphs: Glyphs) -> list[Line]:
 # A lane each
 
 
+class _Room(NamedTuple):
+    """Cells of the parts of a lane; 0 for one that is left out."""
+
+    name: int
+    gauge: int
+    rate: int
+    state: int
+
+
+def _room(copies: Sequence[CopyLine], width: int) -> _Room:
+    """The name in full and a long gauge where there is room; else the rate goes first."""
+    words = [_state(one)[0] for one in copies]
+    state = max((cell_len(word) + 1 for word in words if word), default=0)
+    longest = max((cell_len(_name(one)) for one in copies), default=0)
+    name = max(min(longest, NAME_MOST), NAME_LEAST)
+    for rate, gauge_cells, short in ((_RATE + 1, 4, 0), (0, 4, 0), (0, 4, 1)):
+        told = min(state, 14) if short else state
+        left = width - _FIXED - rate - gauge_cells - told
+        if left >= (NAME_LEAST if short else min(name, NAME_MOST)):
+            break
+    name = max(min(name, left), NAME_LEAST)
+    more = min(max(left - name, 0), _GAUGE - gauge_cells)
+    return _Room(name, gauge_cells + more, rate, told)
+
+
 def _lanes(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
     copies = moves.copies
-    state = _STATE if any(one.cause is not Cause.NONE for one in copies) else 7
-    if width < NAME_LEAST + _NUMBERS + state:
-        state = min(state, max(width - NAME_LEAST - _NUMBERS, 7))
-    longest = max((cell_len(_name(one)) for one in copies), default=NAME_LEAST)
-    room = width - _NUMBERS - state
-    name = min(max(min(longest, NAME_MOST), NAME_LEAST), max(room, NAME_LEAST))
     fits = moves.copies_all + 1 <= height
     shown = copies[: max(height - 1 if fits else height - 2, 0)]
-    lines = [_titles(name, glyphs)]
-    lines += [_lane(one, name, width, glyphs) for one in shown]
+    room = _room(shown, width)
+    lines = [_titles(room, glyphs)]
+    lines += [_lane(one, room, glyphs) for one in shown]
     if len(shown) < moves.copies_all:
         count = moves.copies_all - len(shown)
         lines.append(more_line(count, "copy", more, "copies"))
     return lines
 
 
-def _titles(name: int, glyphs: Glyphs) -> Line:
-    titles = fit("Partition", name, glyphs) + " " + fit("  from to", _BROKERS, glyphs)
-    titles += " " + fit("Copied", _GAUGE + _SHARE, glyphs)
-    for title, cells in (("Left", _LEFT), ("Rate", _RATE), ("Done in", _ETA)):
+def _titles(room: _Room, glyphs: Glyphs) -> Line:
+    titles = fit("Partition", room.name, glyphs) + " " + fit("from to", _BROKERS, glyphs)
+    titles += " " + fit("Copied", room.gauge + _SHARE, glyphs)
+    rate = (("Rate", room.rate - 1),) if room.rate else ()
+    for title, cells in (("Left", _LEFT), *rate, ("Done in", _ETA)):
         titles += " " + fit(title, cells, glyphs, right=True)
     return Line((Cell(titles, "dim"),))
 
@@ -125,24 +147,25 @@ def _name(one: CopyLine) -> str:
     return printable(f"{one.key.topic}-{one.key.partition}")
 
 
-def _lane(one: CopyLine, name: int, width: int, glyphs: Glyphs) -> Line:
+def _lane(one: CopyLine, room: _Room, glyphs: Glyphs) -> Line:
     word, tone = _state(one)
     share = _share(one)
     percent = "?" if math.isnan(share) else f"{min(int(share * 100), 99)}%"
     source = "none" if one.source < 0 else str(one.source)
     way = f"{source:>4} {glyphs.flow} {one.key.broker}"
-    held = one.stuck or one.cause is Cause.PAUSED
     numbers = fit(percent, _SHARE, glyphs, right=True)
     numbers += " " + fit(bytes_text(one.lag_bytes), _LEFT, glyphs, right=True)
-    rate = fit(rate_text(one.rate_bytes_per_s), _RATE, glyphs, right=True)
+    if room.rate:
+        numbers += " " + fit(rate_text(one.rate_bytes_per_s), room.rate - 1, glyphs, right=True)
+    held = one.stuck or one.cause is Cause.PAUSED
     eta = "-" if held else eta_text(one.eta_s, _ETA)
     cells = (
-        Cell(fit_middle(_name(one), name, glyphs) + " "),
+        Cell(fit_middle(_name(one), room.name, glyphs) + " "),
         Cell(fit(way, _BROKERS, glyphs) + " ", "dim"),
-        *gauge(share, _GAUGE, glyphs, tone or "strong"),
-        Cell(f"{numbers} {rate} "),
-        Cell(fit(eta, _ETA, glyphs, right=True) + " ", tone or "strong"),
-        Cell(word, tone or "dim"),
+        *gauge(share, room.gauge, glyphs, tone or "heat3"),
+        Cell(numbers + " "),
+        Cell(fit(eta, _ETA, glyphs, right=True), tone),
+        *([Cell(" " + fit(word, room.state - 1, glyphs), tone)] if room.state else []),
     )
     return Line(cells, one.key, ScreenTarget(PARTITIONS, one.key))
 
@@ -155,14 +178,14 @@ def _share(one: CopyLine) -> float:
 
 
 def _state(one: CopyLine) -> tuple[str, str]:
-    """Why it does not come nearer, or that it does; and the tone of it."""
+    """Why it does not come nearer, and the tone of it; empty where it does."""
     if one.cause is Cause.PAUSED:
         return "paused", "warn"
     if one.stuck:
         return CAUSE_TEXTS[one.cause].short, "bad"
     if math.isinf(one.eta_s):
         return "too slow", "bad"
-    return "copying", ""
+    return "", ""
 
 
 # What is left

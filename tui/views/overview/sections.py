@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -33,6 +32,7 @@ from kshunt.tui.facts.transfer_history import (
     steady,
     within,
 )
+from kshunt.tui.tables.gauges import gauge, toned
 from kshunt.tui.tables.lines import Line, LinePart, fitted, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
@@ -167,9 +167,8 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
         words += f", {more}{bytes_text(total.left_bytes)} left"
     if total.waiting and width >= 66:
         words += f", {total.waiting:,} wait"
-    room = min(width - cell_len(words) - 1, 60)
-    drawn = bar(total.share, room, glyphs)
-    return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
+    drawn = gauge(total.share, min(width - cell_len(words) - 1, 60), glyphs, "strong")
+    return Line((*drawn, Cell(" " + words if drawn else words)))
 
 
 def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) -> Line:
@@ -209,15 +208,9 @@ def plot(
     if len(rows) > 2 and any(not math.isnan(value) for value in permitted(moments)):
         said[1] = f"{LIMIT_MARKS[glyphs.spark]} allowed"
     return [
-        Line((*_toned(row, LIMIT_MARKS[glyphs.spark]), Cell(f" {words}", "dim")))
-        for row, words in zip(rows, said, strict=True)
+        Line((*toned(row, 1 - place / len(rows), glyphs), Cell(f" {words}", "dim")))
+        for place, (row, words) in enumerate(zip(rows, said, strict=True))
     ]
-
-
-def _toned(row: str, mark: str) -> list[Cell]:
-    """The line of the throttle in another tone than the area below it."""
-    runs = ((is_mark, "".join(run)) for is_mark, run in groupby(row, lambda char: char == mark))
-    return [Cell(text, "warn" if is_mark else "good") for is_mark, text in runs]
 
 
 # Operations
