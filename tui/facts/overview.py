@@ -20,6 +20,7 @@ from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.facts.cockpit.cockpit import Cockpit, cockpit_of
 from kshunt.tui.facts.cockpit.events import EventLog
+from kshunt.tui.facts.cockpit.traffic import TrafficCourse
 from kshunt.tui.facts.finished_moves import FinishedMoves
 from kshunt.tui.facts.health import Health, health_of
 from kshunt.tui.facts.progress import Progress, all_held, copied_rows, progress_of, throttled
@@ -147,6 +148,7 @@ class HomeBuilder:
     def __init__(self) -> None:
         self._history = SeenTransfers()
         self._events = EventLog()
+        self._traffic = TrafficCourse()
         self._finished = FinishedMoves()
         self._home = Home(Total(), Health())
         self._of: object = None
@@ -175,7 +177,8 @@ class HomeBuilder:
             if job.query.group == PARTS:
                 events = self._events.events(job.operations, past=job.past)
                 ended = self._finished.partitions
-                cockpit = cockpit_of(facts, job.operations, ended, events)
+                traffic = self._traffic.take(facts, past=job.past)
+                cockpit = cockpit_of(facts, job.operations, ended, traffic, events)
                 self._home = replace(self._home, cockpit=cockpit)
         if plots:
             self._home = replace(self._home, history=history.until(snapshot.taken_ms))

@@ -10,7 +10,7 @@ from kshunt.tui.facts.brokers.flows import Sent, flows_of
 from kshunt.tui.facts.brokers.row import BrokerRow, broker_rows
 from kshunt.tui.facts.cockpit.events import Event
 from kshunt.tui.facts.cockpit.moves import Moves, moves_of
-from kshunt.tui.facts.cockpit.traffic import Traffic, traffic_of
+from kshunt.tui.facts.cockpit.traffic import Traffic
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import RowKey
 
@@ -30,13 +30,17 @@ class Cockpit:
 
 
 def cockpit_of(
-    facts: Facts, operations: Sequence[Operation], ended: int, events: tuple[Event, ...]
+    facts: Facts,
+    operations: Sequence[Operation],
+    ended: int,
+    traffic: Traffic,
+    events: tuple[Event, ...],
 ) -> Cockpit:
     """Of a snapshot, with what was remembered of those before it."""
     return Cockpit(
         moves_of(facts, operations, ended),
         flows_of(facts),
         tuple(broker_rows(facts, operations).values()),
-        traffic_of(facts),
+        traffic,
         events,
     )

@@ -6,7 +6,8 @@ The rate of a leader's log is what producers write to it, before retention delet
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,10 @@ from numpy.typing import NDArray
 
 from kshunt.tui.facts.snapshot_facts import Facts, rate_sum
 
+POINT_MS: Final = 4_000
+"""The course has a point at most this often, so that a slow line does not carry it all the time."""
+POINTS_MOST: Final = 900
+"""An hour of them."""
 TOPICS_MOST: Final = 50
 """Topics that are listed, those that are written to most."""
 
@@ -51,6 +56,8 @@ class Traffic:
     topics_written: int = 0
     """How many there are of them."""
     brokers: tuple[BrokerTraffic, ...] = ()
+    course: tuple[tuple[int, float], ...] = ()
+    """When (ms) and how much was produced, the oldest first."""
 
     @property
     def leader_skew(self) -> float:
@@ -61,6 +68,27 @@ class Traffic:
     def size_skew(self) -> float:
         """Likewise, of what brokers hold."""
         return _skew([one.size_bytes for one in self.brokers])
+
+
+class TrafficCourse:
+    """How what is produced went, while somebody looked. For one thread."""
+
+    def __init__(self) -> None:
+        self._cluster_id = ""
+        self._points: deque[tuple[int, float]] = deque(maxlen=POINTS_MOST)
+
+    def take(self, facts: Facts, *, past: bool) -> Traffic:
+        """The traffic of a snapshot, and how it went up to it; in the `past`, of it alone."""
+        traffic, snapshot = traffic_of(facts), facts.snapshot
+        if past:
+            return traffic
+        if snapshot.cluster_id != self._cluster_id:
+            self._cluster_id = snapshot.cluster_id
+            self._points.clear()
+        newest = self._points[-1][0] if self._points else -POINT_MS
+        if snapshot.taken_ms - newest >= POINT_MS and not math.isnan(traffic.rate_bytes_per_s):
+            self._points.append((snapshot.taken_ms, traffic.rate_bytes_per_s))
+        return replace(traffic, course=tuple(self._points))
 
 
 def traffic_of(facts: Facts) -> Traffic:

@@ -99,7 +99,7 @@ def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> li
 def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
     """Four lines of one width."""
     first = [_name(row), *_state(row)]
-    led = _led(row)
+    led = _led(row) if scale.moving else Cell("")
     used = sum(cell_len(cell.text) for cell in first)
     first.append(Cell(" " * max(width - used - cell_len(led.text), 1)))
     lines = [[*first, led], *_measures(row, scale, width, glyphs)]
@@ -107,7 +107,7 @@ def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tupl
 
 
 def _name(row: BrokerRow) -> Cell:
-    return Cell(f"{row.id:>4} ", "bad" if row.state == "down" else "strong")
+    return Cell(f"{row.id:>5} ", "bad" if row.state == "down" else "strong")
 
 
 def _state(row: BrokerRow) -> list[Cell]:
@@ -124,7 +124,7 @@ def _led(row: BrokerRow) -> Cell:
 
 
 def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
-    room = max(width - 5 - 18, 6)
+    room = max(width - 6 - 18, 6)
     if scale.moving:
         return [
             _measure("in", *_copied(row, False, scale), room, glyphs),
@@ -132,8 +132,8 @@ def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
             _measure("disk", *_disk(row), room, glyphs),
         ]
     return [
-        _measure("made", *_produced(row, scale), room, glyphs),
-        _measure("led", *_leads(row, scale), room, glyphs),
+        _measure("write", *_produced(row, scale), room, glyphs),
+        _measure("lead", *_leads(row, scale), room, glyphs),
         _measure("disk", *_disk(row), room, glyphs),
     ]
 
@@ -143,7 +143,7 @@ def _measure(
 ) -> tuple[Cell, ...]:
     quiet = tone or ("" if share > 0 else "dim")
     return (
-        Cell(f"{name:>4} ", "dim"),
+        Cell(f"{name:>5} ", "dim"),
         *gauge(share, room, glyphs, tone),
         Cell(f" {words}", quiet),
     )
@@ -185,7 +185,8 @@ def _produced(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
 
 def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
     share = row.leaders / scale.leaders_most if scale.leaders_most else 0.0
-    return share, f"{row.leaders:,}", ""
+    wanted = f" of {row.preferred:,}" if row.preferred != row.leaders else ""
+    return share, f"{row.leaders:,}{wanted}", ""
 
 
 # A low tile
@@ -195,17 +196,17 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     """Two lines of one width: what comes and the disk, what goes and the leaders."""
     room = max(width - _LOW_WORDS, 4)
     if row.state != "up":
-        reason = Cell(fit(row.reason, max(width - 5, 1), glyphs), "dim")
-        lines = [[_name(row), *_state(row)], [Cell(" " * 5), reason]]
+        reason = Cell(fit(row.reason, max(width - 6, 1), glyphs), "dim")
+        lines = [[_name(row), *_state(row)], [Cell(" " * 6), reason]]
         return [padded(line, width, glyphs) for line in lines]
     tone = _disk(row)[2]
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     (one, first), (two, second) = _pair(row, scale)
-    names = ("in", "out") if scale.moving else ("made", "led")
+    names = ("in", "out") if scale.moving else ("write", "lead")
     lines = [
         [_name(row), *_low(names[0], one, first, room, glyphs), Cell(f" disk {percent:>4}", tone)],
         [
-            Cell(" " * 5),
+            Cell(" " * 6),
             *_low(names[1], two, second, room, glyphs),
             Cell(f" leads{row.leaders:>4,}" if scale.moving else "", "dim"),
         ],
@@ -213,13 +214,13 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     return [padded(line, width, glyphs) for line in lines]
 
 
-_LOW_WORDS: Final = 5 + 5 + 1 + 7 + 10
+_LOW_WORDS: Final = 6 + 5 + 1 + 9 + 10
 """Cells of everything but the gauge."""
 
 
 def _low(name: str, share: float, words: str, room: int, glyphs: Glyphs) -> tuple[Cell, ...]:
     tone = "dim" if words == "-" else ""
-    return (Cell(f"{name:<4} ", "dim"), *gauge(share, room, glyphs), Cell(f" {words:<7}", tone))
+    return (Cell(f"{name:<5}", "dim"), *gauge(share, room, glyphs), Cell(f" {words:<9}", tone))
 
 
 def _pair(row: BrokerRow, scale: Scale) -> tuple[tuple[float, str], tuple[float, str]]:
@@ -230,7 +231,8 @@ def _pair(row: BrokerRow, scale: Scale) -> tuple[tuple[float, str], tuple[float,
             (_copied(row, True, scale)[0], _terse(row, True)),
         )
     produced, leads = _produced(row, scale), _leads(row, scale)
-    return (produced[0], produced[1].replace("/s", "")), (leads[0], leads[1])
+    rate = scale.traffic[row.id].rate_bytes_per_s if row.id in scale.traffic else math.nan
+    return (produced[0], terse_rate_text(rate)), (leads[0], f"{row.leaders:,}")
 
 
 def _terse(row: BrokerRow, leader: bool) -> str:
@@ -282,15 +284,15 @@ def _joined(parts: Sequence[tuple[Cell, ...]]) -> Line:
     return Line(tuple(spans[:-1]))
 
 
-_LINE_WORDS: Final = 5 + 3 * 3 + 2 * 8 + 5 + 5
+_LINE_WORDS: Final = 6 + 2 * (1 + 5 + 1) + 1 + 4 + 5
 """Cells of everything but the three gauges of a line."""
 
 
 def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
     room = max((width - _LINE_WORDS) // 3, 3)
-    names = ("in", "out") if scale.moving else ("made", "led")
-    first, second = (fit(name, room + 9, glyphs) for name in names)
-    return f"{'':5}{first} {second} {fit('disk', room + 5, glyphs)}leads"
+    names = ("in", "out") if scale.moving else ("write", "lead")
+    first, second = (fit(name, room + 6, glyphs) for name in names)
+    return f"{'':6}{first} {second} {fit('disk', room + 5, glyphs)}leads"
 
 
 def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
@@ -298,9 +300,11 @@ def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     if row.state != "up":
         return [_name(row), *_state(row), Cell(f"  {row.reason}", "dim")]
     cells = [_name(row)]
-    for share, words in _pair(row, scale):
+    for share, said in _pair(row, scale):
+        # How long the gauge is says what part of the throttle it is.
+        words = said.partition("/")[0]
         tone = "dim" if words == "-" else ""
-        cells += [*_short_gauge(share, room, glyphs), Cell(f" {words:<8} ", tone)]
+        cells += [*_short_gauge(share, room, glyphs), Cell(f" {words:<5} ", tone)]
     share, _, tone = _disk(row)
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     cells += [*_short_gauge(share, room, glyphs, tone), Cell(f" {percent:<4}", tone)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text
+from kshunt.backend.domain.text.formatting import bytes_text, rate_text
 from kshunt.tui.facts.brokers.flows import ALL, NOBODY, CopyFlow, Sent
 from kshunt.tui.tables.gauges import heat, heat_cell
 from kshunt.tui.tables.lines import BLANK, Line, more_line
@@ -228,8 +228,8 @@ def _legend(found: _Map, width: int, height: int, glyphs: Glyphs) -> list[Line]:
     scale = [Cell(fit("", found.label, glyphs))]
     for number in range(1, 6):
         scale += [heat_cell(number / 5, 1, glyphs), Cell(" ")]
-    copies = many(found.flows[ALL].total.copies, "copy", "copies")
-    scale.append(Cell(f"up to {rate_text(found.top)} for a pair, {copies}", "dim"))
+    words = f"to {rate_text(found.top)} for a pair; rows send, columns receive"
+    scale.append(Cell(words, "dim"))
     lines = [BLANK, Line(tuple(scale))] if height > 1 else [Line(tuple(scale))]
     if height > 3:
         heavy = [

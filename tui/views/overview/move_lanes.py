@@ -1,6 +1,6 @@
 """The moves: how many stand where, a lane for each copy, and how what is left went down.
 
-While nothing moves, the operations that ended last stand there.
+While nothing moves, the operations that ended last stand there, and what is produced.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import bytes_text, duration_text, eta_text, rate_text
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.facts.cockpit.moves import CopyLine, MoveCounts, Moves
+from kshunt.tui.facts.cockpit.traffic import Traffic
 from kshunt.tui.facts.overview import Overview
 from kshunt.tui.facts.transfer_history import SeenTransfer
 from kshunt.tui.tables.gauges import curve, gauge, parts_gauge
@@ -24,10 +25,13 @@ from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.fitting import fit, fit_middle, printable
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.overview.sections import ended_operations
+from kshunt.tui.views.overview.traffic_lines import topic_lines
 
 BURNDOWN_FROM: Final = 104
 """Cells from which on there is room for the burndown."""
 BURNDOWN: Final = 30
+ENDED_MOST: Final = 5
+"""Operations that have ended, while nothing moves."""
 BURNDOWN_LEAST: Final = 5
 """A lower one tells nothing."""
 GAP: Final = 3
@@ -41,6 +45,7 @@ _FIXED: Final = _BROKERS + _SHARE + _LEFT + _ETA + 4
 
 def move_lines(
     moves: Moves,
+    traffic: Traffic,
     overview: Overview,
     history: Sequence[SeenTransfer],
     width: int,
@@ -50,7 +55,7 @@ def move_lines(
 ) -> list[Line]:
     """Counts, lanes, burndown; `more` says how to see what does not fit."""
     if not moves.copies_all and not moves.counts.queued:
-        return _still(overview, width, height, glyphs)
+        return _still(overview, traffic, width, height, glyphs, more)
     head = _counts(moves.counts, width, glyphs)
     rest = height - len(head)
     aside = _burndown(history, rest, glyphs) if width >= BURNDOWN_FROM else []
@@ -59,11 +64,14 @@ def move_lines(
     return [*head, *(beside(listed, aside, lanes, GAP, glyphs) if aside else listed)]
 
 
-def _still(overview: Overview, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    ended = ended_operations(overview, width, max(height - 2, 1), glyphs)
-    if not ended:
-        return [Line((Cell("Nothing moves, and no operation has run yet.", "dim"),))]
-    return [Line((Cell("Nothing moves. The last operations:", "dim"),)), BLANK, *ended]
+def _still(
+    overview: Overview, traffic: Traffic, width: int, height: int, glyphs: Glyphs, more: str
+) -> list[Line]:
+    """The last operations, and what is produced."""
+    ended = ended_operations(overview, width, min(ENDED_MOST, height // 3), glyphs)
+    said = "The last operations:" if ended else "No operation is known yet."
+    lines = [Line((Cell(f"Nothing moves. {said}", "dim"),)), *ended, BLANK]
+    return [*lines, *topic_lines(traffic, width, height - len(lines), glyphs, more)]
 
 
 # How many stand where
@@ -164,7 +172,7 @@ def _lane(one: CopyLine, room: _Room, glyphs: Glyphs) -> Line:
         Cell(fit(way, _BROKERS, glyphs) + " ", "dim"),
         *gauge(share, room.gauge, glyphs, tone or "heat3"),
         Cell(numbers + " "),
-        Cell(fit(eta, _ETA, glyphs, right=True), tone),
+        Cell(fit(eta, _ETA, glyphs, right=True), "dim" if held else tone),
         *([Cell(" " + fit(word, room.state - 1, glyphs), tone)] if room.state else []),
     )
     return Line(cells, one.key, ScreenTarget(PARTITIONS, one.key))
@@ -192,14 +200,11 @@ def _state(one: CopyLine) -> tuple[str, str]:
 
 
 def _burndown(history: Sequence[SeenTransfer], height: int, glyphs: Glyphs) -> list[Line]:
-    """What was left, from when it was most until now; nothing where there is no room."""
-    moments = [one for one in history if one.point.remaining_bytes >= 0]
+    """What was left since nothing moved last; nothing where there is no room."""
+    moments = _batch(history)
     values = [float(one.point.remaining_bytes) for one in moments]
     if height < BURNDOWN_LEAST or len(values) < 2 or max(values) <= 0:
         return []
-    # A batch begins where most was left: what was before belongs to another one.
-    first = len(values) - 1 - values[::-1].index(max(values))
-    moments, values = moments[min(first, len(values) - 2) :], values[min(first, len(values) - 2) :]
     rows, top = curve(values, [], BURNDOWN, height - 2, glyphs)
     span = duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)
     left = f"{bytes_text(values[-1])} left"
@@ -209,3 +214,10 @@ def _burndown(history: Sequence[SeenTransfer], height: int, glyphs: Glyphs) -> l
         *(Line(row) for row in rows),
         Line((Cell(fit(f"{span} ago", BURNDOWN - 3, glyphs) + "now", "dim"),)),
     ]
+
+
+def _batch(history: Sequence[SeenTransfer]) -> list[SeenTransfer]:
+    """The moments since nothing moved last, as far as it is known what was left."""
+    still = [place for place, one in enumerate(history) if not one.point.moving_replicas]
+    since = history[still[-1] + 1 :] if still else history
+    return [one for one in since if one.point.remaining_bytes >= 0]

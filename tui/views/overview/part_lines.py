@@ -34,8 +34,9 @@ def part_lines(
         return []
     cockpit, overview = home.cockpit, home.overview
     if part == MOVES:
-        history = home.history
-        lines = move_lines(cockpit.moves, overview, history, width, height, glyphs, more)
+        lines = move_lines(
+            cockpit.moves, cockpit.traffic, overview, home.history, width, height, glyphs, more
+        )
     elif part == BROKERS:
         traffic = cockpit.traffic.brokers
         lines = tile_lines(cockpit.brokers, traffic, width, height, glyphs, more)
@@ -45,5 +46,5 @@ def part_lines(
         lines = flow_lines(cockpit.flows, width, height, glyphs, more)
     else:
         rows, health = cockpit.brokers, overview.health
-        lines = traffic_lines(cockpit.traffic, health, rows, width, height, glyphs, more)
+        lines = traffic_lines(cockpit.traffic, health, rows, width, height, glyphs)
     return [clipped(line, width, glyphs) for line in lines[:height]]

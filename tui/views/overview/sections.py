@@ -301,7 +301,8 @@ def _operation_line(
 
 def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Stuck ones first, then the furthest from done."""
-    lines = [_replica(one, width, glyphs) for one in overview.worst]
+    state = max((cell_len(_state_words(one)) for one in overview.worst), default=0)
+    lines = [_replica(one, min(state, 18), width, glyphs) for one in overview.worst]
     more = overview.behind - len(lines)
     target = ScreenTarget(
         PARTITIONS, filter_text=OUT_OF_SYNC if not overview.summary.moving_partitions else "-insync"
@@ -309,7 +310,7 @@ def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Lin
     return _cut(lines, most, more, "replica", target) if most < 5 else lines[:most]
 
 
-def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
+def _replica(one: WorstReplica, state: int, width: int, glyphs: Glyphs) -> Line:
     name = f"{one.key.topic}-{one.key.partition}"
     wide = width >= 100
     # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
@@ -320,14 +321,17 @@ def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
         LinePart(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
         LinePart(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
         LinePart(Cell(eta, one.tone), 6, 4, right=True),
-        LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
     ]
+    if state:
+        part = LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else state, 3)
+        parts.append(part)
     return Line(fitted(parts, width, glyphs), one.key, ScreenTarget(PARTITIONS, one.key))
 
 
 def _state_words(one: WorstReplica) -> str:
-    """Why it does not come nearer, or how it is."""
-    return one.cause or one.status
+    """Why it does not come nearer, or how it is; that it is behind goes without saying."""
+    quiet = one.status == "behind" and math.isfinite(one.eta_s)
+    return one.cause or ("" if quiet else one.status)
 
 
 # What needs attention

@@ -7,12 +7,12 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text
+from kshunt.backend.domain.text.formatting import bytes_text, duration_text, many, rate_text
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.cockpit.traffic import BrokerTraffic, TopicTraffic, Traffic
 from kshunt.tui.facts.health import Health
-from kshunt.tui.tables.gauges import gauge
+from kshunt.tui.tables.gauges import curve, gauge
 from kshunt.tui.tables.lines import BLANK, Line, more_line
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
@@ -24,6 +24,8 @@ _NAME_LEAST: Final = 12
 _RATE, _SIZE = 10, 9
 _DISKS: Final = 3
 """So many of the fullest disks are named."""
+COURSE_LEAST, COURSE_MOST = 3, 10
+"""Lines of the course of what is produced."""
 _UNEVEN: Final = 1.5
 """So many times the mean is worth a look."""
 
@@ -35,20 +37,40 @@ def traffic_lines(
     width: int,
     height: int,
     glyphs: Glyphs,
-    more: str,
 ) -> list[Line]:
-    """Sums and skew, then the topics that are written to most."""
+    """Sums and skew, then how the rate went."""
     facts = [
         _fact("Produced", f"{rate_text(traffic.rate_bytes_per_s)} to {_topics(traffic)}"),
         *_skews(traffic),
         *_disks(brokers),
         _fact("Replication", *_replication(health)),
     ]
-    room = height - len(facts) - 2
-    if not traffic.topics or room < 1:
-        return facts[:height]
-    listed = _listed(traffic, width, room, glyphs, more)
-    return [*facts, BLANK, *listed]
+    return [*facts, *_course(traffic, width, height - len(facts), glyphs)][:height]
+
+
+def _course(traffic: Traffic, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """What was produced, from when the overview had room for it until now."""
+    values = [rate for _, rate in traffic.course]
+    if height < COURSE_LEAST + 2 or len(values) < 2 or not any(value > 0 for value in values):
+        return []
+    room = max(width - _RATE - 1, 8)
+    rows, top = curve(values, [], room, min(height - 2, COURSE_MOST), glyphs)
+    said = [""] * len(rows)
+    said[0], said[-1] = rate_text(top), "0 B/s"
+    span = duration_text((traffic.course[-1][0] - traffic.course[0][0]) / 1000)
+    return [
+        BLANK,
+        *(
+            Line((*row, Cell(" " + fit(words, _RATE, glyphs, right=True), "dim")))
+            for row, words in zip(rows, said, strict=True)
+        ),
+        Line((Cell(fit(f"{span} ago", room - 3, glyphs) + "now", "dim"),)),
+    ]
+
+
+def topic_lines(traffic: Traffic, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
+    """The topics that are written to most; `more` says how to see the rest."""
+    return _listed(traffic, width, height, glyphs, more) if traffic.topics and height > 1 else []
 
 
 def _topics(traffic: Traffic) -> str:
@@ -65,17 +87,17 @@ def _skews(traffic: Traffic) -> list[Line]:
         return []
     most = max(brokers, key=lambda one: one.leaders)
     least = min(brokers, key=lambda one: one.leaders)
-    words = f"{least.leaders:,} on {least.id} to {most.leaders:,} on {most.id}"
+    words = f"{least.leaders:,} (broker {least.id}) to {most.leaders:,} (broker {most.id})"
     lines = [_fact("Leaders", words + _times(traffic.leader_skew), _tone(traffic.leader_skew))]
     largest: BrokerTraffic = max(brokers, key=lambda one: one.size_bytes)
     small = min(brokers, key=lambda one: one.size_bytes)
-    sizes = f"{bytes_text(small.size_bytes)} on {small.id} to {bytes_text(largest.size_bytes)}"
-    words = f"{sizes} on {largest.id}{_times(traffic.size_skew)}"
-    return [*lines, _fact("Data", words, _tone(traffic.size_skew))]
+    words = f"{bytes_text(small.size_bytes)} (broker {small.id}) to "
+    words += f"{bytes_text(largest.size_bytes)} (broker {largest.id})"
+    return [*lines, _fact("Data", words + _times(traffic.size_skew), _tone(traffic.size_skew))]
 
 
 def _times(skew: float) -> str:
-    return "" if math.isnan(skew) else f", {skew:.2f} times the mean"
+    return "" if math.isnan(skew) else f", at most {skew:.2f} times the mean"
 
 
 def _tone(skew: float) -> str:
@@ -87,9 +109,9 @@ def _disks(brokers: tuple[BrokerRow, ...]) -> list[Line]:
     if not known:
         return []
     fullest = sorted(known, key=lambda one: (-one[0], one[1]))[:_DISKS]
-    words = ", ".join(f"{share:.0%} on {id}" for share, id in fullest)
+    words = ", ".join(f"{share:.0%} (broker {id})" for share, id in fullest)
     tone = "bad" if fullest[0][0] >= 0.95 else "warn" if fullest[0][0] >= 0.85 else ""
-    return [_fact("Disks", f"fullest {words}", tone)]
+    return [_fact("Disks", f"at most {words}", tone)]
 
 
 def _replication(health: Health) -> tuple[str, str]:
@@ -124,7 +146,7 @@ def _topic(one: TopicTraffic, name: int, room: int, top: float, glyphs: Glyphs) 
     cells = (
         Cell(fit_middle(printable(one.topic), name, glyphs) + " "),
         *gauge(one.rate_bytes_per_s / top if top else 0.0, room, glyphs),
-        Cell(rate, "strong"),
+        Cell(rate),
         Cell(f" {size}", "dim"),
     )
     return Line(cells, ("topic", one.topic), ScreenTarget(PARTITIONS, filter_text=one.topic))
