@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.text.formatting import listed, many
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Kind = Literal["change", "incident"]
 CHANGE: Final = "change"
 INCIDENT: Final = "incident"
+BROKERS_MOST: Final = 3
+"""More brokers than that, in one snapshot, share a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +61,28 @@ def snapshot_marks(
     """What is worth a look in `after`; the counts are those of both."""
     if before is not None and before.cluster_id != after.cluster_id:
         yield Mark(INCIDENT, f"This is another cluster: {after.cluster_id}.")
-    for id in sorted(now.down - was.down):
-        problem = after.brokers[id].problem
-        yield Mark(INCIDENT, f"Broker {id} does not answer{f': {problem}' if problem else '.'}")
-    for id in sorted(was.down - now.down):
-        yield Mark(CHANGE, f"Broker {id} answers again.")
+    yield from _silent(sorted(now.down - was.down), after)
+    back = sorted(was.down - now.down)
+    if len(back) > BROKERS_MOST:
+        yield Mark(CHANGE, f"{len(back):,} brokers answer again: {listed(back)}.")
+    else:
+        yield from (Mark(CHANGE, f"Broker {id} answers again.") for id in back)
     yield from _risen("replica", "stuck", was.stuck, now.stuck)
     yield from _risen("replica", "offline", was.offline, now.offline)
     yield from _risen("partition", "without a leader", was.leaderless, now.leaderless)
     if bool(was.moving) != bool(now.moving):
         words = f"{many(now.moving, 'replica')} moving." if now.moving else "Nothing moves."
         yield Mark(CHANGE, words)
+
+
+def _silent(brokers: Sequence[int], after: Snapshot) -> Iterator[Mark]:
+    """Brokers that do not answer any more; many of them share a mark."""
+    if len(brokers) > BROKERS_MOST:
+        yield Mark(INCIDENT, f"{len(brokers):,} brokers do not answer: {listed(brokers)}.")
+        return
+    for id in brokers:
+        problem = after.brokers[id].problem
+        yield Mark(INCIDENT, f"Broker {id} does not answer{f': {problem}' if problem else '.'}")
 
 
 def _risen(noun: str, how: str, was: int, now: int) -> Iterator[Mark]:

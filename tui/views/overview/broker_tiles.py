@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Final
 
 from rich.cells import cell_len
@@ -16,7 +17,7 @@ from kshunt.tui.facts.cockpit.traffic import BrokerTraffic
 from kshunt.tui.tables.gauges import gauge
 from kshunt.tui.tables.lines import BLANK, Line, more_line, padded
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.fitting import fit
+from kshunt.tui.text.fitting import fit, printable
 from kshunt.tui.text.glyphs import Glyphs
 
 TILE_WIDTH: Final = 36
@@ -99,11 +100,16 @@ def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> li
 def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
     """Four lines of one width."""
     first = [_name(row), *_state(row)]
+    if row.state != "up":
+        reason = wrap(printable(row.reason), max(width - 6, 8))[: TILE_LINES - 1]
+        told = [[Cell(" " * 6), Cell(text, "dim")] for text in reason]
+        lines = [first, *told, *[[] for _ in range(TILE_LINES - 1 - len(told))]]
+        return [padded(line, width, glyphs) for line in lines]
     led = _led(row) if scale.moving else Cell("")
     used = sum(cell_len(cell.text) for cell in first)
     first.append(Cell(" " * max(width - used - cell_len(led.text), 1)))
-    lines = [[*first, led], *_measures(row, scale, width, glyphs)]
-    return [padded(line, width, glyphs) for line in lines]
+    drawn = ((*first, led), *_measures(row, scale, width, glyphs))
+    return [padded(line, width, glyphs) for line in drawn]
 
 
 def _name(row: BrokerRow) -> Cell:
@@ -124,7 +130,7 @@ def _led(row: BrokerRow) -> Cell:
 
 
 def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
-    room = max(width - 6 - 18, 6)
+    room = max(width - 6 - 19, 6)
     if scale.moving:
         return [
             _measure("in", *_copied(row, False, scale), room, glyphs),
@@ -159,7 +165,7 @@ def _copied(row: BrokerRow, leader: bool, scale: Scale) -> tuple[float, str, str
     if share is None or limit is None:
         share = _known(rate) / scale.rate_most if scale.rate_most else 0.0
         return share, rate_text(rate), ""
-    return min(share, 1.0), f"{rate_text(rate, tight=True)} of {rate_text(limit, tight=True)}", ""
+    return min(share, 1.0), f"{rate_text(rate, tight=True)} of {rate_text(limit, tight=True)}/s", ""
 
 
 def _disk(row: BrokerRow) -> tuple[float, str, str]:
@@ -298,7 +304,9 @@ def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
 def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
     room = max((width - _LINE_WORDS) // 3, 3)
     if row.state != "up":
-        return [_name(row), *_state(row), Cell(f"  {row.reason}", "dim")]
+        state = _state(row)
+        fits = 8 + len(row.state) + len(row.reason) <= width
+        return [_name(row), *state, *([Cell(f"  {row.reason}", "dim")] if fits else [])]
     cells = [_name(row)]
     for share, said in _pair(row, scale):
         # How long the gauge is says what part of the throttle it is.

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kshunt.backend.domain.text.formatting import bytes_text, rate_text
 from kshunt.tui.facts.brokers.flows import ALL, NOBODY, CopyFlow, Sent
 from kshunt.tui.tables.gauges import heat, heat_cell
-from kshunt.tui.tables.lines import BLANK, Line, more_line
+from kshunt.tui.tables.lines import BLANK, Line, beside, more_line
 from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.text.bars import FULL, REST
 from kshunt.tui.text.fitting import fit, join_fitting
@@ -20,6 +20,9 @@ PATH_MOST: Final = 60
 """Cells of the line from a broker to another one."""
 ROWS_LEAST: Final = 12
 """Lines from which on a heat map says more than the heaviest pairs do."""
+GAP: Final = 4
+PAIRS_FROM: Final = 50
+"""Cells at the right of a heat map from which on the heaviest pairs stand there."""
 MORE: Final = "brokers that send"
 _RATE, _LEFT, _COPIES = 10, 8, 6
 """Cells of the columns at the right of it."""
@@ -36,22 +39,24 @@ class Pair(NamedTuple):
 def flow_lines(
     flows: Mapping[RowKey, Sent], width: int, height: int, glyphs: Glyphs, more: str
 ) -> list[Line]:
-    """All pairs line by line where they fit, else a heat map, else the heaviest pairs.
+    """All pairs line by line where they fit, else a heat map and the heaviest pairs.
 
     `more` says how to see what does not fit.
     """
     pairs = heaviest(flows)
     if not pairs:
         return [Line((Cell("Nothing is copied.", "dim"),))]
-    fits = len(pairs) + 1 <= height
-    return (
-        _pair_lines(pairs, width, height, glyphs, more)
-        if fits
-        else (
-            _heat_map(flows, width, height, glyphs, more)
-            or _pair_lines(pairs, width, height, glyphs, more)
-        )
-    )
+    if len(pairs) + 1 <= height:
+        return _pair_lines(pairs, width, height, glyphs, more)
+    found = _map_within(flows, width)
+    if found is None or height < ROWS_LEAST:
+        return _pair_lines(pairs, width, height, glyphs, more)
+    room = width - found.width - GAP
+    if room < PAIRS_FROM:
+        return _heat_map(found, width, height, glyphs, more)
+    left = _heat_map(found, found.width, height, glyphs, more)
+    right = _pair_lines(pairs, room, height, glyphs, more)
+    return beside(left, right, found.width, GAP, glyphs)
 
 
 def heaviest(flows: Mapping[RowKey, Sent]) -> list[Pair]:
@@ -143,19 +148,14 @@ class _Map(NamedTuple):
         return self.label + len(self.targets) * (self.cell + 1) + _RATE
 
 
-def _heat_map(
-    flows: Mapping[RowKey, Sent], width: int, height: int, glyphs: Glyphs, more: str
-) -> list[Line]:
-    """A row a broker that sends, a column a broker that receives; empty where they do not fit."""
-    found = _map_within(flows, width)
-    if found is None or height < ROWS_LEAST:
-        return []
+def _heat_map(found: _Map, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
+    """A row a broker that sends, a column a broker that receives."""
     heads = _map_heads(found, glyphs)
     room = height - len(heads) - 1
     rows = found.sources
     if len(rows) > room:
         # Those that send most, where they would stand.
-        rates = {one: _known(flows[one].total.rate_bytes_per_s) for one in rows}
+        rates = {one: _known(found.flows[one].total.rate_bytes_per_s) for one in rows}
         rows = sorted(sorted(rows, key=lambda one: -rates[one])[: room - 1])
     lines = [*heads, *(_map_row(found, one, glyphs) for one in rows), _map_sums(found, glyphs)]
     if len(rows) < len(found.sources):

@@ -97,7 +97,7 @@ def _skews(traffic: Traffic) -> list[Line]:
 
 
 def _times(skew: float) -> str:
-    return "" if math.isnan(skew) else f", at most {skew:.2f} times the mean"
+    return "" if math.isnan(skew) else f", {skew:.2f}x the mean"
 
 
 def _tone(skew: float) -> str:
@@ -130,7 +130,7 @@ def _listed(traffic: Traffic, width: int, height: int, glyphs: Glyphs, more: str
         shown = shown[: max(height - 2, 0)]
     longest = max((cell_len(printable(one.topic)) for one in shown), default=_NAME_LEAST)
     name = min(max(longest, _NAME_LEAST), max(width - _RATE - _SIZE - 8, _NAME_LEAST))
-    room = min(max(width - name - _RATE - _SIZE - 3, 0), 40)
+    room = min(max(width - name - _RATE - _SIZE - 3, 0), 60)
     top = traffic.topics[0].rate_bytes_per_s
     head = fit("Topic", name, glyphs) + " " * (room + 1) + fit("Rate", _RATE, glyphs, right=True)
     lines = [Line((Cell(head + " " + fit("Size", _SIZE, glyphs, right=True), "dim"),))]
