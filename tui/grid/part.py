@@ -16,6 +16,8 @@ class Part(Widget):
         super().__init__(id=f"part-{name}", classes="part")
         self.part = name
         self._glyphs = glyphs
+        self._facts: object = None
+        self._look: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         """The lines."""
@@ -25,6 +27,12 @@ class Part(Widget):
     def lines(self) -> SelectableLines:
         """What is in the frame."""
         return self.query_one(SelectableLines)
+
+    def is_new(self, facts: object, look: tuple[object, ...]) -> bool:
+        """Whether its lines have to be made anew: of other facts, or in another way."""
+        new = facts is not self._facts or look != self._look
+        self._facts, self._look = facts, look
+        return new
 
     def title(self, text: str) -> None:
         """Say what it is about."""

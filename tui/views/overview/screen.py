@@ -156,12 +156,12 @@ class OverviewScreen(BoardScreen):
         head = self.query_one(f"#{HEAD}", SelectableLines)
         if head.size.width and head.size.height:
             head.show(self.lines(head.size.width, head.size.height))
-        home = self.kshunt.store.home
+        home, glyphs = self.kshunt.store.home, self.kshunt.glyphs
+        more = "" if self._zoomed else ZOOM_SHOWS
         for part in self.query(Part):
             size = part.lines.size
-            if part.display and size.width and size.height:
+            if part.display and size.width and size.height and part.is_new(home, (size, more)):
                 part.title(part_title(part.part, home))
-                glyphs, more = self.kshunt.glyphs, "" if self._zoomed else ZOOM_SHOWS
                 part.lines.show(part_lines(part.part, home, size.width, size.height, glyphs, more))
 
     def lines(self, width: int, height: int) -> list[Line]:
