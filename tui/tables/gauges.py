@@ -50,22 +50,27 @@ def gauge(share: float, width: int, glyphs: Glyphs, tone: str = "") -> tuple[Cel
 
 
 def parts_gauge(parts: Sequence[tuple[float, str]], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
-    """Amounts side by side, each in its tone; the last one is drawn as what is to come."""
+    """Amounts side by side, each in its tone; the last one is drawn as what is to come.
+
+    What there is at all has a cell.
+    """
     total = sum(amount for amount, _ in parts)
-    if total <= 0 or width < len(parts):
+    present = sum(1 for amount, _ in parts if amount > 0)
+    if total <= 0 or width < present:
         return ()
-    cells, used, so_far = [], 0, 0.0
+    full, rest = (FULL, REST) if glyphs.spark else ("#", "-")
+    cells, used, so_far, seen = [], 0, 0.0, 0
     for number, (amount, tone) in enumerate(parts):
+        if amount <= 0:
+            continue
         so_far += amount
-        end = width if number == len(parts) - 1 else round(so_far / total * width)
-        if amount and end == used and used < width:
-            # What there is can be seen.
-            end += 1
-        last = number == len(parts) - 1
-        drawn = (REST if last else FULL) if glyphs.spark else ("-" if last else "#")
+        seen += 1
+        # Those behind it keep a cell each.
+        end = min(max(round(so_far / total * width), used + 1), width - (present - seen))
+        drawn = rest if number == len(parts) - 1 else full
         cells.append(Cell(drawn * (end - used), tone))
         used = end
-    return tuple(cell for cell in cells if cell.text)
+    return tuple(cells)
 
 
 def curve(

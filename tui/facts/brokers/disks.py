@@ -22,6 +22,8 @@ from kshunt.tui.facts.snapshot_facts import Facts
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
 
+DISK_WARNS: Final = 0.85
+DISK_BAD: Final = 0.95
 PEAK_WARNS: Final = 0.90
 PEAK_BAD: Final = 1.0
 
@@ -143,6 +145,11 @@ def whole_disk(
         waits,
         queued.untold,
     )
+
+
+def disk_tone(share: float) -> str:
+    """How full a disk is at present, as it is meant."""
+    return "bad" if share >= DISK_BAD else "warn" if share >= DISK_WARNS else ""
 
 
 def peak_tone(share: float | None) -> str:

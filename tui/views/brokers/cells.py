@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
-from kshunt.tui.facts.brokers.disks import peak_tone
+from kshunt.tui.facts.brokers.disks import disk_tone, peak_tone
 from kshunt.tui.tables.list_table import ListColumn
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
@@ -77,7 +77,7 @@ def _disk(row: BrokerRow, width: int) -> Cell:
     disk = row.disk
     if disk.share is None:
         return Cell("?", "dim")
-    tone = "bad" if disk.share >= 0.95 or row.offline_dirs else "warn" if disk.share >= 0.85 else ""
+    tone = "bad" if row.offline_dirs else disk_tone(disk.share)
     if width < 22:
         return Cell(f"{disk.share:.0%}", tone)
     used, total = bytes_text(disk.used_bytes), bytes_text(disk.total_bytes)

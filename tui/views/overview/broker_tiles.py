@@ -11,7 +11,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from kshunt.backend.domain.text.formatting import bytes_text, rate_text, terse_rate_text
-from kshunt.tui.facts.brokers.disks import peak_tone
+from kshunt.tui.facts.brokers.disks import disk_tone, peak_tone
 from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.cockpit.traffic import BrokerTraffic
 from kshunt.tui.tables.gauges import gauge
@@ -27,7 +27,6 @@ LOW_LINES: Final = 2
 LINE_WIDTH: Final = 42
 """The least cells of a broker that has a line alone."""
 GAP: Final = 3
-DISK_WARNS, DISK_BAD = 0.85, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +171,7 @@ def _disk(row: BrokerRow) -> tuple[float, str, str]:
     disk = row.disk
     if disk.share is None:
         return 0.0, "? full", "warn" if row.offline_dirs else ""
-    tone = "bad" if disk.share >= DISK_BAD or row.offline_dirs else ""
-    tone = tone or ("warn" if disk.share >= DISK_WARNS else "")
+    tone = "bad" if row.offline_dirs else disk_tone(disk.share)
     words = f"{disk.share:.0%}"
     if disk.receives and disk.peak_share is not None and disk.peak_share > disk.share:
         words += f", peak {disk.peak_share:.0%}"

@@ -110,10 +110,14 @@ def head_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) ->
     if home is not None and home.overview is not None and width >= CHART_FROM:
         moving = home.overview.summary.moving_replicas > 0
         chart = parts.plot(home.history, moving, CHART, height, glyphs)
+    sections: tuple[str, ...] = HEAD if chart else NARROW_HEAD
+    if home is None or home.overview is None or not home.overview.running:
+        # What has ended stands among the parts.
+        sections = tuple(name for name in sections if name != "operations")
     if not chart:
-        return home_lines(sight, width, height, glyphs, NARROW_HEAD)
+        return home_lines(sight, width, height, glyphs, sections)
     left = width - CHART - 2
-    return beside(home_lines(sight, left, height, glyphs, HEAD), chart, left, 2, glyphs)
+    return beside(home_lines(sight, left, height, glyphs, sections), chart, left, 2, glyphs)
 
 
 def _indented(line: Line) -> Line:

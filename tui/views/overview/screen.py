@@ -151,12 +151,15 @@ class OverviewScreen(BoardScreen):
 
     def show_boards(self) -> None:
         """The head and the parts that are in sight."""
-        from kshunt.tui.views.overview.part_lines import part_lines, part_title
-
         head = self.query_one(f"#{HEAD}", SelectableLines)
         if head.size.width and head.size.height:
             head.show(self.lines(head.size.width, head.size.height))
         home, glyphs = self.kshunt.store.home, self.kshunt.glyphs
+        if home is None:
+            # The first frame is shown before data libraries are loaded.
+            return
+        from kshunt.tui.views.overview.part_lines import part_lines, part_title
+
         more = "" if self._zoomed else ZOOM_SHOWS
         for part in self.query(Part):
             size = part.lines.size

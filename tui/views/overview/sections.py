@@ -168,7 +168,7 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
     if total.waiting and width >= 66:
         words += f", {total.waiting:,} wait"
     drawn = gauge(total.share, min(width - cell_len(words) - 1, 60), glyphs, "strong")
-    return Line((*drawn, Cell(" " + words if drawn else words)))
+    return Line((*drawn, *([Cell(" ")] if drawn else []), Cell(words)))
 
 
 def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) -> Line:

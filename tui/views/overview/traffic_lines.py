@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.cells import cell_len
 
 from kshunt.backend.domain.text.formatting import bytes_text, duration_text, many, rate_text
 from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.facts.brokers.disks import disk_tone
 from kshunt.tui.facts.brokers.row import BrokerRow
-from kshunt.tui.facts.cockpit.traffic import BrokerTraffic, TopicTraffic, Traffic
+from kshunt.tui.facts.cockpit.traffic import TopicTraffic, Traffic
 from kshunt.tui.facts.health import Health
 from kshunt.tui.tables.gauges import curve, gauge
-from kshunt.tui.tables.lines import BLANK, Line, more_line
+from kshunt.tui.tables.lines import BLANK, Line, labelled, more_line, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.fitting import fit, fit_middle, printable
@@ -39,11 +40,17 @@ def traffic_lines(
     glyphs: Glyphs,
 ) -> list[Line]:
     """Sums and skew, then how the rate went."""
-    facts = [
-        _fact("Produced", f"{rate_text(traffic.rate_bytes_per_s)} to {_topics(traffic)}"),
+    said = [
+        ("Produced", [Cell(_produced(traffic))]),
         *_skews(traffic),
         *_disks(brokers),
-        _fact("Replication", *_replication(health)),
+        ("Replication", _replication(health)),
+    ]
+    room = max(width - _LABEL - 1, 12)
+    facts = [
+        line
+        for label, cells in said
+        for line in labelled(label, wrapped(cells, room, 2, glyphs), _LABEL + 1)
     ]
     return [*facts, *_course(traffic, width, height - len(facts), glyphs)][:height]
 
@@ -73,55 +80,49 @@ def topic_lines(traffic: Traffic, width: int, height: int, glyphs: Glyphs, more:
     return _listed(traffic, width, height, glyphs, more) if traffic.topics and height > 1 else []
 
 
-def _topics(traffic: Traffic) -> str:
-    return many(traffic.topics_written, "topic")
+_Said: TypeAlias = tuple[str, list[Cell]]
+"""A label, and phrases that are not broken up."""
 
 
-def _fact(label: str, text: str, tone: str = "") -> Line:
-    return Line((Cell(f"{label:<{_LABEL}} ", "dim"), Cell(text, tone)))
+def _produced(traffic: Traffic) -> str:
+    if math.isnan(traffic.rate_bytes_per_s):
+        return "unknown"
+    return f"{rate_text(traffic.rate_bytes_per_s)} to {many(traffic.topics_written, 'topic')}"
 
 
-def _skews(traffic: Traffic) -> list[Line]:
-    brokers = traffic.brokers
-    if len(brokers) < 2:
+def _skews(traffic: Traffic) -> list[_Said]:
+    """The least and the most of leaders and of data."""
+    if len(traffic.brokers) < 2:
         return []
-    most = max(brokers, key=lambda one: one.leaders)
-    least = min(brokers, key=lambda one: one.leaders)
-    words = f"{least.leaders:,} (broker {least.id}) to {most.leaders:,} (broker {most.id})"
-    lines = [_fact("Leaders", words + _times(traffic.leader_skew), _tone(traffic.leader_skew))]
-    largest: BrokerTraffic = max(brokers, key=lambda one: one.size_bytes)
-    small = min(brokers, key=lambda one: one.size_bytes)
-    words = f"{bytes_text(small.size_bytes)} (broker {small.id}) to "
-    words += f"{bytes_text(largest.size_bytes)} (broker {largest.id})"
-    return [*lines, _fact("Data", words + _times(traffic.size_skew), _tone(traffic.size_skew))]
+    leaders = [(one.leaders, one.id, f"{one.leaders:,}") for one in traffic.brokers]
+    sizes = [(one.size_bytes, one.id, bytes_text(one.size_bytes)) for one in traffic.brokers]
+    return [
+        ("Leaders", _skew(leaders, traffic.leader_skew)),
+        ("Data", _skew(sizes, traffic.size_skew)),
+    ]
 
 
-def _times(skew: float) -> str:
-    return "" if math.isnan(skew) else f", {skew:.2f}x the mean"
+def _skew(amounts: list[tuple[int, int, str]], skew: float) -> list[Cell]:
+    (_, low, least), (_, high, most) = min(amounts), max(amounts)
+    tone = "warn" if skew > _UNEVEN else ""
+    times = [] if math.isnan(skew) else [Cell(f"{skew:.2f}x the mean", tone)]
+    return [Cell(f"{least} (broker {low})"), Cell(f"to {most} (broker {high})", tone), *times]
 
 
-def _tone(skew: float) -> str:
-    return "warn" if skew > _UNEVEN else ""
-
-
-def _disks(brokers: tuple[BrokerRow, ...]) -> list[Line]:
+def _disks(brokers: tuple[BrokerRow, ...]) -> list[_Said]:
     known = [(row.disk.share, row.id) for row in brokers if row.disk.share is not None]
-    if not known:
-        return []
     fullest = sorted(known, key=lambda one: (-one[0], one[1]))[:_DISKS]
-    words = ", ".join(f"{share:.0%} (broker {id})" for share, id in fullest)
-    tone = "bad" if fullest[0][0] >= 0.95 else "warn" if fullest[0][0] >= 0.85 else ""
-    return [_fact("Disks", f"at most {words}", tone)]
+    cells = [Cell(f"{share:.0%} (broker {id})", disk_tone(share)) for share, id in fullest]
+    return [("Fullest", cells)] if cells else []
 
 
-def _replication(health: Health) -> tuple[str, str]:
-    words = health.under_replicated_words
+def _replication(health: Health) -> list[Cell]:
+    tone = "warn" if health.under_replicated else ""
+    cells = [Cell(f"{health.under_replicated_words},", tone)]
     if not health.min_isr_known:
-        return f"{words}, min-ISR unknown", "warn" if health.under_replicated else ""
-    words += f", {health.under_min_isr:,} under min-ISR, {health.at_min_isr:,} at it"
-    if health.under_min_isr:
-        return words, "bad"
-    return words, "warn" if health.under_replicated else ""
+        return [*cells, Cell("min-ISR unknown")]
+    under = Cell(f"{health.under_min_isr:,} under min-ISR,", "bad" if health.under_min_isr else "")
+    return [*cells, under, Cell(f"{health.at_min_isr:,} at min-ISR")]
 
 
 def _listed(traffic: Traffic, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
