@@ -222,10 +222,8 @@ def producing(rates: dict[str, float]) -> Facts:
 def test_what_leaders_take_is_what_is_produced() -> None:
     found = traffic_of(producing({"orders": 2e6, "payments": 1e6}))
     assert found.rate_bytes_per_s == pytest.approx(9e6)
-    assert [(one.topic, one.rate_bytes_per_s) for one in found.topics] == [
-        ("orders", pytest.approx(6e6)),
-        ("payments", pytest.approx(3e6)),
-    ]
+    assert [one.topic for one in found.topics] == ["orders", "payments"]
+    assert [one.rate_bytes_per_s for one in found.topics] == pytest.approx([6e6, 3e6])
     assert sum(one.rate_bytes_per_s for one in found.brokers) == pytest.approx(9e6)
     assert found.leader_skew == 1.0
 
