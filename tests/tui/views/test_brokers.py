@@ -82,7 +82,7 @@ def test_copies_in_no_list_use_nothing_of_a_throttle() -> None:
     assert all(row.throttled_in_bytes_per_s == 0 for row in rows.values())
     assert rows[5].rate_in_bytes_per_s > 100_000_000
     words = row_words(broker_table(facts_of(cluster, 2.0), NATURAL), 4, 15)
-    assert words["used_in"] == "[░░░░░░░░]   0%"
+    assert words["used_in"] == "──────────   0%"
 
 
 def test_what_is_not_known_of_a_throttle_is_not_made_up() -> None:
@@ -95,7 +95,7 @@ def test_what_is_not_known_of_a_throttle_is_not_made_up() -> None:
     assert said[0]["used_in"] == said[0]["used_out"] == "-"
     assert said[1]["used_in"] == said[1]["follower_rate"] == "?"
     assert said[2]["follower_rate"] == "none"
-    assert said[4]["used_in"] == "[████████] 100%"
+    assert said[4]["used_in"] == "━━━━━━━━━━ 100%"
     assert row_words(table, 4, 4)["used_in"] == "100%"
 
 
@@ -328,7 +328,7 @@ async def test_bars_are_ascii_where_there_is_nothing_else(tmp_path: Path) -> Non
 
 def re_bar(text: str) -> bool:
     """Whether a full and an empty bar are there."""
-    return "[#######] 100%" in text and "[-------]   0%" in text
+    return "######### 100%" in text and "---------   0%" in text
 
 
 async def test_every_state_fits_every_size(shown: Shown) -> None:
