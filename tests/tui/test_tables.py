@@ -82,6 +82,26 @@ def test_the_least_important_column_goes_first(columns: list[Column], width: int
     assert not dropped or not kept or min(dropped) >= max(kept)
 
 
+@given(COLUMNS, st.integers(1, 250), st.data())
+def test_a_column_grows_no_further_than_its_longest_text(
+    columns: list[Column], width: int, data: st.DataObject
+) -> None:
+    needs = {column.key: data.draw(st.integers(0, 40)) for column in columns}
+    placed = fit_columns(columns, width, needs)
+    for column, room in placed:
+        if column.grows and len(placed) > 1:
+            assert room <= max(needs[column.key], column.width)
+
+
+def test_what_one_column_does_not_need_is_for_another() -> None:
+    columns = [
+        Column("name", "Name", 10, 80, grows=True, comfort=30),
+        Column("note", "Note", 10, 80, 1, grows=True, comfort=20),
+    ]
+    assert [room for _, room in fit_columns(columns, 81)] == [40, 40]
+    assert [room for _, room in fit_columns(columns, 81, {"name": 14, "note": 70})] == [14, 66]
+
+
 def test_the_partitions_view_shows_all_that_matters_at_80_columns() -> None:
     placed = fit_columns(partitions(facts_of(incident())).columns, 78)
     assert [column.key for column, _ in placed] == [

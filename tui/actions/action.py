@@ -23,6 +23,8 @@ HELD: Final = "held by another"
 """Somebody else steers the operation under the cursor."""
 PROPOSED: Final = "proposed"
 """A change waits for whoever sits here to approve it."""
+PARTED: Final = "parted"
+"""The overview shows several parts."""
 AWAY: Final = "away"
 """So, and there is a present to return to."""
 
@@ -70,6 +72,7 @@ KEY_NAMES: Final = {
     "less_than_sign": "<",
     "greater_than_sign": ">",
     "tab": "Tab",
+    "shift+tab": "Shift-Tab",
     "colon": ":",
     "exclamation_mark": "!",
     "question_mark": "?",

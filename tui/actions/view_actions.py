@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import MOVING, PENDING, Action
+from kshunt.tui.actions.action import MOVING, PARTED, PENDING, Action
 from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
     OPERATIONS,
+    OVERVIEW,
     PARTITIONS,
     TABLES,
     THROTTLES,
@@ -180,6 +181,36 @@ LOOKS: Final = (
         _PAST,
         hint="plot",
         rank=5,
+    ),
+    Action(
+        "part(1)",
+        ("tab",),
+        "Next part",
+        "Lets keys go to the moves, who feeds whom, the brokers, the events, the head.",
+        "Look",
+        (OVERVIEW,),
+        hint="part",
+        rank=2,
+        when=(PARTED,),
+    ),
+    Action(
+        "part(-1)",
+        ("shift+tab",),
+        "Previous part",
+        "In the reverse order.",
+        "Look",
+        (OVERVIEW,),
+    ),
+    Action(
+        "zoom",
+        ("z",),
+        "Zoom",
+        "Gives the whole screen to a part of the overview; again for all parts.",
+        "Look",
+        (OVERVIEW,),
+        hint="zoom",
+        rank=2,
+        when=(PARTED,),
     ),
     Action(
         "attention",

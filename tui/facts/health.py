@@ -29,6 +29,8 @@ class Health:
     """Those of them that move."""
     under_min_isr: int = 0
     """Of those whose min.insync.replicas is known."""
+    at_min_isr: int = 0
+    """Of those likewise, the ones that refuse writes once another replica is lost."""
     min_isr_unknown: int = 0
     """Partitions whose min.insync.replicas is not known."""
     leaderless: int = 0
@@ -73,6 +75,7 @@ def health_of(facts: Facts) -> Health:
         under_replicated=int(lacking.sum()),
         under_replicated_moving=int((lacking & facts.moving[starts]).sum()),
         under_min_isr=int((written & known & (in_sync < np.minimum(needed, replicas))).sum()),
+        at_min_isr=int((written & known & (in_sync == needed) & (replicas > needed)).sum()),
         min_isr_unknown=int((~known).sum()),
         leaderless=facts.counts.leaderless,
     )

@@ -19,6 +19,9 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import percent_done_text
 from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.facts.cockpit.cockpit import Cockpit, cockpit_of
+from kshunt.tui.facts.cockpit.events import EventLog
+from kshunt.tui.facts.cockpit.traffic import TrafficCourse
 from kshunt.tui.facts.health import Health, health_of
 from kshunt.tui.facts.moves.bounds import Bound, bound_of
 from kshunt.tui.facts.moves.finished_moves import FinishedMoves
@@ -35,6 +38,7 @@ from kshunt.tui.facts.progress import (
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, Summary, known_sum
 from kshunt.tui.facts.transfer_history import SeenTransfer, SeenTransfers, running_s
+from kshunt.tui.facts.view_query import PARTS
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
@@ -182,6 +186,8 @@ class Home:
     """All that moves stands still on purpose."""
     history: tuple[SeenTransfer, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
+    cockpit: Cockpit | None = None
+    """The newest; None until the home screen had room for its parts."""
 
 
 class HomeBuilder:
@@ -189,6 +195,8 @@ class HomeBuilder:
 
     def __init__(self) -> None:
         self._history = SeenTransfers()
+        self._events = EventLog()
+        self._traffic = TrafficCourse()
         self._finished = FinishedMoves()
         self._reached = Reached()
         self._home = Home(Total(), Health())
@@ -200,6 +208,8 @@ class HomeBuilder:
         snapshot = facts.snapshot
         history = SeenTransfers() if job.past else self._history
         history.take(facts)
+        if not job.past:
+            self._events.take(snapshot)
         if self._cluster_id != snapshot.cluster_id:
             self._cluster_id, self._home = snapshot.cluster_id, Home(Total(), Health())
             self._finished, self._reached = FinishedMoves(), Reached()
@@ -217,6 +227,12 @@ class HomeBuilder:
             overview = overview_of(facts, job, self._home.health, self._home.total)
             running = tuple(self._line(one, job) for one in overview.running)
             self._home = replace(self._home, overview=replace(overview, running=running))
+            if job.query.group == PARTS:
+                events = self._events.events(job.operations, past=job.past)
+                ended = self._finished.partitions
+                traffic = self._traffic.take(facts, past=job.past)
+                cockpit = cockpit_of(facts, job.operations, ended, traffic, events)
+                self._home = replace(self._home, cockpit=cockpit)
         if plots:
             self._home = replace(self._home, history=history.until(snapshot.taken_ms))
         return self._home

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -74,8 +75,9 @@ class Facts:
             same = all(getattr(self.rows, c) is getattr(before.rows, c) for c in columns)
             if fact in known and same:
                 self.__dict__[fact] = known[fact]
-        if "topic_places" in known:
-            self.__dict__["topic_places"] = known["topic_places"]
+        for fact in ("topic_places", "longest_topic"):
+            if fact in known:
+                self.__dict__[fact] = known[fact]
 
     @cached_property
     def starts(self) -> NDArray[np.intp]:
@@ -135,6 +137,11 @@ class Facts:
         leads = np.flatnonzero(rows.broker == rows.leader)
         sizes[np.searchsorted(self.starts, leads, side="right") - 1] = rows.size_bytes[leads]
         return sizes
+
+    @cached_property
+    def longest_topic(self) -> int:
+        """Cells of the longest name of a topic."""
+        return max(map(cell_len, self.snapshot.topics), default=0)
 
     @cached_property
     def counts(self) -> ReplicaCounts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kshunt.tui.tables.model import NATURAL, Order
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.filter_terms import Term
     from kshunt.tui.facts.pending_rates import Pending
     from kshunt.tui.facts.replica_groups import GroupKey
+
+PARTS: Final = "parts"
+"""The group of the overview where its parts are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,8 @@ class Query:
     group: str = ""
     """What replicas are grouped by (`kshunt.tui.facts.replica_groups`); empty for one row a
     replica. Of brokers, which matrix is shown in their place
-    (`kshunt.tui.views.brokers.matrix`)."""
+    (`kshunt.tui.views.brokers.matrix`). Of the
+    overview, `PARTS` where there is room for its parts."""
     shift: int = 0
     """How many columns of a matrix are passed over at the left."""
     inside: GroupKey | None = None

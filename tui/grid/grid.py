@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.geometry import Region, Size
@@ -19,6 +20,7 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import bind, grid_bindings
 from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
+from kshunt.tui.text.bars import FULL, REST
 from kshunt.tui.text.fitting import fit, fit_middle, printable
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 GUTTER = 2
 """Cells at the left for the mark."""
 
-IN_ASCII = str.maketrans("█░", "#-")
-"""Bars, where the terminal has no block characters."""
+IN_ASCII = str.maketrans(FULL + REST, "#-")
+"""Bars, where the terminal has no lines."""
 
+SORT_SIGN = 2
+"""Cells beside a title for the arrow of a column that sorts, and its place among several."""
 ROWS_CACHED = 512
 """Rows that were drawn and may be wanted again."""
 
@@ -94,8 +98,8 @@ class Grid(Widget, can_focus=True):
         """Rows as they were drawn; most of a new table's rows say what they said."""
         self._header: tuple[Order, Strip] | None = None
         """How the table is sorted, and what the first line says then."""
-        self._fitted_to: tuple[Sequence[Column], int] = ((), 0)
-        """The columns that were fitted, and to which width."""
+        self._fitted_to: tuple[Sequence[Column], int, dict[str, int]] = ((), 0, {})
+        """The columns that were fitted, to which width, and what each needed."""
         self._look: RowStyles | None = None
 
     # What others ask
@@ -142,7 +146,6 @@ class Grid(Widget, can_focus=True):
             self._cursor = self._top = 0
         else:
             self._follow(table, key, line)
-        self._lay_out()
         self._keep_in_sight()
         self._paint_changes()
 
@@ -267,8 +270,8 @@ class Grid(Widget, can_focus=True):
 
     def on_resize(self) -> None:
         """Fit the columns again, and keep the cursor in sight."""
-        self._lay_out()
         self._keep_in_sight()
+        self._lay_out()
         self._forget_lines()
         self.refresh()
 
@@ -327,16 +330,39 @@ class Grid(Widget, can_focus=True):
             self.refresh(*stale)
 
     def _lay_out(self) -> None:
-        """Fit the columns, where they or the width are not what they were."""
+        """Fit the columns, where they, the width or what they need is not what it was."""
         columns = self._table.columns if self._table is not None else ()
-        fitted_to = (columns, self.size.width)
+        fitted_to = (columns, self.size.width, self._needs(columns))
         if fitted_to == self._fitted_to:
             return
         self._fitted_to = fitted_to
+        self._rows.clear()
         self._drawn.clear()
         self._header = None
         if columns:
-            self._placed = fit_columns(columns, self.size.width - GUTTER)
+            self._placed = fit_columns(columns, self.size.width - GUTTER, fitted_to[2])
+
+    def _needs(self, columns: Sequence[Column]) -> dict[str, int]:
+        """Cells of the longest text that was in sight of each column that grows.
+
+        It never falls while the columns and the width stay: nothing moves to and fro.
+        """
+        table, (before, width, known) = self._table, self._fitted_to
+        if table is None:
+            return known
+        needs = dict(known) if (before, width) == (columns, self.size.width) else {}
+        rows = range(self._top, min(self._top + max(self.page_rows, 1), len(table)))
+        for column in columns:
+            if not column.grows:
+                continue
+            longest = table.longest(column.key)
+            if not longest:
+                placed = [Placed(column, max(column.wide, column.width))]
+                texts = (table.cells(row, placed)[0].text for row in rows)
+                longest = max((cell_len(text) for text in texts), default=0)
+            longest = max(longest, len(column.name) + SORT_SIGN, column.width)
+            needs[column.key] = max(longest, needs.get(column.key, 0))
+        return needs
 
     def _keep_in_sight(self) -> None:
         """Keep the cursor within the table, and what is in sight around the cursor."""
@@ -347,6 +373,8 @@ class Grid(Widget, can_focus=True):
         self._cursor = min(max(self._cursor, 0), max(count - 1, 0))
         around = min(max(self._top, self._cursor - page + 1), self._cursor)
         self._top = min(max(around, 0), max(count - page, 0))
+        # Other rows are in sight, and may need more room.
+        self._lay_out()
         if self.cursor_key != self._cursor_posted:
             self._cursor_posted = self.cursor_key
             self.post_message(self.CursorMoved())

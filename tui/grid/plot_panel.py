@@ -50,6 +50,12 @@ class PlotPanel(Widget):
     def show_history(self, history: Sequence[HistoryPoint], every_ms: int = REBUILD_MS) -> None:
         """Plot the bytes that remained at these points; see `show`."""
         points, glyphs = tuple(history), self._glyphs
+        if len(points) < 2 and self._build is None:
+            # What says that there is nothing takes one line.
+            self.add_class("-empty")
+            self._text = Text("Bytes remaining: no history yet", no_wrap=True)
+            return
+        self.remove_class("-empty")
 
         def build(width: int, height: int) -> Text:
             from kshunt.tui.text.plots import plot_remaining

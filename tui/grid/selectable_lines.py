@@ -13,12 +13,15 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from kshunt.tui.tables.gauges import HEAT
 from kshunt.tui.tables.lines import BLANK, Line
-from kshunt.tui.tables.model import RowKey
+from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.glyphs import Glyphs
 
-TONES = ("dim", "good", "warn", "bad", "strong")
+LINES_CACHED = 512
+"""Lines that were drawn and may be wanted again."""
+TONES = ("dim", "good", "warn", "bad", "strong", *HEAT)
 
 
 class SelectableLines(Widget):
@@ -44,6 +47,9 @@ class SelectableLines(Widget):
         self._key: RowKey | None = None
         """The line that the operator chose; None before there was any choice."""
         self._lines: dict[int, Strip] = {}
+        self._drawn: dict[tuple[tuple[Cell, ...], bool], Strip] = {}
+        """Lines as they were drawn, under the cursor or not: most of them say what they said."""
+        self._styles: dict[tuple[bool, str], Style] = {}
 
     @property
     def cursor_key(self) -> RowKey | None:
@@ -128,14 +134,20 @@ class SelectableLines(Widget):
     def on_resize(self) -> None:
         """Whoever says the lines fits them again."""
         self._keep_in_sight()
-        self._lines.clear()
+        self._forget_lines()
         self.post_message(self.Resized())
         self.refresh()
 
     def notify_style_update(self) -> None:
         """Colours changed: nothing that was painted holds."""
         super().notify_style_update()
+        self._forget_lines()
+
+    def _forget_lines(self) -> None:
+        """Nothing that was drawn can be used again."""
         self._lines.clear()
+        self._drawn.clear()
+        self._styles.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region."""
@@ -159,20 +171,32 @@ class SelectableLines(Widget):
             self.refresh(*stale)
 
     def _strip(self, y: int) -> Strip:
-        base, width = self.rich_style, self.size.width
         place = self._top + y
         line = self._said[place] if place < len(self._said) else BLANK
-        at_cursor = place == self._cursor
-        if at_cursor:
-            base += self.get_component_rich_style("board--cursor", partial=True)
+        said = (line.spans, place == self._cursor)
+        strip = self._drawn.get(said)
+        if strip is None:
+            if len(self._drawn) >= LINES_CACHED:
+                self._drawn.clear()
+            strip = self._drawn[said] = self._draw(*said)
+        return strip
+
+    def _draw(self, spans: Sequence[Cell], at_cursor: bool) -> Strip:
         # A cursor that is the line in reverse has no place for colours.
         toned = not (at_cursor and self.app.native_ansi_color)
         segments = [
-            Segment(text, self._toned(base, tone if toned else "")) for text, tone in line.spans
+            Segment(text, self._style(at_cursor, tone if toned else "")) for text, tone in spans
         ]
-        return Strip(segments).adjust_cell_length(width, base).simplify()
+        strip = Strip(segments).adjust_cell_length(self.size.width, self._style(at_cursor, ""))
+        return strip.simplify()
 
-    def _toned(self, base: Style, tone: str) -> Style:
-        if not tone:
-            return base
-        return base + self.get_component_rich_style(f"board--{tone}", partial=True)
+    def _style(self, at_cursor: bool, tone: str) -> Style:
+        """Textual works a style out anew each time it is asked."""
+        style = self._styles.get((at_cursor, tone))
+        if style is None:
+            names = ["board--cursor"] * at_cursor + [f"board--{tone}"] * bool(tone)
+            style = self.rich_style
+            for name in names:
+                style += self.get_component_rich_style(name, partial=True)
+            self._styles[at_cursor, tone] = style
+        return style

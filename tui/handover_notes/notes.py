@@ -32,11 +32,12 @@ from kshunt.backend.domain.text.formatting import (
 from kshunt.backend.domain.text.plots import Series, plot_lines
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.tui.data.store import Store
+from kshunt.tui.facts.cockpit.marks import INCIDENT
 from kshunt.tui.facts.stuck_words import WORDING
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.polled_facts import DRIFT, OWNED
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.recorder.event_markers import INCIDENT, action_words
+from kshunt.tui.recorder.event_markers import action_words
 from kshunt.tui.recorder.reader import Stop
 from kshunt.tui.text.fitting import printable
 from kshunt.tui.views.attention import attention

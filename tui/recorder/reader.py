@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint
+from kshunt.tui.facts.cockpit.marks import Mark
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
-from kshunt.tui.recorder.event_markers import Mark, read_marker
+from kshunt.tui.recorder.event_markers import read_marker
 from kshunt.tui.recorder.json_values import UnreadableRecordedValue
 from kshunt.tui.recorder.message_json import decode_fact, decode_scene, parsed
 from kshunt.tui.recorder.recording_file import RecordHead, RecordingError, RecordingFile

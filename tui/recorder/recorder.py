@@ -25,10 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from kshunt.tui.facts.cockpit.marks import INCIDENT, MarkerCounts, counted
 from kshunt.tui.feed.messages import ActionTaken, SnapshotArrived
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.recorder import recording_file
-from kshunt.tui.recorder.event_markers import INCIDENT, MarkerCounts, counted, marker_json, marks
+from kshunt.tui.recorder.event_markers import marker_json, marks
 from kshunt.tui.recorder.message_json import encode_fact, encode_scene
 from kshunt.tui.recorder.retention import BOUNDS, RetentionBounds, clean, create, recording_name
 

@@ -30,8 +30,15 @@ TONE_DEFAULTS: Final = {
     "bar-background": "ansi_default",
     "cursor-foreground": "ansi_black",
     "cursor-background": "ansi_cyan",
+    "heat-1": "ansi_default",
+    "heat-2": "ansi_default",
+    "heat-3": "ansi_cyan",
+    "heat-4": "ansi_cyan",
+    "heat-5": "ansi_bright_cyan",
 }
 """Our own variables, for themes that do not set them, such as Textual's."""
+_HEAT: Final = {"heat-1": -0.6, "heat-2": -0.3, "heat-3": 0.0, "heat-4": 0.3, "heat-5": 0.6}
+"""Where each colour of a gradient lies: the background is -1, what is strong 0, the text 1."""
 
 
 @cache
@@ -102,9 +109,24 @@ def parse_theme(text: str, name: str) -> Theme:
         document = tomllib.loads(text)
         theme = Theme(**_checked(document))
         theme.to_color_system().generate()
+        theme.variables = {**_gradient(theme), **theme.variables}
     except (tomllib.TOMLDecodeError, TypeError, ColorParseError) as error:
         raise ConfigError(f"Theme {name} cannot be used: {error}.") from None
     return theme
+
+
+def _gradient(theme: Theme) -> dict[str, str]:
+    """Colours from a little to the most, between those of the theme."""
+    strong = theme.variables.get("tone-strong", "")
+    if theme.ansi or not (strong and theme.background and theme.foreground):
+        return {}
+    middle, low, high = map(Color.parse, (strong, theme.background, theme.foreground))
+    if any(color.ansi is not None for color in (middle, low, high)):
+        return {}
+    return {
+        name: middle.blend(high if place > 0 else low, abs(place)).hex
+        for name, place in _HEAT.items()
+    }
 
 
 def _checked(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.fitting import fit, fit_middle, printable
@@ -116,3 +117,31 @@ def wrapped(cells: Sequence[Cell], width: int, most: int, glyphs: Glyphs) -> lis
         lines[-1].append(Cell(fit(text, width, glyphs).rstrip() if length > width else text, tone))
         used += length
     return [Line(tuple(line)) for line in lines]
+
+
+def padded(cells: Sequence[Cell], width: int, glyphs: Glyphs) -> tuple[Cell, ...]:
+    """The cells in exactly `width` cells."""
+    spans = clipped(Line(tuple(cells)), width, glyphs).spans
+    left = width - sum(cell_len(cell.text) for cell in spans)
+    return (*spans, Cell(" " * left)) if left > 0 else spans
+
+
+def beside(
+    left: Sequence[Line], right: Sequence[Line], width: int, gap: int, glyphs: Glyphs
+) -> list[Line]:
+    """Lines at the right of others, which get `width` cells; the cursor stops at those."""
+    rows = max(len(left), len(right))
+    lefts = [*left, *[BLANK] * (rows - len(left))]
+    rights = [*right, *[BLANK] * (rows - len(right))]
+    return [
+        one._replace(spans=(*padded(one.spans, width, glyphs), Cell(" " * gap), *other.spans))
+        if other.spans
+        else one
+        for one, other in zip(lefts, rights, strict=True)
+    ]
+
+
+def more_line(count: int, noun: str, how: str = "", nouns: str = "") -> Line:
+    """That there is more than is shown: `and 44 more brokers, z shows all`."""
+    words = f"and {many(count, f'more {noun}', f'more {nouns}' if nouns else '')}"
+    return Line((Cell(f"{words}, {how}" if how else words, "dim"),))

@@ -26,7 +26,7 @@ class ListTable(Generic[R]):
     def __init__(
         self,
         fields: Sequence[ListColumn[R]],
-        rows: Mapping[RowKey, R],
+        rows: Mapping[Any, R],
         order: Order = NATURAL,
         *,
         more: Callable[[R], list[tuple[str, str]]] | None = None,
@@ -39,7 +39,7 @@ class ListTable(Generic[R]):
         self._rows = self._sorted(rows)
         self._places = {key: place for place, (key, _) in enumerate(self._rows)}
 
-    def _sorted(self, rows: Mapping[RowKey, R]) -> list[tuple[RowKey, R]]:
+    def _sorted(self, rows: Mapping[Any, R]) -> list[tuple[RowKey, R]]:
         """Stable, so that ties stay in the order in which the rows came."""
         levels = [level for level in self.order.levels if level.key in self._fields]
         found = list(rows.items())
@@ -71,6 +71,10 @@ class ListTable(Generic[R]):
         """The row's texts for these columns."""
         value = self._rows[row][1]
         return [self._fields[column.key].cell(value, width) for column, width in placed]
+
+    def longest(self, key: str) -> int:
+        """Rows are few: those in sight are measured."""
+        return 0
 
     def first(self, row: int) -> list[tuple[str, str]]:
         """Nothing comes before the columns."""

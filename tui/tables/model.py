@@ -145,6 +145,11 @@ class Table(Protocol):
         """The row's texts for these columns."""
         ...
 
+    def longest(self, key: str) -> int:
+        """Cells of the longest text in this column, where that is known without a look at every
+        row; else 0, and the rows in sight are measured."""
+        ...
+
     def first(self, row: int) -> list[tuple[str, str]]:
         """Label and text of what has to be known before the columns, for the details."""
         ...
@@ -158,12 +163,18 @@ GAP = 1
 """Cells between two columns."""
 
 
-def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
+def fit_columns(
+    columns: Sequence[Column], width: int, needs: Mapping[str, int] | None = None
+) -> list[Placed]:
     """The columns that fit into `width`, with their widths; the first column always stays.
 
     Room goes to what is needed, then to the comfort of columns that grow, to long forms, to extra
-    columns, and last to columns that grow further.
+    columns, and last to columns that grow further. `needs` are cells of the longest text by column:
+    none grows beyond it, so that what one does not need is for another.
     """
+    needs = needs or {}
+    comforts = {one.key: min(one.comfort, needs.get(one.key, one.comfort)) for one in columns}
+    limits = {one.key: min(one.wide, needs.get(one.key, one.wide)) for one in columns}
     fitting = [column for column in columns if not column.extra]
     while len(fitting) > 1 and _needed(fitting) > width:
         fitting.remove(max(fitting[1:], key=lambda column: column.priority))
@@ -171,7 +182,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
     if len(fitting) == 1:
         widths[fitting[0].key] = min(fitting[0].width, max(width, 1))
     room = max(width - _needed(fitting), 0)
-    room = _grow(fitting, widths, {column.key: column.comfort for column in fitting}, room)
+    room = _grow(fitting, widths, comforts, room)
     room, long_forms = _widen(fitting, widths, room)
     if long_forms:
         for column in sorted(
@@ -180,7 +191,7 @@ def fit_columns(columns: Sequence[Column], width: int) -> list[Placed]:
             if column.width + GAP <= room:
                 widths[column.key] = column.width
                 room -= column.width + GAP
-    _grow(fitting, widths, {column.key: column.wide for column in fitting}, room)
+    _grow(fitting, widths, limits, room)
     return [Placed(column, widths[column.key]) for column in columns if column.key in widths]
 
 

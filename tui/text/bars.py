@@ -23,15 +23,17 @@ _CELLS: Final = (
 )
 """The cell for each height of its left half times 5, and of its right half."""
 _ASCII_LEVELS: Final = "_.-=#"
+FULL, REST = "━", "─"
+"""Of a bar: thin, so that bars one below the other do not become a block."""
 
 
 def bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """How much of a whole, in `width` cells: `████░░░░`, or `[##--]` in ASCII."""
+    """How much of a whole, in `width` cells: `━━━━────`, or `[##--]` in ASCII."""
     if width < 4:
         return ""
     if glyphs.spark:
         full = _whole(share, width)
-        return "█" * full + "░" * (width - full)
+        return FULL * full + REST * (width - full)
     full = _whole(share, width - 2)
     return f"[{'#' * full}{'-' * (width - 2 - full)}]"
 

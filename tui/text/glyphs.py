@@ -23,9 +23,11 @@ class Glyphs:
     """A horizontal line."""
     alert: str
     arrow: str
+    flow: str
+    """The end of a line along which something flows."""
     spark: bool
     """True where braille can be shown."""
 
 
-UNICODE: Final = Glyphs("✓", "*", "▴", "▾", "…", "·", "─", "!", "→", True)
-ASCII: Final = Glyphs("x", "*", "^", "v", "~", "-", "-", "!", ">", False)
+UNICODE: Final = Glyphs("✓", "*", "▴", "▾", "…", "·", "─", "!", "→", "▸", True)
+ASCII: Final = Glyphs("x", "*", "^", "v", "~", "-", "-", "!", ">", ">", False)

@@ -34,9 +34,13 @@ class BoardScreen(ViewScreen):
     def _show_lines(self) -> None:
         # A timer may come while the screen is being taken down.
         if self.is_current_view and self.query(SelectableLines):
-            size = self.board.size
-            if size.width and size.height:
-                self.board.show(self.lines(size.width, size.height))
+            self.show_boards()
+
+    def show_boards(self) -> None:
+        """Show the lines of every board in sight."""
+        size = self.board.size
+        if size.width and size.height:
+            self.board.show(self.lines(size.width, size.height))
 
     def action_line(self, steps: int) -> None:
         """Choose another line."""

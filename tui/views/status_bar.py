@@ -22,7 +22,7 @@ from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.bars import sparkline
-from kshunt.tui.text.fitting import fit, join_fitting, printable
+from kshunt.tui.text.fitting import fit, join_fitting, printable, servers_text
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import attention
 
@@ -39,6 +39,8 @@ FRESH_S = 2.0
 
 CLUSTER_LEAST = 30
 """Cells that the name of the cluster keeps beside who else is here."""
+SERVERS = 2
+"""So many addresses tell a cluster from others."""
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
@@ -153,7 +155,7 @@ class StatusBar(Widget):
         scene = self._store.scene
         if scene.snapshot is None:
             return printable(self._address)
-        words = f"cluster {scene.cluster_id} at {scene.bootstrap_servers}"
+        words = f"cluster {scene.cluster_id} at {servers_text(scene.bootstrap_servers, SERVERS)}"
         backend_status = scene.answer(BACKEND_STATUS)
         if backend_status is not None and backend_status.follows:
             # What the operator does is done by that one, so it stands where it is not cut.

@@ -14,12 +14,12 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.tui.facts.brokers.disks import disks_of
+from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers, pending_transfers_of
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import NATURAL
 from kshunt.tui.views.brokers.details import about
-from kshunt.tui.views.brokers.disks import disks_of
-from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
-from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table, disk_words
 from tests.support.embedded.background import running
 from tests.support.serving import serve_process

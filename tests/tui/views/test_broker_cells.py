@@ -10,11 +10,11 @@ import pytest
 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.throttles.configs import BrokerThrottle, ThrottledRate
+from kshunt.tui.facts.brokers.disks import Disk, peak_tone, whole_disk
+from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.tables.model import Cell, Placed
 from kshunt.tui.views.brokers.cells import FIELDS
-from kshunt.tui.views.brokers.disks import Disk, peak_tone, whole_disk
-from kshunt.tui.views.brokers.pending_transfers import PendingTransfers
-from kshunt.tui.views.brokers.row import BrokerRow
 
 GB = 10**9
 DISK = Disk(5, "", 40 * GB, 100 * GB)
@@ -39,8 +39,8 @@ def disk(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("column", "changes", "width", "cell"),
     [
-        ("state", {}, 10, Cell("up", "good")),
-        ("state", {"controller": True}, 20, Cell("up, controller", "good")),
+        ("state", {}, 10, Cell("up")),
+        ("state", {"controller": True}, 20, Cell("up, controller")),
         ("state", {"state": "down", "reason": "fenced"}, 20, Cell("down: fenced", "bad")),
         ("state", {"state": "stale 12s", "reason": "silent"}, 9, Cell("stale", "warn")),
         (
@@ -51,7 +51,7 @@ def disk(**changes: Any) -> dict[str, Any]:
         ),
         ("leaders", {}, 5, Cell("12/12")),
         ("leaders", {}, 4, Cell("12")),
-        ("leaders", {"leaders": 11}, 5, Cell("11/12", "warn")),
+        ("leaders", {"leaders": 11}, 5, Cell("11/12")),
         ("leaders", {"leaders": 13}, 5, Cell("13/12")),
         ("replicas", {}, 5, Cell("30")),
         ("replicas", {"replicas": 0}, 5, Cell("0", "dim")),
@@ -73,16 +73,16 @@ def disk(**changes: Any) -> dict[str, Any]:
         ("leader_rate", {}, 10, Cell("none", "dim")),
         ("leader_rate", {"throttle": None}, 10, Cell("?", "warn")),
         ("used_in", {}, 11, Cell("50%")),
-        ("used_in", {}, 12, Cell("[██░░░]  50%")),
+        ("used_in", {}, 12, Cell("━━━━───  50%")),
         ("used_in", {"throttled_in_bytes_per_s": 0.0}, 11, Cell("0%", "dim")),
-        ("used_in", {"throttled_in_bytes_per_s": 9.5e6}, 11, Cell("95%", "warn")),
+        ("used_in", {"throttled_in_bytes_per_s": 9.5e6}, 11, Cell("95%", "strong")),
         ("used_in", {"throttled_in_bytes_per_s": 8e6}, 11, Cell("80%")),
-        ("used_in", {"throttled_in_bytes_per_s": 1e9}, 11, Cell("999%", "warn")),
+        ("used_in", {"throttled_in_bytes_per_s": 1e9}, 11, Cell("999%", "strong")),
         ("used_in", limited(0), 11, Cell("?", "dim")),
         ("used_in", {"throttle": None}, 11, Cell("?", "dim")),
         ("used_out", {}, 11, Cell("-", "dim")),
-        ("disk", {}, 21, Cell("40%")),
-        ("disk", {}, 22, Cell("40.0 GB of 100 GB  40%")),
+        ("disk", {}, 22, Cell("40%")),
+        ("disk", {}, 23, Cell("40.0 GB of 100 GB  40%")),
         ("disk", disk(used_bytes=85 * GB), 4, Cell("85%", "warn")),
         ("disk", disk(used_bytes=85 * GB - 1), 4, Cell("85%")),
         ("disk", disk(used_bytes=95 * GB), 4, Cell("95%", "bad")),

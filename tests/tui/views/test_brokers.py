@@ -14,20 +14,15 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.facts.brokers.disks import disks_of, peak_tone
+from kshunt.tui.facts.brokers.flows import ALL, NOBODY, flows_of
+from kshunt.tui.facts.brokers.loads import loads_of
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 from kshunt.tui.tables.model import NATURAL, Order, fit_columns
 from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.brokers.details import about
-from kshunt.tui.views.brokers.disks import disks_of, peak_tone
-from kshunt.tui.views.brokers.loads import loads_of
-from kshunt.tui.views.brokers.matrix import (
-    ALL,
-    NOBODY,
-    flow_table,
-    flows_of,
-    place_table,
-)
-from kshunt.tui.views.brokers.row import BrokerRow
+from kshunt.tui.views.brokers.matrix import flow_table, place_table
 from kshunt.tui.views.brokers.table import broker_table
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named
 from tests.support.tui.cluster import ScriptedCluster, eventful, incident, running_move
@@ -87,7 +82,7 @@ def test_copies_in_no_list_use_nothing_of_a_throttle() -> None:
     assert all(row.throttled_in_bytes_per_s == 0 for row in rows.values())
     assert rows[5].rate_in_bytes_per_s > 100_000_000
     words = row_words(broker_table(facts_of(cluster, 2.0), NATURAL), 4, 15)
-    assert words["used_in"] == "[░░░░░░░░]   0%"
+    assert words["used_in"] == "──────────   0%"
 
 
 def test_what_is_not_known_of_a_throttle_is_not_made_up() -> None:
@@ -100,7 +95,7 @@ def test_what_is_not_known_of_a_throttle_is_not_made_up() -> None:
     assert said[0]["used_in"] == said[0]["used_out"] == "-"
     assert said[1]["used_in"] == said[1]["follower_rate"] == "?"
     assert said[2]["follower_rate"] == "none"
-    assert said[4]["used_in"] == "[████████] 100%"
+    assert said[4]["used_in"] == "━━━━━━━━━━ 100%"
     assert row_words(table, 4, 4)["used_in"] == "100%"
 
 
@@ -333,7 +328,7 @@ async def test_bars_are_ascii_where_there_is_nothing_else(tmp_path: Path) -> Non
 
 def re_bar(text: str) -> bool:
     """Whether a full and an empty bar are there."""
-    return "[#######] 100%" in text and "[-------]   0%" in text
+    return "######### 100%" in text and "---------   0%" in text
 
 
 async def test_every_state_fits_every_size(shown: Shown) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.tables.model import NATURAL, Table, fit_columns
 from kshunt.tui.views.brokers.matrix import place_table
 from kshunt.tui.views.partitions.group_table import group_table
-from tests.support.tui.cluster import incident
+from tests.support.tui.app import dashboard
+from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, partitions
 
 FACTS = facts_of(incident())
@@ -58,3 +62,32 @@ def test_the_room_goes_to_what_matters_most(table: Table, expected: dict[int, st
     for width, words in expected.items():
         placed = fit_columns(table.columns, width)
         assert " ".join(f"{column.key}:{room}" for column, room in placed) == words, width
+
+
+WORDY = "connection refused, and then refused again by each of its addresses"
+
+
+async def test_nothing_is_cut_while_blanks_stand_beside_it(tmp_path: Path) -> None:
+    cluster = ScriptedCluster.of(3, {"orders": 4})
+    cluster.down = {3: WORDY}
+    async with dashboard(tmp_path / "s", cluster, size=(170, 30), start_view=BROKERS) as shown:
+        shown.time.now += 60
+        await shown.publish(60.0)
+        assert WORDY in shown.frame()
+
+
+async def test_a_column_is_as_wide_as_its_longest_text_and_never_shrinks(tmp_path: Path) -> None:
+    name = "payments.transactions.settled.in.full"
+    cluster = ScriptedCluster.of(3, {"orders": 4, name: 4})
+    async with dashboard(tmp_path / "s", cluster, size=(200, 30)) as shown:
+
+        def second_column() -> int:
+            return next(line for line in shown.lines() if " Topic " in line).index(" Part ")
+
+        before = second_column()
+        assert len(name) <= before <= len(name) + 4
+        await shown.press("slash")
+        await shown.write("orders")
+        await shown.press("enter")
+        assert name not in shown.frame()
+        assert second_column() == before

@@ -17,6 +17,7 @@ from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OPERATIONS, OVERVIEW, PARTITIONS
 from kshunt.tui.dialogs.attention_list import AttentionScreen
+from kshunt.tui.facts.cockpit.marks import counted
 from kshunt.tui.facts.filter_terms import parse_filter
 from kshunt.tui.facts.health import health_of
 from kshunt.tui.facts.leaving_partitions import (
@@ -28,7 +29,6 @@ from kshunt.tui.facts.leaving_partitions import (
 from kshunt.tui.facts.overview import worst_replicas
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.recorder.event_markers import counted
 from kshunt.tui.tables.model import Order
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.glyphs import UNICODE

@@ -15,8 +15,8 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
 )
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.brokers.pending_transfers import pending_transfers_of
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.views.brokers.pending_transfers import pending_transfers_of
 from tests.support.tui.cluster import incident
 from tests.support.tui.tables import facts_of
 

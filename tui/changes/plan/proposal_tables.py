@@ -13,11 +13,11 @@ from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
 from kshunt.backend.domain.text.formatting import UNKNOWN, bytes_text, count_text
 from kshunt.tui.changes.plan.fields import ShownCluster
+from kshunt.tui.facts.brokers.disks import PEAK_BAD, PEAK_WARNS
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
 from kshunt.tui.text.glyphs import Glyphs
-from kshunt.tui.views.brokers.disks import PEAK_BAD, PEAK_WARNS
-from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table
 
 if TYPE_CHECKING:
@@ -168,6 +168,10 @@ class DiffTable:
             return None
         rows = self._facts.rows_of(*partition)
         return int(self._facts.rows.leader[rows.start]) if len(rows) else None
+
+    def longest(self, key: str) -> int:
+        """Partitions in sight are measured."""
+        return 0
 
     def first(self, row: int) -> list[tuple[str, str]]:
         """Nothing comes before the columns."""

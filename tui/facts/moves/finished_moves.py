@@ -40,6 +40,11 @@ class FinishedMoves:
         self._ended = _NONE_ENDED
         """Keys of what has ended, the bytes of each, and when it was seen to have ended."""
 
+    @property
+    def partitions(self) -> int:
+        """How many partitions the replicas that have ended are of."""
+        return len(np.unique(self._ended[0] >> 20))
+
     def take(self, facts: Facts, counted: NDArray[np.bool_], *, lives: bool) -> int:
         """A snapshot came in which these rows count: the bytes that were copied, by all.
 

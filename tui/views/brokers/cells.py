@@ -7,32 +7,34 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
+from kshunt.tui.facts.brokers.disks import disk_tone, peak_tone
 from kshunt.tui.tables.list_table import ListColumn
 from kshunt.tui.tables.model import Cell, Column
 from kshunt.tui.text.bars import bar
 from kshunt.tui.text.glyphs import UNICODE
-from kshunt.tui.views.brokers.disks import peak_tone
 
 if TYPE_CHECKING:
-    from kshunt.tui.views.brokers.row import BrokerRow
+    from kshunt.tui.facts.brokers.row import BrokerRow
 
 FULL: Final = 0.9
-"""A throttle that is used so far holds the copies back."""
+"""A throttle that is used so far holds the copies back, as it is meant to."""
 
 
 def _state(row: BrokerRow, width: int) -> Cell:
     """The word alone where room is short; the head of the screen says the reason."""
-    tone = "good" if row.state == "up" else "bad" if row.state == "down" else "warn"
+    tone = "" if row.state == "up" else "bad" if row.state == "down" else "warn"
     text = f"{row.state}: {row.reason}" if row.reason else row.state
     text += ", controller" if row.controller else ""
     return Cell(text if width >= 10 else row.state.split(" ")[0], tone)
 
 
 def _leaders(row: BrokerRow, width: int) -> Cell:
-    """Led, and preferred for: `12/14`; what is led alone where there is no room for both."""
-    tone = "warn" if row.leaders < row.preferred else ""
+    """Led, and preferred for: `12/14`; what is led alone where there is no room for both.
+
+    While moves run the two differ on each broker, and nobody has to do anything.
+    """
     both = f"{row.leaders}/{row.preferred}"
-    return Cell(both if len(both) <= width else count_text(row.leaders, tight=True), tone)
+    return Cell(both if len(both) <= width else count_text(row.leaders, tight=True))
 
 
 def _amount(value: int, width: int) -> Cell:
@@ -59,11 +61,11 @@ def _used(row: BrokerRow, leader: bool, width: int) -> Cell:
         return Cell("-", "dim")
     if math.isnan(share):
         return Cell("?", "dim")
-    tone = "warn" if share >= FULL else "" if share else "dim"
+    tone = "strong" if share >= FULL else "" if share else "dim"
     percent = f"{min(share, 9.99):4.0%}"
     if width < 12:
         return Cell(percent.strip(), tone)
-    return Cell(f"[{bar(share, width - 7, UNICODE)}] {percent}", tone)
+    return Cell(f"{bar(share, width - 5, UNICODE)} {percent}", tone)
 
 
 def _rate_value(row: BrokerRow, leader: bool) -> float:
@@ -77,8 +79,8 @@ def _disk(row: BrokerRow, width: int) -> Cell:
     disk = row.disk
     if disk.share is None:
         return Cell("?", "dim")
-    tone = "bad" if disk.share >= 0.95 or row.offline_dirs else "warn" if disk.share >= 0.85 else ""
-    if width < 22:
+    tone = "bad" if row.offline_dirs else disk_tone(disk.share)
+    if width < 23:
         return Cell(f"{disk.share:.0%}", tone)
     used, total = bytes_text(disk.used_bytes), bytes_text(disk.total_bytes)
     return Cell(f"{used} of {total} {disk.share:4.0%}", tone)
@@ -184,7 +186,7 @@ FIELDS: Final = (
         lambda row: _share(row.used_share(True)),
     ),
     _field(
-        Column("disk", "Disk", 4, 22, 5, 5, right=True, label="Disk used"),
+        Column("disk", "Disk", 4, 23, 5, 5, right=True, label="Disk used"),
         _disk,
         lambda row: _share(row.disk.share),
     ),
@@ -204,6 +206,6 @@ FIELDS: Final = (
         lambda row: row.address,
     ),
     _field(
-        Column("state", "State", 6, 70, 1, grows=True, comfort=10), _state, lambda row: row.state
+        Column("state", "State", 6, 70, 1, grows=True, comfort=14), _state, lambda row: row.state
     ),
 )

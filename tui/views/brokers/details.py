@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text
+from kshunt.tui.facts.brokers.disks import Disk, disks_of, peak_tone
+from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import NATURAL
-from kshunt.tui.views.brokers.disks import Disk, disks_of, peak_tone
-from kshunt.tui.views.brokers.row import BrokerRow
 from kshunt.tui.views.brokers.table import broker_table, disk_words
 
 if TYPE_CHECKING:

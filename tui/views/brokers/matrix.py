@@ -13,13 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
-from kshunt.backend.domain.text.formatting import bytes_text, many, rate_text, terse_rate_text
-from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
+from kshunt.backend.domain.replicas.snapshot import ReplicaStatus
+from kshunt.backend.domain.text.formatting import rate_text, terse_rate_text
+from kshunt.tui.facts.brokers.flows import ALL, NOBODY, CopyFlow, Sent, flows_of
+from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Order, RowKey
 
@@ -33,40 +31,6 @@ LEGENDS: Final[Mapping[str, str]] = {
 }
 PARTITIONS_MOST: Final = 2_000
 """Moving partitions that are listed one by one."""
-ALL: Final = "all"
-"""The key of the row and the column that hold everything."""
-NOBODY: Final = -1
-"""The source of copies of a partition that has no leader."""
-
-
-@dataclass(frozen=True, slots=True)
-class CopyFlow:
-    """Copies from one broker to another, or from or to all."""
-
-    copies: int = 0
-    rate_bytes_per_s: float = math.nan
-    """NaN where none is known."""
-    lag_bytes: int = UNKNOWN
-    """What they still lack."""
-    stuck: int = 0
-
-    @property
-    def words(self) -> str:
-        """Everything about it."""
-        stuck = f", {self.stuck:,} stuck" if self.stuck else ""
-        rate, left = rate_text(self.rate_bytes_per_s), bytes_text(self.lag_bytes)
-        return f"{many(self.copies, 'copy', 'copies')} at {rate}, {left} left{stuck}"
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What one broker sends."""
-
-    source: int | str
-    """A broker's id, `NOBODY` or `ALL`."""
-    total: CopyFlow
-    to: Mapping[int, CopyFlow]
-    """By the broker that receives."""
 
 
 def flow_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Sent]:
@@ -86,41 +50,6 @@ def flow_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Sent]:
         ),
     ]
     return ListTable(fields, rows, order, more=_more)
-
-
-def flows_of(facts: Facts) -> dict[RowKey, Sent]:
-    """By the broker that sends, and everything under `ALL`; nothing where nothing is copied."""
-    rows = facts.rows
-    places = np.flatnonzero(facts.arriving)
-    if not len(places):
-        return {}
-    sources, targets = rows.leader[places], rows.broker[places]
-    receiving = sorted(set(targets.tolist()))
-    found: dict[RowKey, Sent] = {}
-    for source in sorted(set(sources.tolist())):
-        mine = places[sources == source]
-        found[source] = _sent(facts, source, mine, receiving)
-    found[ALL] = _sent(facts, ALL, places, receiving)
-    return found
-
-
-def _sent(facts: Facts, source: int | str, places: NDArray[np.intp], receiving: list[int]) -> Sent:
-    to = {}
-    for target in receiving:
-        there = places[facts.rows.broker[places] == target]
-        if len(there) or source == ALL:
-            to[target] = _flow(facts, there)
-    return Sent(source, _flow(facts, places), to)
-
-
-def _flow(facts: Facts, places: NDArray[np.intp]) -> CopyFlow:
-    rows = facts.rows
-    return CopyFlow(
-        len(places),
-        rate_sum(rows.fetched_bytes_per_s[places]),
-        known_sum(rows.lag_bytes[places])[0],
-        int(facts.stuck[places].sum()),
-    )
 
 
 def _to(target: int) -> Callable[[Sent], CopyFlow]:

@@ -12,12 +12,12 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kshunt.tui.facts.overview import Home, Overview
-from kshunt.tui.tables.lines import BLANK, Line, clipped, labelled
+from kshunt.tui.tables.lines import BLANK, Line, beside, clipped, labelled
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item
 from kshunt.tui.text.fitting import printable
@@ -57,6 +57,13 @@ _GRANTS: Final = (
     *(("worst", 15), ("plot", 16)),
 )
 """Sections and the lines that they get, the most important first."""
+HEAD: Final = ("health", "progress", "operations", "items")
+"""The sections that stand above parts, with the rate beside them."""
+NARROW_HEAD: Final = ("health", "progress", "plot", "operations", "items")
+"""Where there is no room beside them."""
+CHART: Final = 66
+CHART_FROM: Final = 150
+"""Cells of the rate at the right of the head, and of the screen where there is room for it."""
 PLOT_LEAST: Final = 3
 """A lower plot tells nothing."""
 
@@ -66,19 +73,25 @@ Builder = Callable[[int, int], list[Line]]
 """Lines of a section from the cells of a line and the most lines that it may take."""
 
 
-def home_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) -> list[Line]:
-    """The screen, at most `height` lines of `width` cells."""
+def home_lines(
+    sight: OverviewState,
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    sections: Sequence[str] = _ORDER,
+) -> list[Line]:
+    """The screen, or these sections of it, at most `height` lines of `width` cells."""
     overview = sight.home.overview if sight.home is not None else None
     if overview is None or sight.home is None:
         return [BLANK, Line((Cell(" " + printable(sight.nothing), "dim"),))][:height]
     label = LABEL_WIDTH if width >= LABELS_FROM else 0
     room = max(width - label - 2, 1)
     builders = _builders(sight, sight.home, overview, glyphs)
-    wanted = {name: len(build(room, WANTED)) for name, (_, build) in builders.items()}
+    wanted = {name: len(builders[name][1](room, WANTED)) for name in sections}
     lines: list[Line] = []
     granted = _granted(wanted, height)
     gaps = granted.pop("gaps", 0)
-    for name in _ORDER:
+    for name in sections:
         if not granted.get(name):
             continue
         if lines and gaps:
@@ -88,6 +101,23 @@ def home_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) ->
         found = build(room, granted[name])
         lines += labelled(title, found, label) if label else found
     return [clipped(_indented(line), width, glyphs) for line in lines[:height]]
+
+
+def head_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) -> list[Line]:
+    """What stands above the parts: sentences, and the rate at their right while there is one."""
+    home = sight.home
+    chart: list[Line] = []
+    if home is not None and home.overview is not None and width >= CHART_FROM:
+        moving = home.overview.summary.moving_replicas > 0
+        chart = parts.plot(home.history, moving, CHART, height, glyphs)
+    sections: tuple[str, ...] = HEAD if chart else NARROW_HEAD
+    if home is None or home.overview is None or not home.overview.running:
+        # What has ended stands among the parts.
+        sections = tuple(name for name in sections if name != "operations")
+    if not chart:
+        return home_lines(sight, width, height, glyphs, sections)
+    left = width - CHART - 2
+    return beside(home_lines(sight, left, height, glyphs, sections), chart, left, 2, glyphs)
 
 
 def _indented(line: Line) -> Line:

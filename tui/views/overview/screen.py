@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from textual import events
+from textual.containers import Container
 from textual.widget import Widget
 
 from kshunt.backend.domain.text.formatting import duration_text
-from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.actions import PARTED
+from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS
+from kshunt.tui.facts.view_query import PARTS as PARTS_ASKED
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
+from kshunt.tui.grid.part import Part
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.views.attention import overview_attention
 from kshunt.tui.views.board_screen import BoardScreen
 from kshunt.tui.views.fixes import Fix, fix_of_item
+from kshunt.tui.views.overview.parts import BROKERS as BROKERS_PART
+from kshunt.tui.views.overview.parts import (
+    EVENTS,
+    FLOWS,
+    HEAD,
+    MIDDLE_LEAST,
+    MOVES,
+    PARTS,
+    Layout,
+    layout_for,
+)
 from kshunt.tui.views.status_bar import FRESH_S, STALE_S
 
 if TYPE_CHECKING:
@@ -22,14 +38,135 @@ if TYPE_CHECKING:
     from kshunt.tui.views.overview.layout import OverviewState
 
 
+ZOOM_SHOWS: Final = "z shows more"
+"""How what does not fit can be seen."""
+
+
 class OverviewScreen(BoardScreen):
     """Home."""
 
     VIEW: ClassVar[str] = OVERVIEW
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._chosen = HEAD
+        """The part that keys go to."""
+        self._zoomed = False
+
     def compose_body(self) -> Iterable[Widget]:
-        """The lines."""
-        yield SelectableLines(glyphs=self.kshunt.glyphs, id="home")
+        """The lines at the top, and the parts below them."""
+        glyphs = self.kshunt.glyphs
+        yield SelectableLines(glyphs=glyphs, id=HEAD)
+        yield Container(*(Part(name, glyphs=glyphs) for name in PARTS), id="parts")
+
+    def on_mount(self) -> None:
+        """There may be room for parts."""
+        super().on_mount()
+        self._lay_out()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """There may be room for parts, or none any more."""
+        super().on_resize(event)
+        self._lay_out()
+
+    # Parts
+
+    @property
+    def layout_now(self) -> Layout:
+        """What there is room for."""
+        return layout_for(*self.app.size)
+
+    @property
+    def board(self) -> SelectableLines:
+        """The lines that keys go to."""
+        return self.query_one(f"#{self._chosen}", SelectableLines)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What a key can go to, in the order in which it does."""
+        return (HEAD, *self.layout_now.parts)
+
+    def _lay_out(self) -> None:
+        """Show what there is room for, and have it computed."""
+        layout = self.layout_now
+        if self._chosen not in self.places:
+            self._chosen, self._zoomed = HEAD, False
+        for one in Layout:
+            self.set_class(one is layout, one.value)
+        self.set_class(self._zoomed, "-zoomed")
+        for part in self.query(Part):
+            part.set_class(part.part == self._chosen, "-chosen")
+            part.display = part.part in layout.parts
+            if self._zoomed:
+                part.display = part.part == self._chosen
+        group = PARTS_ASKED if layout.parts else ""
+        if self.kshunt.store.queries[self.VIEW].group != group:
+            self.kshunt.store.ask(self.VIEW, group=group)
+            self.kshunt.compute_table(self.VIEW)
+        self.offer_keys()
+
+    def action_part(self, steps: int) -> None:
+        """Let keys go to another part."""
+        places = self.places
+        if len(places) == 1:
+            self.say(f"More parts need a terminal of {MIDDLE_LEAST}.")
+            return
+        if self._zoomed:
+            places = places[1:]
+        place = places.index(self._chosen)
+        self.board.leave()
+        self._chosen = places[(place + steps) % len(places)]
+        self._lay_out()
+        self._show_lines()
+
+    def action_zoom(self) -> None:
+        """Give the whole screen to the part that keys go to, or show all again."""
+        if not self.layout_now.parts:
+            self.say(f"More parts need a terminal of {MIDDLE_LEAST}.")
+            return
+        if self._chosen == HEAD:
+            self._chosen = PARTS[0]
+        self._zoomed = not self._zoomed
+        self._lay_out()
+
+    def action_back(self) -> None:
+        """Show all again, or choose nothing any more."""
+        if self._zoomed:
+            self.action_zoom()
+        else:
+            super().action_back()
+
+    def action_go(self) -> None:
+        """Go where the line leads, or where its part is shown in full."""
+        view = {MOVES: PARTITIONS, FLOWS: BROKERS, BROKERS_PART: BROKERS, EVENTS: OPERATIONS}
+        if self.board.cursor_key is None and self._chosen in view:
+            self.action_view(view[self._chosen])
+        else:
+            super().action_go()
+
+    def conditions(self) -> set[str]:
+        """Whether there are parts, too."""
+        return super().conditions() | ({PARTED} if self.layout_now.parts else set())
+
+    # What is shown
+
+    def show_boards(self) -> None:
+        """The head and the parts that are in sight."""
+        head = self.query_one(f"#{HEAD}", SelectableLines)
+        if head.size.width and head.size.height:
+            head.show(self.lines(head.size.width, head.size.height))
+        home, glyphs = self.kshunt.store.home, self.kshunt.glyphs
+        if home is None:
+            # The first frame is shown before data libraries are loaded.
+            return
+        from kshunt.tui.views.overview.part_lines import part_lines, part_title
+
+        more = "" if self._zoomed else ZOOM_SHOWS
+        for part in self.query(Part):
+            size = part.lines.size
+            if part.display and size.width and size.height and part.is_new(home, (size, more)):
+                part.title(part_title(part.part, home))
+                part.lines.show(part_lines(part.part, home, size.width, size.height, glyphs, more))
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Health, progress, what runs, what is worst, what to look at."""
@@ -38,9 +175,10 @@ class OverviewScreen(BoardScreen):
 
             text = f" {self._nothing_words()}"
             return [Line(()), Line((Cell(text, "dim"),))]
-        from kshunt.tui.views.overview.layout import home_lines
+        from kshunt.tui.views.overview.layout import head_lines, home_lines
 
-        return home_lines(self._sight(), width, height, self.kshunt.glyphs)
+        written = head_lines if self.layout_now.parts else home_lines
+        return written(self._sight(), width, height, self.kshunt.glyphs)
 
     def _sight(self) -> OverviewState:
         from kshunt.tui.views.overview.layout import OverviewState

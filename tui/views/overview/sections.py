@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Final, NamedTuple
 
 from rich.cells import cell_len
@@ -36,6 +35,7 @@ from kshunt.tui.facts.transfer_history import (
     steady,
     within,
 )
+from kshunt.tui.tables.gauges import gauge, toned
 from kshunt.tui.tables.lines import Line, LinePart, fitted, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
@@ -172,9 +172,8 @@ def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:
         words += f", {more}{bytes_text(total.left_bytes)} left"
     if total.waiting and width >= 66:
         words += f", {total.waiting:,} wait"
-    room = min(width - cell_len(words) - 1, 60)
-    drawn = bar(total.share, room, glyphs)
-    return Line((Cell(drawn + " " if drawn else "", "strong"), Cell(words)))
+    drawn = gauge(total.share, min(width - cell_len(words) - 1, 60), glyphs, "strong")
+    return Line((*drawn, *([Cell(" ")] if drawn else []), Cell(words)))
 
 
 _LIMITS: Final = {Bound.NONE: (", no limit",), Bound.UNKNOWN: (", limit ?",)}
@@ -223,8 +222,13 @@ def plot(
         words[-2] = words[-2] or f"{change} throttles changed"
     words[-1] = f"last {duration_text((moments[-1].at_ms - moments[0].at_ms) / 1000)}"
     return [
-        Line((*_toned(_marked(row, changed, change, mark), mark, change), Cell(f" {said}", "dim")))
-        for row, said in zip(rows, words, strict=True)
+        Line(
+            (
+                *toned(_marked(row, changed, change, mark), 1 - place / len(rows), glyphs),
+                Cell(f" {said}", "dim"),
+            )
+        )
+        for place, (row, said) in enumerate(zip(rows, words, strict=True))
     ]
 
 
@@ -254,13 +258,6 @@ def _marked(row: str, columns: frozenset[int], mark: str, limit: str) -> str:
     )
 
 
-def _toned(row: str, limit: str, change: str) -> list[Cell]:
-    """The line of the throttle in another tone than the area below it."""
-    tones = {limit: "warn", change: "dim"}
-    runs = groupby(row, lambda cell: tones.get(cell, "good"))
-    return [Cell("".join(run), tone) for tone, run in runs]
-
-
 # Operations
 
 
@@ -270,7 +267,12 @@ def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> lis
         now_ms = overview.now_ms
         lines = [_running(one, now_ms, width, glyphs) for one in overview.running]
         return _cut(lines, most, overview.running_more, "operation", ScreenTarget(OPERATIONS))
-    return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:3]][:most]
+    return ended_operations(overview, width, min(most, 3), glyphs)
+
+
+def ended_operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """Those that have ended, the newest first."""
+    return [_ended(one, overview.now_ms, width, glyphs) for one in overview.ended[:most]]
 
 
 def _cut(
@@ -343,7 +345,8 @@ def _operation_line(
 
 def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Stuck ones first, then the furthest from done."""
-    lines = [_replica(one, width, glyphs) for one in overview.worst]
+    state = max((cell_len(_state_words(one)) for one in overview.worst), default=0)
+    lines = [_replica(one, min(state, 18), width, glyphs) for one in overview.worst]
     more = overview.behind - len(lines)
     target = ScreenTarget(
         PARTITIONS, filter_text=OUT_OF_SYNC if not overview.summary.moving_partitions else "-insync"
@@ -351,7 +354,7 @@ def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Lin
     return _cut(lines, most, more, "replica", target) if most < 5 else lines[:most]
 
 
-def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
+def _replica(one: WorstReplica, state: int, width: int, glyphs: Glyphs) -> Line:
     name = f"{one.key.topic}-{one.key.partition}"
     wide = width >= 100
     # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
@@ -362,14 +365,17 @@ def _replica(one: WorstReplica, width: int, glyphs: Glyphs) -> Line:
         LinePart(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
         LinePart(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
         LinePart(Cell(eta, one.tone), 6, 4, right=True),
-        LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else 18, 3),
     ]
+    if state:
+        part = LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else state, 3)
+        parts.append(part)
     return Line(fitted(parts, width, glyphs), one.key, ScreenTarget(PARTITIONS, one.key))
 
 
 def _state_words(one: WorstReplica) -> str:
-    """Why it does not come nearer, or how it is."""
-    return one.cause or one.status
+    """Why it does not come nearer, or how it is; that it is behind goes without saying."""
+    quiet = one.status == "behind" and math.isfinite(one.eta_s)
+    return one.cause or ("" if quiet else one.status)
 
 
 # What needs attention

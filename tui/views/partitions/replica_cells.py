@@ -98,6 +98,9 @@ def status_cell(facts: Facts, place: int, width: int) -> Cell:
         return Cell("Deleting", "dim")
     status = ReplicaStatus(int(facts.rows.status[place]))
     cell = _STATUS[status]
+    if status is ReplicaStatus.BEHIND and facts.rows.adding[place]:
+        # That it lacks something is what a copy is there for.
+        cell = Cell(cell.text)
     lag = int(facts.rows.lag_messages[place])
     words = f"Behind: {lag} messages behind"
     whole = status is ReplicaStatus.BEHIND and lag >= 0 and len(words) <= width

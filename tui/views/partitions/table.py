@@ -86,6 +86,10 @@ class PartitionTable:
         place = int(self._rows[row])
         return [CELLS[column.key](self.facts, place, width) for column, width in placed]
 
+    def longest(self, key: str) -> int:
+        """The longest name of a topic, so that the columns stay as rows go by."""
+        return self.facts.longest_topic if key == "topic" else 0
+
     def first(self, row: int) -> list[tuple[str, str]]:
         """Why the replica does not advance, and what to do."""
         snapshot = self.facts.snapshot

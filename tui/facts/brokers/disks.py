@@ -16,12 +16,14 @@ import numpy as np
 
 from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.views.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
 
+DISK_WARNS: Final = 0.85
+DISK_BAD: Final = 0.95
 PEAK_WARNS: Final = 0.90
 PEAK_BAD: Final = 1.0
 
@@ -143,6 +145,11 @@ def whole_disk(
         waits,
         queued.untold,
     )
+
+
+def disk_tone(share: float) -> str:
+    """How full a disk is at present, as it is meant."""
+    return "bad" if share >= DISK_BAD else "warn" if share >= DISK_WARNS else ""
 
 
 def peak_tone(share: float | None) -> str:

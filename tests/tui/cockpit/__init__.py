@@ -1,0 +1,1 @@
+"""The overview of a large terminal: its facts, its parts, its keys."""

@@ -1,0 +1,1 @@
+"""What each broker holds, leads, sends and receives, for every view that shows brokers."""
