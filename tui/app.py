@@ -339,9 +339,16 @@ class KshuntApp(Dashboard):
         for ran in ended_between(before.operations, scene.operations):
             if (ended := scene.operation(ran.id)) is not None:
                 ending = self.store.end(ended, ran)
-                self.say(ending.text, "good" if ending.good else "warn")
+                # The second line has it where nothing moves, and the operations view lists it.
+                if self._moves_go_on and self.current_mode != OPERATIONS:
+                    self.say(ending.text, "good" if ending.good else "warn")
                 bell = BELL if self._notices.bell else ""
                 self.write_codes(bell + notification(self._notices.notification, ending.text))
+
+    @property
+    def _moves_go_on(self) -> bool:
+        summary = self.store.summary
+        return summary is not None and summary.moving_partitions > 0
 
     def _take_scene(self, scene: Scene) -> None:
         """From here on this scene is shown."""

@@ -119,6 +119,19 @@ async def test_the_end_of_a_move_is_on_the_first_screen_and_stays(tmp_path: Path
     assert any(one.startswith("\x07\x1b]9;move 6 partitions") for one in sent)
 
 
+async def test_an_end_beside_other_moves_is_told_on_the_last_line(tmp_path: Path) -> None:
+    cluster = incident()
+    operation = running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster, size=(120, 24)) as shown:
+        ended = replace(
+            operation, state=OperationState.DONE, ended_ms=operation.started_ms + 90_000
+        )
+        cluster.operations[operation.id] = ended
+        shown.backend.announce(ended)
+        await shown.until(lambda: "done in 1m30s" in shown.lines()[-1], "the end is told")
+        assert "Moving 6 partitions" in shown.lines()[1]
+
+
 async def test_a_move_that_starts_takes_the_place_of_the_last_ending(tmp_path: Path) -> None:
     cluster = incident()
     async with dashboard(tmp_path / "s", cluster) as shown:
