@@ -7,7 +7,7 @@
     read_only = true
 
     [keys]
-    follow = "F"
+    follow = "J"
     cancel_all = ["C", "Ctrl-X"]
 
     [sort]
@@ -41,6 +41,8 @@ class DashboardSettings:
     """The name of a theme; empty for the one that is shipped as the default."""
     start_view: str = OVERVIEW
     """One of `kshunt.tui.actions.view_names.VIEWS`."""
+    all_partitions: bool = False
+    """Whether the partitions view opens on every replica, and not on what moves or ails."""
     read_only: bool = False
     record: bool = True
     """Whether what is seen and done is recorded, for `kshunt replay`."""
@@ -106,6 +108,7 @@ def parse_settings(text: str) -> DashboardSettings:
     return DashboardSettings(
         theme=_typed(document, "theme", str, ""),
         start_view=_view(document),
+        all_partitions=_typed(document, "all_partitions", bool, False),
         read_only=_typed(document, "read_only", bool, False),
         record=_typed(document, "record", bool, True),
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
