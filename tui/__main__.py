@@ -205,6 +205,7 @@ def _run(
         theme=theme or settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
+        opens_on_all=settings.all_partitions,
         orders=settings.sort,
         keep=None if feed.get("in_browser") else keep,
         freeze=memory.freeze,

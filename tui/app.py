@@ -109,6 +109,7 @@ class KshuntApp(Dashboard):
         theme: str = "",
         themes: ThemeFolder | None = None,
         start_view: str = OVERVIEW,
+        opens_on_all: bool = False,
         orders: Mapping[str, Order] | None = None,
         keep: Keep | None = None,
         glyphs: Glyphs = UNICODE,
@@ -123,6 +124,8 @@ class KshuntApp(Dashboard):
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
+
+        `opens_on_all`: the partitions view opens on every replica.
 
         `orders` are the first ones of tables, by view; `keep` writes down what the operator
         chooses, and is called on a thread.
@@ -139,6 +142,7 @@ class KshuntApp(Dashboard):
         super().__init__(ansi_color=True if plain else None)
         self.address = address
         self.read_only = read_only
+        self.opens_on_all = opens_on_all
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"

@@ -9,7 +9,7 @@
     notification = "osc9"
 
     [keys]
-    follow = "F"
+    follow = "J"
     cancel_all = ["C", "Ctrl-X"]
 
     [sort]
@@ -44,6 +44,8 @@ class DashboardSettings:
     """The name of a theme; empty for the one that is shipped as the default."""
     start_view: str = OVERVIEW
     """One of `kshunt.tui.actions.view_names.VIEWS`."""
+    all_partitions: bool = False
+    """Whether the partitions view opens on every replica, and not on what moves or ails."""
     read_only: bool = False
     record: bool = True
     """Whether what is seen and done is recorded, for `kshunt replay`."""
@@ -115,6 +117,7 @@ def parse_settings(text: str) -> DashboardSettings:
     return DashboardSettings(
         theme=_typed(document, "theme", str, ""),
         start_view=_view(document),
+        all_partitions=_typed(document, "all_partitions", bool, False),
         read_only=_typed(document, "read_only", bool, False),
         record=_typed(document, "record", bool, True),
         bell=_typed(document, "bell", bool, False),

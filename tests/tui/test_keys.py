@@ -198,7 +198,7 @@ async def test_following_shows_only_what_moves_worst_first(shown: Shown) -> None
         state.removing.clear()
     await shown.press("f")
     await shown.publish()
-    assert "Nothing moves. f shows every replica again." in shown.frame()
+    assert "Nothing moves or ails. f shows every replica again." in shown.frame()
 
 
 async def test_sorting_by_keys_and_by_choice(shown: Shown) -> None:

@@ -3,6 +3,7 @@
 from kshunt.tui.actions.action import (
     AWAY,
     DRIFTED,
+    FOLLOWING,
     FOREIGN,
     HELD,
     IDLE,
@@ -36,6 +37,7 @@ __all__ = [
     "ACTIONS",
     "AWAY",
     "DRIFTED",
+    "FOLLOWING",
     "FOOTER_MOST",
     "FOREIGN",
     "HELD",

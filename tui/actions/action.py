@@ -9,6 +9,8 @@ from kshunt.tui.actions.view_names import VIEWS
 
 MOVING: Final = "moving"
 IDLE: Final = "idle"
+FOLLOWING: Final = "following"
+"""Only what moves or ails is shown."""
 DRIFTED: Final = "drifted"
 """Somebody else changed a throttle of ours."""
 ORPHANED: Final = "orphaned"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import MOVING, PARTED, PENDING, Action
+from kshunt.tui.actions.action import FOLLOWING, MOVING, PARTED, PENDING, Action
 from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
@@ -56,12 +56,13 @@ LOOKS: Final = (
         "follow",
         ("f",),
         "Follow the moves",
-        "Only partitions that move, the replica furthest behind first; again for all.",
+        "Only partitions that move or ail, the replica furthest behind first; again for all.",
         "Look",
         _HERE,
         hint="follow",
         rank=2,
-        when=(MOVING,),
+        when=(MOVING, FOLLOWING),
+        others=((FOLLOWING, "show all"),),
     ),
     Action(
         "matrix",

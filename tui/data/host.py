@@ -42,6 +42,8 @@ class Host(InputApp):
     """The store changed: the name of a view, or empty for all of them."""
     changing: bool
     """True while a change is being asked for, sent or answered."""
+    opens_on_all: bool
+    """True where the partitions view opens on every replica, and not on what moves or ails."""
     underway: bool
     """True while the cursor is on its way to a row of another view."""
 

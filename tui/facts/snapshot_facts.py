@@ -33,6 +33,7 @@ _FOLLOWS_FROM: Final[Mapping[str, tuple[str, ...]]] = {
     "moving": ("topic_index", "partition", "adding", "removing"),
     "moving_partitions": ("topic_index", "partition", "adding", "removing"),
     "behind": ("status", "adding", "mode"),
+    "active": ("topic_index", "partition", "adding", "removing", "status", "mode", "cause"),
     "being_deleted": ("mode",),
     "leaving": ("topic_index", "partition", "position", "mode"),
     "stuck": ("cause",),
@@ -124,6 +125,18 @@ class Facts:
     def stuck(self) -> NDArray[np.bool_]:
         """Replicas that cannot arrive before somebody does something."""
         return stuck_rows(self.rows)
+
+    @cached_property
+    def active(self) -> NDArray[np.bool_]:
+        """Rows of partitions that move or ail: a replica is behind, offline or stuck."""
+        if not len(self.rows):
+            return self.stuck
+        status = self.rows.status
+        ails = (status == ReplicaStatus.BEHIND) | (status == ReplicaStatus.OFFLINE)
+        whole = np.logical_or.reduceat((ails & ~self.being_deleted) | self.stuck, self.starts)
+        counts = np.diff(np.append(self.starts, len(self.rows)))
+        found: NDArray[np.bool_] = self.moving | np.repeat(whole, counts)
+        return found
 
     @cached_property
     def topic_places(self) -> dict[str, int]:

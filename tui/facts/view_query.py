@@ -28,7 +28,9 @@ class Query:
     filter_text: str = ""
     """What was typed, from which `terms` were read."""
     follow: bool = False
-    """Only replicas of moving partitions."""
+    """Only replicas of partitions that move or ail."""
+    chosen: bool = False
+    """What led here has chosen what is shown, so that the view does not choose itself."""
     group: str = ""
     """What replicas are grouped by (`kshunt.tui.facts.replica_groups`); empty for one row a
     replica. Of brokers, which matrix is shown in their place

@@ -22,6 +22,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             terms=parse_filter(text),
             filter_text=text,
             follow=False,
+            chosen=True,
             group="",
             inside=None,
         )

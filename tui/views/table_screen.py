@@ -35,6 +35,7 @@ LET_GO_S = 60.0
 """A view that is out of sight for longer holds no rows: they would keep an old snapshot."""
 PLOT_SPAN_S = 900.0
 """At least so much of the past is plotted, in seconds."""
+NARROW = 80
 NOTE_SHORT = 19
 """Cells beside the short titles of the views, at 80 columns."""
 
@@ -131,7 +132,7 @@ class TableScreen(ViewScreen):
             return "Wait a moment."
         query = store.queries[self.VIEW]
         if query.follow:
-            return f"Nothing moves. {key_of('follow')} shows every replica again."
+            return f"Nothing moves or ails. {key_of('follow')} shows every replica again."
         if query.filter_text:
             return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
         return self.nothing_words()
@@ -171,13 +172,20 @@ class TableScreen(ViewScreen):
         limited = query.follow or bool(query.filter_text)
         count = f"{len(table):,} of {table.total:,}" if limited else f"{table.total:,}"
         if query.follow:
-            said = count if parts or query.filter_text else f"following {count}"
-            parts.append(said if len(said) <= NOTE_SHORT else f"following {len(table):,}")
+            parts.append(self._following_words(len(table), count, bare=not parts and not matching))
         elif query.filter_text:
             parts.append(count)
         else:
             parts.append(f"{count} {self.noun(table.total)}")
         return ", ".join(parts) + matching
+
+    def _following_words(self, shown: int, count: str, *, bare: bool) -> str:
+        """That only some rows are shown, and the key that shows all where there is room."""
+        room = NOTE_SHORT + max(self.app.size.width - NARROW, 0)
+        if not bare:
+            return count if len(count) <= room else f"following {shown:,}"
+        forms = (f"following {count}, {key_of('follow')} shows all", f"following {count}")
+        return next((form for form in forms if len(form) <= room), f"following {shown:,}")
 
     def note_words(self, shown: int, total: int) -> str:
         """What is said in place of the number of rows; empty for that number."""

@@ -112,10 +112,12 @@ class _Gauges(Collector):
         if snapshot.history:
             last = snapshot.history[-1]
             left = max(last.remaining_bytes, 0)
-            what = "What moves still have to copy, those that wait for their turn included."
-            yield _one("kshunt_remaining_bytes", what, left)
-            what = "What moving replicas fetch."
-            yield _one("kshunt_copy_bytes_per_second", what, last.rate_bytes_per_s)
+            yield _one("kshunt_remaining_bytes", "What all moves still have to copy.", left)
+            yield _one(
+                "kshunt_copy_bytes_per_second",
+                "What moving replicas fetch.",
+                last.rate_bytes_per_s,
+            )
 
 
 def _ends(snapshot: Snapshot) -> Metric:

@@ -199,12 +199,12 @@ def test_every_action_has_a_name_of_its_own() -> None:
 
 
 async def test_chosen_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None:
-    use_keys(ACTIONS, {"follow": ["F"], "down": ["n", "down"], "brokers": ["b"]})
+    use_keys(ACTIONS, {"follow": ["J"], "down": ["n", "down"], "brokers": ["b"]})
     async with dashboard(tmp_path / "s", incident()) as shown:
-        assert "F follow" in shown.lines()[-1]
+        assert "J follow" in shown.lines()[-1]
         await shown.press("f")
         assert "following" not in shown.frame()
-        await shown.press("F", "n", "j", "n")
+        await shown.press("J", "n", "j", "n")
         assert "following" in shown.frame()
         assert shown.grid.cursor_row == 2
         await shown.press("b")
@@ -212,7 +212,7 @@ async def test_chosen_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None
 
 
 async def test_texts_that_name_a_key_name_the_chosen_one(tmp_path: Path) -> None:
-    keys = {"throttles": ["z"], "adopt": ["Z"], "follow": ["F"], "brokers": ["ctrl-g"]}
+    keys = {"throttles": ["z"], "adopt": ["Z"], "follow": ["J"], "brokers": ["ctrl-g"]}
     use_keys(ACTIONS, keys)
     assert [view_key(view) for view in VIEWS] == ["1", "2", "Ctrl-G", "z", "5", "6"]
     size = (100, 40)

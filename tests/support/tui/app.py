@@ -160,7 +160,8 @@ async def dashboard(
     """The dashboard on a scripted backend, once its first table is shown."""
     time = ManualTime()
     async with ScriptedBackend(socket, cluster) as backend:
-        options = {"start_view": PARTITIONS, **options}
+        # Every replica, so that a test finds the row that it looks for.
+        options = {"start_view": PARTITIONS, "opens_on_all": True, **options}
         app = app_class(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
         async with app.run_test(size=size) as pilot:
             shown = Shown(app, pilot, backend, time, size)

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.tui.actions.view_names import OVERVIEW, PARTITIONS
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.dialogs.sort import SortScreen
+from kshunt.tui.facts.row_keys import ReplicaKey
+from kshunt.tui.shell.navigation import go
+from kshunt.tui.tables.targets import ScreenTarget
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named, plotted
 from tests.support.tui.cluster import eventful, incident, running_move
 
@@ -241,3 +245,44 @@ async def test_nothing_is_done_to_a_row_while_the_cursor_is_on_its_way(tmp_path:
         shown.app.underway = False
         await shown.press("enter")
         await shown.dialog(RowDetailsScreen)
+
+
+# What it opens on
+
+
+async def test_it_opens_on_what_moves_or_ails_and_one_key_shows_all(tmp_path: Path) -> None:
+    cluster = incident()
+    async with dashboard(
+        tmp_path / "s", cluster, opens_on_all=False, size=(120, 30), start_view=OVERVIEW
+    ) as shown:
+        await shown.press("2")
+        await shown.until(lambda: "following 24 of 96, f shows all" in shown.frame(), "it opens")
+        assert "f show all" in shown.lines()[-1]
+        await shown.press("f")
+        await shown.until(lambda: "96 replicas" in shown.frame(), "every one is shown")
+        await shown.press("1", "2")
+        assert "96 replicas" in shown.frame(), "the operator has chosen"
+
+
+async def test_it_shows_all_again_once_nothing_moves_or_ails(tmp_path: Path) -> None:
+    cluster = incident()
+    async with dashboard(tmp_path / "s", cluster, opens_on_all=False) as shown:
+        await shown.until(lambda: "following 24" in shown.frame(), "it opens on what moves")
+        for partition in list(cluster.partitions):
+            cluster.cancel(partition)
+        await shown.publish()
+        await shown.until(lambda: "90 replicas" in shown.frame(), "there is nothing to follow")
+        cluster.down = {3: "Request timed out."}
+        await shown.publish()
+        assert "90 replicas" in shown.frame(), "rows do not change under the cursor"
+        await shown.press("1", "2")
+        await shown.until(lambda: "following" in shown.frame(), "what ails is shown")
+
+
+async def test_what_leads_to_a_row_shows_it_although_it_is_well(tmp_path: Path) -> None:
+    async with dashboard(
+        tmp_path / "s", incident(), opens_on_all=False, start_view=OVERVIEW
+    ) as shown:
+        go(shown.app, ScreenTarget(PARTITIONS, ReplicaKey("audit-log", 3, 4)))
+        await shown.until(lambda: shown.app.current_mode == PARTITIONS, "it is open")
+        await shown.until(lambda: "96 replicas" in shown.frame(), "every one is shown")

@@ -120,10 +120,12 @@ def test_a_queue_keeps_its_caps_and_takes_the_largest_first(story: Story) -> Non
     caps = Caps(per_broker=1, in_cluster=1)
     answer = story.start(dict.fromkeys(sizes, (1, 4)), caps=caps)
     assert answer.waiting == len(answer.results) == len(sizes)
+    assert story.backend.registry.waiting == {tp("a-0"), tp("a-4")}, "the largest has begun"
     while not story.operation(answer).state.ended:
         story.tick(1)
         most = max(most, len(story.world.ongoing))
     assert (most, order) == (1, ["a-3", "a-4", "a-0"])
+    assert not story.backend.registry.waiting
     assert story.throttles() == story.before
 
 

@@ -35,11 +35,9 @@ def answer_table(
         (place, result.item): _row(result, answer.validate_only, changes.get(result.item, ""))
         for place, result in enumerate(ordered)
     }
-    if since:
-        rows = {
-            key: replace(row, words=since.get(row.item, row.words)) if row.tone == "good" else row
-            for key, row in rows.items()
-        }
+    for key, row in rows.items():
+        if row.tone == "good" and since is not None and row.item in since:
+            rows[key] = replace(row, words=since[row.item])
     return ListTable(_fields(list(rows.values())), rows)
 
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import many
-from kshunt.tui.actions import key_of
+from kshunt.tui.actions import FOLLOWING, key_of
 from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.facts.view_query import Query
 from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.tables.model import Order, RowKey
+from kshunt.tui.tables.model import NATURAL, Order, RowKey
 from kshunt.tui.views.pane_screen import PaneScreen
 from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
 from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
@@ -37,6 +38,10 @@ class PartitionsScreen(PaneScreen):
     HAS_PLOT: ClassVar[bool] = True
     MARKS: ClassVar[bool] = True
 
+    _opens = True
+    """Whether the view chooses what it shows: until the operator does."""
+    _arrived = False
+    """True once somebody came here, until it was chosen."""
     _order_before = Order()
     """The sort order from before the moves were followed."""
 
@@ -165,11 +170,40 @@ class PartitionsScreen(PaneScreen):
     def action_follow(self) -> None:
         """Only the moving partitions, the furthest behind first; again for all."""
         query = self.kshunt.store.queries[self.VIEW]
+        self._opens = False
         if query.follow:
             self._ask(follow=False, order=self._order_before)
             return
         self._order_before = replace(query.order)
         self._ask(follow=True, order=Order("lag_bytes", reverse=True))
+
+    def conditions(self) -> set[str]:
+        """Whether only what moves or ails is shown, too."""
+        following = self.kshunt.store.queries[self.VIEW].follow
+        return super().conditions() | ({FOLLOWING} if following else set())
+
+    def on_screen_resume(self) -> None:
+        """Somebody comes to this view."""
+        self._arrived = True
+        self._open_on_active()
+
+    def update_view(self) -> None:
+        """What ends may leave nothing to follow."""
+        self._open_on_active()
+        super().update_view()
+
+    def _open_on_active(self) -> None:
+        """Show what moves or ails while something does, unless the operator chose all."""
+        store = self.kshunt.store
+        if not self._opens or self.kshunt.opens_on_all or store.facts is None:
+            return
+        query, active = store.queries[self.VIEW], bool(store.facts.active.any())
+        if self._arrived and active and replace(query, order=NATURAL) == Query():
+            self._order_before = query.order
+            self._ask(follow=True)
+        elif query.follow and not active:
+            self._ask(follow=False, order=self._order_before)
+        self._arrived = False
 
     def chosen_partitions(self) -> tuple[TopicPartition, ...]:
         """Partitions of the marked rows and groups, or of the row under the cursor."""

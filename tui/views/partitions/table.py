@@ -120,10 +120,13 @@ def _replica_words(facts: Facts, place: int) -> str:
 def matching_rows(
     facts: Facts, terms: tuple[Term, ...], follow: bool, operations: Sequence[Operation] = ()
 ) -> NDArray[np.intp]:
-    """The rows that pass the filter, in their natural order; of moving partitions if `follow`."""
+    """The rows that pass the filter, in their natural order.
+
+    If `follow`, those of partitions that move or ail.
+    """
     mask = mask_of(terms, facts, operations)
     if follow:
-        mask = facts.moving if mask is None else mask & facts.moving
+        mask = facts.active if mask is None else mask & facts.active
     return np.arange(len(facts.rows)) if mask is None else np.flatnonzero(mask)
 
 
