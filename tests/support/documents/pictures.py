@@ -17,7 +17,7 @@ import html
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ CELL_WIDTH, CELL_HEIGHT, BASELINE = 12.2, 24.4, 19.0
 """Of a character in the picture, in its units."""
 DOT: Final = 3
 SIZE: Final = (104, 30)
+LARGE: Final = (200, 50)
 _BLANK: Final = "\u2800"
 _BRAILLE: Final = re.compile("[\u2800-\u28ff]")
 _PLACES: Final = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
@@ -60,11 +61,16 @@ class Picture:
     """Text that is typed after the keys."""
     then: tuple[str, ...] = ()
     """Keys after that."""
+    size: tuple[int, int] = SIZE
+    """Cells of the terminal."""
 
 
 PICTURES: Final = {
     "expand": (Picture("overview", r"left(.|\n)*last 3\ds"),),
     "drain": (
+        Picture("cockpit", r"done [1-9](.|\n)*stopped moving", size=LARGE),
+        Picture("flow-map", r"sends +From(.|\n)*gets", ("tab", "tab", "z"), size=LARGE),
+        Picture("overview-middle", r"more brokers, z shows", ("escape",), size=(120, 36)),
         Picture("brokers", r"  7 +250/0(.|\n)*MB", ("3",)),
         Picture("who-feeds-whom", r"MB/s|\d+M", ("m",)),
     ),
@@ -78,13 +84,14 @@ PICTURES: Final = {
         Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
     ),
     "hot-broker": (
+        Picture("cockpit-idle", r"MB/s to 2 topics(.|\n)*[1-9]\ds ago", size=LARGE),
         Picture("", r"What is the goal", ("P",)),
         Picture("", r"Fill up to(.|\n)*of each disk", ("enter",)),
         Picture("", r"> 1 ", ("space", "enter")),
         Picture("", r"To drain broker 1", ("enter",) * 5),
         Picture("plan", r"\[Partitions", ("tab",)),
         Picture("", r"Deadline", ("enter",)),
-        Picture("", r"Takes +- +- +\d+m", ("enter", "enter")),
+        Picture("", r"Takes +- +- +\d+[hm]", ("enter", "enter")),
         Picture("rehearsal", r"\[100 MB/s\](.|\n)*┤", ("l", "l")),
     ),
 }
@@ -100,7 +107,7 @@ def main(chosen: Iterable[str]) -> None:
             run_demo(scenario, 0, lambda: None, partial(_show, PICTURES[scenario]))
 
 
-def _show(pictures: Iterable[Picture], address: str) -> int:
+def _show(pictures: Iterable[Picture], address: str, _serve_again: Callable[[], object]) -> int:
     asyncio.run(take(address, pictures, FOLDER))
     return 0
 
@@ -122,6 +129,7 @@ async def take(address: str, pictures: Iterable[Picture], folder: Path) -> None:
 
 
 async def _arrange(app: KshuntApp, pilot: Pilot[None], picture: Picture) -> None:
+    await pilot.resize_terminal(*picture.size)
     for key in (*picture.keys, *map(_key, picture.typed), *picture.then):
         await pilot.press(key)
         await pilot.pause()

@@ -23,6 +23,8 @@ from kshunt.tui.text.glyphs import Glyphs
 TILE_WIDTH: Final = 36
 TILE_MOST: Final = 52
 TILE_LINES: Final = 4
+TILE_LABEL: Final = 5
+"""Cells at the left of a tile's lines."""
 LOW_LINES: Final = 2
 LINE_WIDTH: Final = 42
 """The least cells of a broker that has a line alone."""
@@ -38,6 +40,8 @@ class Scale:
     """What copies need is shown, in place of what is produced."""
     produced_most: float
     leaders_most: int
+    ids: int
+    """Cells of the longest id."""
     rate_most: float
     """The highest rate of copies to or from one of them, where no throttle is a measure."""
 
@@ -73,6 +77,7 @@ def _scale(rows: Sequence[BrokerRow], traffic: Sequence[BrokerTraffic]) -> Scale
         any(row.moving_in or row.moving_out for row in rows),
         max((_known(one.rate_bytes_per_s) for one in traffic), default=0.0),
         max((row.leaders for row in rows), default=0),
+        max(len(str(row.id)) for row in rows),
         max(map(_known, rates), default=0.0),
     )
 
@@ -98,10 +103,10 @@ def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> li
 
 def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
     """Four lines of one width."""
-    first = [_name(row), *_state(row)]
+    first = [_name(row, scale.ids), *_state(row)]
     if row.state != "up":
         reason = wrap(printable(row.reason), max(width - 6, 8))[: TILE_LINES - 1]
-        told = [[Cell(" " * 6), Cell(text, "dim")] for text in reason]
+        told = [[Cell(" " * (scale.ids + 1)), Cell(text, "dim")] for text in reason]
         lines = [first, *told, *[[] for _ in range(TILE_LINES - 1 - len(told))]]
         return [padded(line, width, glyphs) for line in lines]
     led = _led(row) if scale.moving else Cell("")
@@ -111,8 +116,8 @@ def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tupl
     return [padded(line, width, glyphs) for line in drawn]
 
 
-def _name(row: BrokerRow) -> Cell:
-    return Cell(f"{row.id:>5} ", "bad" if row.state == "down" else "strong")
+def _name(row: BrokerRow, cells: int) -> Cell:
+    return Cell(f"{row.id:>{cells}} ", "bad" if row.state == "down" else "strong")
 
 
 def _state(row: BrokerRow) -> list[Cell]:
@@ -198,28 +203,32 @@ def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
 
 def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
     """Two lines of one width: what comes and the disk, what goes and the leaders."""
-    room = max(width - _LOW_WORDS, 4)
+    room = max(width - scale.ids - _LOW_WORDS, 4)
     if row.state != "up":
-        reason = Cell(fit(row.reason, max(width - 6, 1), glyphs), "dim")
-        lines = [[_name(row), *_state(row)], [Cell(" " * 6), reason]]
+        reason = Cell(fit(row.reason, max(width - scale.ids - 1, 1), glyphs), "dim")
+        lines = [[_name(row, scale.ids), *_state(row)], [Cell(" " * (scale.ids + 1)), reason]]
         return [padded(line, width, glyphs) for line in lines]
     tone = _disk(row)[2]
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     (one, first), (two, second) = _pair(row, scale)
     names = ("in", "out") if scale.moving else ("write", "lead")
     lines = [
-        [_name(row), *_low(names[0], one, first, room, glyphs), Cell(f" disk {percent:>4}", tone)],
         [
-            Cell(" " * 6),
+            _name(row, scale.ids),
+            *_low(names[0], one, first, room, glyphs),
+            Cell(f" disk{percent:>4}", tone),
+        ],
+        [
+            Cell(" " * (scale.ids + 1)),
             *_low(names[1], two, second, room, glyphs),
-            Cell(f" leads{row.leaders:>4,}" if scale.moving else "", "dim"),
+            Cell(f" led{row.leaders:>5,}" if scale.moving else "", "dim"),
         ],
     ]
     return [padded(line, width, glyphs) for line in lines]
 
 
-_LOW_WORDS: Final = 6 + 5 + 1 + 9 + 10
-"""Cells of everything but the gauge."""
+_LOW_WORDS: Final = 1 + 5 + 1 + 9 + 9
+"""Cells of everything but the gauge and the id."""
 
 
 def _low(name: str, share: float, words: str, room: int, glyphs: Glyphs) -> tuple[Cell, ...]:
@@ -288,24 +297,24 @@ def _joined(parts: Sequence[tuple[Cell, ...]]) -> Line:
     return Line(tuple(spans[:-1]))
 
 
-_LINE_WORDS: Final = 6 + 2 * (1 + 5 + 1) + 1 + 4 + 5
-"""Cells of everything but the three gauges of a line."""
+_LINE_WORDS: Final = 1 + 2 * (1 + 5 + 1) + 1 + 4 + 5
+"""Cells of everything but the id and the three gauges of a line."""
 
 
 def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
-    room = max((width - _LINE_WORDS) // 3, 3)
+    room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
     names = ("in", "out") if scale.moving else ("write", "lead")
     first, second = (fit(name, room + 6, glyphs) for name in names)
-    return f"{'':6}{first} {second} {fit('disk', room + 5, glyphs)}leads"
+    return f"{'':{scale.ids + 1}}{first} {second} {fit('disk', room + 5, glyphs)}leads"
 
 
 def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
-    room = max((width - _LINE_WORDS) // 3, 3)
+    room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
     if row.state != "up":
         state = _state(row)
         fits = 8 + len(row.state) + len(row.reason) <= width
-        return [_name(row), *state, *([Cell(f"  {row.reason}", "dim")] if fits else [])]
-    cells = [_name(row)]
+        return [_name(row, scale.ids), *state, *([Cell(f"  {row.reason}", "dim")] if fits else [])]
+    cells = [_name(row, scale.ids)]
     for share, said in _pair(row, scale):
         # How long the gauge is says what part of the throttle it is.
         words = said.partition("/")[0]

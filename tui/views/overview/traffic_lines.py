@@ -106,13 +106,21 @@ def _skew(amounts: list[tuple[int, int, str]], skew: float) -> list[Cell]:
     (_, low, least), (_, high, most) = min(amounts), max(amounts)
     tone = "warn" if skew > _UNEVEN else ""
     times = [] if math.isnan(skew) else [Cell(f"{skew:.2f}x the mean", tone)]
-    return [Cell(f"{least} (broker {low})"), Cell(f"to {most} (broker {high})", tone), *times]
+    comma = "," if times else ""
+    return [
+        Cell(f"{least} (broker {low})"),
+        Cell(f"to {most} (broker {high}){comma}", tone),
+        *times,
+    ]
 
 
 def _disks(brokers: tuple[BrokerRow, ...]) -> list[_Said]:
     known = [(row.disk.share, row.id) for row in brokers if row.disk.share is not None]
     fullest = sorted(known, key=lambda one: (-one[0], one[1]))[:_DISKS]
-    cells = [Cell(f"{share:.0%} (broker {id})", disk_tone(share)) for share, id in fullest]
+    cells = [
+        Cell(f"{share:.0%} (broker {id}){',' if place < len(fullest) else ''}", disk_tone(share))
+        for place, (share, id) in enumerate(fullest, 1)
+    ]
     return [("Fullest", cells)] if cells else []
 
 
