@@ -186,8 +186,8 @@ STALLS: Final = ResultTable(
         _always(
             "cause",
             Type.STRING,
-            "the cause that was diagnosed most often in the interval, by its key; `unknown` if "
-            "there is none",
+            "the cause that was diagnosed most often in the interval, by its key; of several the "
+            "one that was diagnosed last; `unknown` if there is none",
         ),
         _column("operation_id", Type.STRING, "the operation of kshunt that moved it at its start"),
     ),

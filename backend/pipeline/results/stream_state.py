@@ -42,7 +42,7 @@ from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
 from kshunt.backend.pipeline_files.result_files import BATCH, hour_folders
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 """To be raised with every change of the columns of a state."""
 STREAM: Final = ".stream"
 LOCK: Final = ".streaming"
