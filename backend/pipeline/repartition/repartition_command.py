@@ -24,7 +24,12 @@ from kshunt.backend.pipeline.process.ending import (
     ended_with_its_parent,
 )
 from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
-from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.session import (
+    PipelineSettings,
+    kill_java,
+    session_until,
+    start_session,
+)
 
 if TYPE_CHECKING:
     from kshunt.backend.pipeline.kernels.copying import Copying
@@ -182,14 +187,12 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputL
     parent = ended_with_its_parent(options.until_end_of_input, partial(_orphaned, stopping))
     with parent, ended_by_signals(partial(_stop, stopping)):
         if left:
-            session = start_session(_settings(options, SETTINGS, QUICK_JAVA))
-            try:
+            settings = _settings(options, SETTINGS, QUICK_JAVA)
+            with session_until(settings, stopping) as session:
                 size, seconds = options.batch_records, options.batch_seconds
                 for done in copy(session, plan, way, positions, size, stopping, seconds):
                     say.batch(done)
                     positions, left = dict(done.positions), done.left
-            finally:
-                session.stop()
     say.ended(positions, left)
     return 0
 
@@ -377,7 +380,7 @@ class _OutputLines:
 def _orphaned(stopping: threading.Event) -> None:
     """Make way for the job of whoever takes over."""
     stopping.set()
-    end_anyway()
+    end_anyway(kill_java)
 
 
 def _stop(stopping: threading.Event) -> None:

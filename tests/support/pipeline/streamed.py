@@ -47,10 +47,11 @@ def streamed(
     """Let a job read all that is there; its batches."""
     clock = clock or SystemClock()
     done: list[CountedBatch] = []
+    source = FolderSource(folder, clock, files_most)
     with held(results):
         job = Streaming(
-            BatchContext(session, results, clock),
-            FolderSource(folder, clock, files_most),
+            BatchContext(session, results, clock, sieve=source.sieve),
+            source,
             begun(results),
             done.append,
             threading.Event(),
