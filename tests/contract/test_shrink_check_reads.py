@@ -126,7 +126,7 @@ async def test_the_last_records_tell_of_keys(admin: Reached) -> None:
         await asyncio.to_thread(write, servers, topic, {0: 8}, settings=settings)
     await asyncio.to_thread(write, servers, topic, {1: 2}, key=None)
     ends = {0: (0, 40), 1: (0, 2), 2: (0, 0)}
-    seen = await admin.records.sample(topic, ends, timeout_s=TIMEOUT_S)
+    seen = await admin.records.sample(topic, ends, partitions=3, timeout_s=TIMEOUT_S)
     assert seen.unread == {}
     assert (seen.records, seen.keyed, seen.partitions) == (22, 20, (0, 1))
     assert seen.largest_bytes == 3
@@ -136,7 +136,7 @@ async def test_a_topic_that_is_not_there_has_nobody(admin: Reached) -> None:
     assert (await admin.groups.of_topic("nosuch", timeout_s=TIMEOUT_S)).groups == ()
     assert (await admin.records.offsets("nosuch", timeout_s=TIMEOUT_S)).offsets == {}
     assert (await admin.records.producers("nosuch", timeout_s=TIMEOUT_S)).producers == {}
-    sample = await admin.records.sample("nosuch", {}, timeout_s=TIMEOUT_S)
+    sample = await admin.records.sample("nosuch", {}, partitions=1, timeout_s=TIMEOUT_S)
     assert (sample.records, sample.unread) == (0, {})
 
 

@@ -95,7 +95,7 @@ class TableStatus:
 class FileAsideRow:
     """A file of samples that was set aside; the others of its hour count."""
 
-    hour_ms: int
+    start_ms: int
     """When the hour of its folder begins."""
     of: str
     """The recorded table whose folder it is in."""

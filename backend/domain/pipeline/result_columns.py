@@ -392,9 +392,9 @@ QUARANTINE_BROKERS: Final = ResultTable(
 QUARANTINE_FILES: Final = ResultTable(
     "quarantine_files",
     "a file of samples that was set aside; none of its rows is in another table",
-    "hour",
+    "start",
     (
-        _always("hour", Type.TIME, "the hour of its folder"),
+        _always("start", Type.TIME, "when the hour of its folder begins"),
         _always("of", Type.STRING, "the recorded table whose folder it is in"),
         _always("file", Type.STRING, "its path in the recording"),
         _always(

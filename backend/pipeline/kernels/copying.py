@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     CopyUnreachable,
@@ -96,6 +97,8 @@ class Copying:
     strip_header: bool = False
     """Take the header off instead of adding it; each record keeps the number of its partition."""
     keyless: str = ROUND_ROBIN
+    partitioner: Partitioner = Partitioner.MURMUR2
+    """Places the records that have a key."""
     compression: str = "none"
 
     @property
@@ -315,7 +318,8 @@ class _Copier:
         here, partitions = self.range.partition, self.plan.partitions
         if self.plan.strip_header:
             return [here] * len(records)
-        found = partitions_of_bytes([message.key() for message in records], partitions)
+        keys = [message.key() for message in records]
+        found = partitions_of_bytes(keys, partitions, self.plan.partitioner)
         for i, target in enumerate(found):
             if target == NO_KEY:
                 turn = records[i].offset() if self.plan.keyless == ROUND_ROBIN else 0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import BadInput, ConfigError, KshuntError
 from kshunt.backend.pipeline.process.console import absolute
 from kshunt.backend.pipeline.process.ending import (
@@ -99,6 +100,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=_KEYLESS,
         default=_KEYLESS[0],
         help="records without a key: to each partition in turn, or all of one partition to one",
+    )
+    add(
+        "--partitioner",
+        type=Partitioner,
+        choices=tuple(Partitioner),
+        default=Partitioner.MURMUR2,
+        help="records with a key: as Kafka's Java client places them (murmur2, default), as "
+        "librdkafka does by default (crc32), or as Sarama does (fnv1a)",
     )
     add(
         "--compression",
@@ -217,6 +226,7 @@ def _plan(
         limit_bytes=topics.limit_bytes(options.target),
         strip_header=options.strip_header,
         keyless=options.keyless,
+        partitioner=options.partitioner,
         compression=options.compression,
     )
 

@@ -156,7 +156,7 @@ def rows_of_aside(aside: Iterable[FileAside], folder: Path, found_ms: int) -> li
     """The rows of `quarantine_files`, of a recording in this folder."""
     return [
         {
-            "hour": datetime.fromtimestamp(one.hour_ms / 1000, UTC),
+            "start": datetime.fromtimestamp(one.hour_ms / 1000, UTC),
             "of": one.table.value,
             "file": str(one.path.relative_to(folder)),
             "fault": one.fault.value,

@@ -326,7 +326,7 @@ class Results:
         of = self.delivered(table)
         hours = self._of(table, "all", partial(_all, table), ("of", "file"), "found")
         found = hours.since(since_ms)
-        rows = _since(found.all(), "hour", since_ms - since_ms % HOUR_MS)
+        rows = _since(found.all(), "start", since_ms - since_ms % HOUR_MS)
         if rows is None:
             return Rows(_with(of, found), since_ms=_reached(found, since_ms))
         reached = _reached(found, since_ms)

@@ -140,7 +140,7 @@ def check_rows(client: BackendClient, at_ms: int) -> None:
 
 
 def check_files(client: BackendClient, results: Path, at_ms: int) -> None:
-    line = {"hour": at_ms, "of": "replicas", "fault": "damaged", "found": at_ms}
+    line = {"start": at_ms, "of": "replicas", "fault": "damaged", "found": at_ms}
     files = [{**line, "file": f"replicas/{n}", "found": at_ms + n} for n in range(5)]
     # A backfill names a file that a stream had named.
     write(results, QUARANTINE_FILES, files)

@@ -85,6 +85,7 @@ def main(folder: Path, results: Path) -> None:
     """See the module's text."""
     session = start_session(quick_settings())
     clock = SystemClock()
+    source = FolderSource(folder, clock, 1)
 
     def said(done: CountedBatch) -> None:
         sys.stdout.write(f"{done.number}\n")
@@ -92,8 +93,8 @@ def main(folder: Path, results: Path) -> None:
 
     with held(results):
         job = Streaming(
-            BatchContext(session, results, clock),
-            FolderSource(folder, clock, 1),
+            BatchContext(session, results, clock, sieve=source.sieve),
+            source,
             begun(results),
             said,
             threading.Event(),

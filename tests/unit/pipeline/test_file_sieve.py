@@ -53,7 +53,7 @@ def test_a_line_names_the_file_and_its_fault(tmp_path: Path) -> None:
     (line,) = rows_of_aside(sifted(FileSieve(tmp_path)).aside, tmp_path, START_MS + 5)
     assert (line["of"], line["file"]) == ("replicas", str(path.relative_to(tmp_path)))
     assert (line["fault"], line["size_bytes"]) == ("empty", 0)
-    assert line["hour"].timestamp() * 1000 == START_MS
+    assert line["start"].timestamp() * 1000 == START_MS
     assert round(line["found"].timestamp() * 1000) == START_MS + 5
 
 

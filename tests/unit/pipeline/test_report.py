@@ -171,7 +171,7 @@ def test_files_that_were_set_aside_are_named(tmp_path: Path) -> None:
     folder = recorded(tmp_path, moved(), only=[RATES])
     assert "set aside" not in markdown(folder)
     at = time_of(START_MS)
-    line = {"hour": at, "of": "replicas", "file": "replicas/x", "fault": "empty", "found": at}
+    line = {"start": at, "of": "replicas", "file": "replicas/x", "fault": "empty", "found": at}
     files = [line | {"detail": "", "size_bytes": 0, "file": f"replicas/{n:02}"} for n in range(12)]
     write_results(folder / "results", QUARANTINE_FILES, files)
     text = section(markdown(folder), "Gaps and data quality")

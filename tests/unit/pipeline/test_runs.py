@@ -29,8 +29,8 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.command import parse_time
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
+from kshunt.backend.pipeline.samples.recording_folder import NoSamples
 from kshunt.backend.pipeline.samples.replica_samples import (
-    NoSamples,
     find_recording,
     period_of,
 )
