@@ -33,7 +33,7 @@ def of_partitioner(facts: ShrinkFacts) -> Iterator[Finding]:
     chosen, by = facts.partitioner, facts.places_by
     match placing:
         case KeyPlacing.ONE if chosen in (None, found[0]):
-            words = f"Its keys follow {_named(found[0])}: all {_keys(seen)} that were seen."
+            words = f"Its keys follow {_named(found[0])}: so do all of {_keys(seen)} seen."
             yield note("partitioner", words, "The copy places keys by it.")
         case KeyPlacing.ONE:
             words = f"Its keys follow {_named(found[0])}, and you chose {by}."
@@ -61,7 +61,7 @@ def of_partitioner(facts: ShrinkFacts) -> Iterator[Finding]:
             yield warning("partitioner", words, advice)
         case KeyPlacing.UNKNOWN:
             words = (
-                f"Only {_keys(seen)} were seen, too few to tell the partitioner. The copy places "
+                f"kshunt saw {_keys(seen)}, too few to tell the partitioner. The copy places "
                 f"keys by {_named(by)}."
             )
             yield warning("partitioner", words, f"Ask the owners of its producers. {_CHOICE}")
