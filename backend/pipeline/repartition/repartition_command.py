@@ -95,20 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="copy back: remove the header, and keep the partition of each record",
     )
-    add(
-        "--keyless",
-        choices=_KEYLESS,
-        default=_KEYLESS[0],
-        help="records without a key: to each partition in turn, or all of one partition to one",
-    )
-    add(
-        "--partitioner",
-        type=Partitioner,
-        choices=tuple(Partitioner),
-        default=Partitioner.MURMUR2,
-        help="records with a key: as Kafka's Java client places them (murmur2, default), as "
-        "librdkafka does by default (crc32), or as Sarama does (fnv1a)",
-    )
+    _add_placing(parser)
     add(
         "--compression",
         choices=_CODECS,
@@ -142,6 +129,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)")
     # Of whoever supervises it: it ends when standard input does.
     add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_placing(parser: argparse.ArgumentParser) -> None:
+    """Where records go."""
+    add = parser.add_argument
+    add(
+        "--keyless",
+        choices=_KEYLESS,
+        default=_KEYLESS[0],
+        help="records without a key: to each partition in turn, or all of one partition to one",
+    )
+    add(
+        "--partitioner",
+        type=Partitioner,
+        choices=tuple(Partitioner),
+        default=Partitioner.MURMUR2,
+        help="records with a key: as Kafka's Java client places them (murmur2, default), as "
+        "librdkafka does by default (crc32), or as Sarama does (fnv1a)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
