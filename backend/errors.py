@@ -7,7 +7,7 @@ Our exception hierarchy::
     │   ├── PlanError            a reassignment plan does not parse or contradicts itself
     │   ├── ConfigError          a setting or a client property file cannot be used
     │   ├── NoTerminal           the dashboard was started without a terminal
-    │   ├── NoSamples            nothing is recorded there (`pipeline.samples.replica_samples`)
+    │   ├── NoSamples            nothing is recorded there (`pipeline.samples.recording_folder`)
     │   ├── UnreadableSamples    no recording of samples (`telemetry.recording.schema`)
     │   ├── UsageError           flags that cannot stand together (`tools.reassign.options`)
     │   └── WrongCluster         the cluster is not the one the request names

@@ -6,6 +6,7 @@ Every heavy import is inside the function that needs it, so that a wrong flag is
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from kshunt.backend.addresses import (
 )
 from kshunt.backend.config_file import near, serve_source
 from kshunt.backend.errors import ConfigError, KshuntError
+from kshunt.backend.files import make_folder
 from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
 from kshunt.backend.serve.logs import FORMATS, set_up
@@ -388,6 +390,9 @@ def _pipeline(options: argparse.Namespace, clock: Clock) -> PipelineSupervisor |
         pipeline_command,
     )
 
+    # The recorder makes the folder when it knows the cluster, and the process may be there first.
+    with contextlib.suppress(OSError):
+        make_folder(options.samples)
     command = pipeline_command(options.samples, options.results, options.pipeline_master)
     return PipelineSupervisor(command, clock)
 

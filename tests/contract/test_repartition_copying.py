@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from kafka import KafkaProducer
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
@@ -111,6 +114,53 @@ def test_each_record_is_copied_once_and_stays_as_it_was(servers: str) -> None:
         for q in range(2):
             order = [r.source[1] for r in after if r.partition == p and r.source[0] == q]
             assert order == sorted(order)
+
+
+def test_timestamps_stay_whatever_they_are(servers: str) -> None:
+    topics, plan = topics_of(servers, "times", source=1)
+    times = [5_000, 0, 7_000, 0, 1, 0]
+    with closing(KafkaProducer(bootstrap_servers=servers.split(","))) as producer:
+        for n, at_ms in enumerate(times):
+            headers = [("n", b"%d" % n)]
+            producer.send(plan.source, b"v%d" % n, b"k", headers, 0, at_ms).get(BROKER_DEADLINE_S)
+    # A header without a value, which kafka-python's own call refuses, after a time of 0.
+    empty = Producer({"bootstrap.servers": servers, "log_level": 0})
+    empty.produce(plan.source, b"last", b"k", 0, timestamp=9_000, headers=[("none", None)])
+    assert empty.flush(BROKER_DEADLINE_S) == 0
+    assert [r.timestamp_ms for r in held(servers, plan.source)] == [*times, 9_000]
+    done = copied(topics, plan, most=4)
+    assert sum(each.records for each in done) == 7
+    after = held(servers, plan.target)
+    assert [r.content for r in after] == [r.content for r in held(servers, plan.source)]
+    assert [r.timestamp_ms for r in after] == [*times, 9_000]
+
+
+def test_a_keys_next_record_lands_where_its_copied_ones_are(servers: str) -> None:
+    """Of every partitioner; by librdkafka's default two in three went elsewhere before."""
+    for partitioner, name in (
+        (Partitioner.CRC32, "consistent_random"),
+        (Partitioner.MURMUR2, "murmur2_random"),
+        (Partitioner.FNV1A, "fnv1a_random"),
+    ):
+        topics, plan = topics_of(servers, f"home-{partitioner}", source=7, target=3)
+        plan = replace(plan, partitioner=partitioner)
+        keys = [b"customer-%d" % n for n in range(200)]
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0, "partitioner": name})
+        for n in range(3):
+            for key in keys:
+                producer.produce(plan.source, b"%d" % n, key)
+        assert producer.flush(BROKER_DEADLINE_S) == 0
+        copied(topics, plan)
+        for key in keys:
+            producer.produce(plan.target, b"next", key)
+        assert producer.flush(BROKER_DEADLINE_S) == 0
+        places: dict[bytes | None, set[int]] = {}
+        order: dict[bytes | None, list[bytes | None]] = {}
+        for record in held(servers, plan.target):
+            places.setdefault(record.key, set()).add(record.partition)
+            order.setdefault(record.key, []).append(record.value)
+        assert {len(found) for found in places.values()} == {1}
+        assert {tuple(found) for found in order.values()} == {(b"0", b"1", b"2", b"next")}
 
 
 def test_what_is_copied_is_not_copied_again(servers: str) -> None:

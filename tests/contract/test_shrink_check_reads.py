@@ -15,6 +15,7 @@ from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.shrink.check import KeyUse, Severity, ShrinkCheck
+from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import RequestContext
@@ -126,17 +127,41 @@ async def test_the_last_records_tell_of_keys(admin: Reached) -> None:
         await asyncio.to_thread(write, servers, topic, {0: 8}, settings=settings)
     await asyncio.to_thread(write, servers, topic, {1: 2}, key=None)
     ends = {0: (0, 40), 1: (0, 2), 2: (0, 0)}
-    seen = await admin.records.sample(topic, ends, timeout_s=TIMEOUT_S)
+    seen = await admin.records.sample(topic, ends, partitions=3, timeout_s=TIMEOUT_S)
     assert seen.unread == {}
-    assert (seen.records, seen.keyed, seen.partitions) == (22, 20, (0, 1))
+    assert (seen.records, seen.keyed, seen.partitions) == (42, 40, (0, 1))
+    # All have one key.
+    assert (seen.seen.keys, seen.seen.partitions) == (1, 3)
     assert seen.largest_bytes == 3
+
+
+@pytest.mark.parametrize("partitioner", Partitioner)
+async def test_the_last_records_tell_which_partitioner_their_keys_follow(
+    admin: Reached, partitioner: Partitioner
+) -> None:
+    topic = await topic_with(admin, f"by-{partitioner}", [[1], [2], [3], [1], [2]])
+    name = {"crc32": "consistent_random"}.get(partitioner, f"{partitioner}_random")
+
+    def write_keys() -> None:
+        settings = {"bootstrap.servers": admin.cluster.bootstrap_servers, "log_level": 0}
+        producer = Producer({**settings, "partitioner": name})
+        for number in range(300):
+            producer.produce(topic, b"v", b"customer-%d" % (number % 90))
+        assert producer.flush(TIMEOUT_S) == 0
+
+    await asyncio.to_thread(write_keys)
+    read = await admin.records.offsets(topic, timeout_s=TIMEOUT_S)
+    ends = {number: (one.start, one.end) for number, one in read.offsets.items()}
+    sample = await admin.records.sample(topic, ends, partitions=5, timeout_s=TIMEOUT_S)
+    assert sample.seen.keys == 90
+    assert sample.seen.followed() == (KeyPlacing.ONE, (partitioner,))
 
 
 async def test_a_topic_that_is_not_there_has_nobody(admin: Reached) -> None:
     assert (await admin.groups.of_topic("nosuch", timeout_s=TIMEOUT_S)).groups == ()
     assert (await admin.records.offsets("nosuch", timeout_s=TIMEOUT_S)).offsets == {}
     assert (await admin.records.producers("nosuch", timeout_s=TIMEOUT_S)).producers == {}
-    sample = await admin.records.sample("nosuch", {}, timeout_s=TIMEOUT_S)
+    sample = await admin.records.sample("nosuch", {}, partitions=1, timeout_s=TIMEOUT_S)
     assert (sample.records, sample.unread) == (0, {})
 
 

@@ -49,10 +49,11 @@ def test_intervals_that_are_over_are_those_of_a_backfill(
     write_brokers(tmp_path, [row | {"at": row["at"] + by} for row in brokers])
     once, filled, clock = tmp_path / "streamed", tmp_path / "filled", SystemClock()
     done: list[CountedBatch] = []
+    source = FolderSource(tmp_path, clock, 8)
     with held(once):
         job = Streaming(
-            BatchContext(spark, once, clock, samples=tmp_path),
-            FolderSource(tmp_path, clock, 8),
+            BatchContext(spark, once, clock, sieve=source.sieve),
+            source,
             begun(once),
             done.append,
             threading.Event(),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 BEGIN = datetime(2001, 9, 9, tzinfo=UTC)
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def record(partition: int, offset: int, **about: Any) -> Record:
@@ -67,6 +68,9 @@ def test_records_that_differ_in_anything_differ_in_their_hash(spark: SparkSessio
         record(0, 1, value=b""),
         record(0, 1, key=None, value=b"key-1"),
         record(0, 1, timestamp=BEGIN),
+        record(0, 1, timestamp=EPOCH),
+        record(0, 1, timestamp=EPOCH + timedelta(milliseconds=1)),
+        record(0, 1, timestamp=EPOCH - timedelta(milliseconds=1)),
         with_headers(("a", b"")),
         with_headers(("a", b"x")),
         with_headers(("a", b"x"), ("a", b"x")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
+from kshunt.backend.domain.pipeline.file_faults import fault_text
 from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.forecast import age_text
@@ -22,6 +23,7 @@ _HISTORY: Final = ScreenTarget(HISTORY)
 def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
     """One sentence each: samples that are not recorded or lack, results that grow old."""
     found = [] if pipeline_status.samples is None else _samples(pipeline_status.samples, now_ms)
+    found += _files(pipeline_status)
     reason = printable(pipeline_status.reason)
     behind = "" if pipeline_status.behind_s is None else age_text(pipeline_status.behind_s * 1000)
     match pipeline_status.state:
@@ -39,6 +41,16 @@ def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
         case _:
             pass
     return found
+
+
+def _files(pipeline_status: PipelineStatus) -> list[Item]:
+    """What no result has rows of, until a day has passed or a backfill finds it repaired."""
+    if not pipeline_status.aside:
+        return []
+    last = pipeline_status.aside[0]
+    count = many(pipeline_status.files_aside, "file")
+    about = f"{printable(last.file)}: {printable(fault_text(last.fault))}"
+    return [_item(f"The pipeline set aside {count} of samples, the last {about}.", "files")]
 
 
 def _samples(samples: SamplesStatus, now_ms: int) -> list[Item]:

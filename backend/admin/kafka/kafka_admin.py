@@ -69,7 +69,7 @@ class KafkaAdmin:
         self.topics = KafkaTopics(self.cluster, self.configs, self.reassignments)
         self.elections = KafkaElections(self.cluster)
         self.alterations = KafkaAlterations(self.cluster, self.reassignments, lambda: self.placing)
-        self.partition_deletions = KafkaPartitionDeletions(self.cluster, self.reassignments)
+        self.partition_deletions = KafkaPartitionDeletions(self.cluster, self.reassignments, clock)
 
     async def connect(self, *, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         """Find the cluster's brokers by the bootstrap servers.

@@ -1,4 +1,4 @@
-"""The last few records of partitions, to see whether they have keys and how large they are.
+"""The last few records of partitions: whether they have keys, who placed them, and how large.
 
 Read by librdkafka, which knows every compression. It wants the name of a group and looks for its
 coordinator; nothing is joined and nothing committed, so that the coordinator's refusal is passed
@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from kshunt.backend.admin.rpc.librdkafka import made
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.domain.topics.groups import RecordSample
+from kshunt.backend.domain.topics.partitioners import keys_seen
 
-RECORDS_PER_PARTITION: Final = 20
+RECORDS_PER_PARTITION: Final = 100
 PARTITIONS_MAX: Final = 64
 """Of a wider topic, the last partitions are looked at: they are those that go."""
 _FETCH_BYTES: Final = 64 * 1024
@@ -33,6 +34,8 @@ class _Seen:
     waiting: set[int]
     """Partitions whose end was not reached."""
     counts: dict[int, int] = field(default_factory=dict)
+    pairs: set[tuple[bytes, int]] = field(default_factory=set)
+    """Keys, each with the partition that it is in."""
     keyed: int = 0
     tombstones: int = 0
     largest_bytes: int = 0
@@ -43,6 +46,8 @@ class _Seen:
         key, value, number = message.key(), message.value(), message.partition()
         self.counts[number] = self.counts.get(number, 0) + 1
         self.keyed += key is not None
+        if key is not None:
+            self.pairs.add((key, number))
         self.tombstones += value is None
         self.largest_bytes = max(self.largest_bytes, len(key or b"") + len(value or b""))
         if self.counts[number] >= RECORDS_PER_PARTITION:
@@ -55,9 +60,12 @@ def sample(
     topic: str,
     ends: Mapping[int, tuple[int, int]],
     *,
+    partitions: int,
     timeout_s: float,
 ) -> RecordSample:
     """Read the last records of partitions, given the start and end of each; blocks.
+
+    `partitions` is how many the topic has.
 
     Raises:
         ConfigError: librdkafka does not take the settings.
@@ -81,6 +89,7 @@ def sample(
         largest_bytes=seen.largest_bytes,
         partitions=tuple(sorted(seen.counts)),
         unread=seen.unread,
+        seen=keys_seen(seen.pairs, partitions),
     )
 
 

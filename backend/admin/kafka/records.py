@@ -99,10 +99,15 @@ class KafkaRecords:
         return ProducersRead(named, unread)
 
     async def sample(
-        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+        self,
+        topic: str,
+        ends: Mapping[int, tuple[int, int]],
+        *,
+        partitions: int,
+        timeout_s: float,
     ) -> RecordSample:
         """See `RecordAdmin.sample`."""
-        return await asyncio.to_thread(_sample, self._calls, topic, ends, timeout_s)
+        return await asyncio.to_thread(_sample, self._calls, topic, ends, partitions, timeout_s)
 
     async def _led_by(self, topic: str, timeout_s: float) -> dict[int, list[int]]:
         """The topic's partitions by leader; those without one under `NO_BROKER`.
@@ -269,11 +274,20 @@ def _named(
 
 
 def _sample(
-    calls: BrokerCalls, topic: str, ends: Mapping[int, tuple[int, int]], timeout_s: float
+    calls: BrokerCalls,
+    topic: str,
+    ends: Mapping[int, tuple[int, int]],
+    partitions: int,
+    timeout_s: float,
 ) -> RecordSample:
     # librdkafka is loaded where records are read: most tools never do.
     from kshunt.backend.admin.kafka import record_sample
 
     return record_sample.sample(
-        calls.bootstrap_servers, calls.config, topic, ends, timeout_s=timeout_s
+        calls.bootstrap_servers,
+        calls.config,
+        topic,
+        ends,
+        partitions=partitions,
+        timeout_s=timeout_s,
     )

@@ -6,6 +6,8 @@ Constraints
     - The RPC names the partitions that go, where the verb says how many stay. It has one delay
       for all of its topics, and cannot only validate.
     - A partition that was to go later and is not named any more is cancelled by the controller.
+    - A time that was promised to readers is not shortened by a request that names none. The RPC
+      always sets one anew, for all partitions that it names.
     - An answer may be lost when the partitions are on their way out already.
     - KIP-694 names no errors. The codes are those that Kafka gives where partitions are added:
       UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, REASSIGNMENT_IN_PROGRESS, INVALID_REQUEST for
@@ -16,7 +18,8 @@ Algorithm
     1. Read the topics' partitions and modes, what moves, and whether the cluster deletes
        partitions at all.
     2. Decide for each topic what goes and what stays (`decided`). Only to validate, this is the
-       answer.
+       answer. Without a delay, partitions that are leaving already are not named where nothing
+       else is to be done; else all get what is left of the longest delay.
     3. Send one request for each delay. The controller checks all of it again; if there are other
        partitions by then than were read, it refuses the topic.
     4. If the answer is lost, see in the cluster what became of it.
@@ -25,7 +28,7 @@ Algorithm
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kshunt.backend.admin.kips.native_calls import LOST
 from kshunt.backend.admin.port.item_result import ItemResult
@@ -38,6 +41,7 @@ from kshunt.backend.admin.rpc.error_mapping import (
     item_result,
     raise_for_code,
 )
+from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
 from kshunt.backend.domain.cluster.error_codes import (
@@ -47,8 +51,8 @@ from kshunt.backend.domain.cluster.error_codes import (
     REASSIGNMENT_IN_PROGRESS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 from kshunt.backend.domain.shrink.delete_partitions import (
     DELAY_MS_MAX,
     NO_PARTITION,
@@ -73,6 +77,8 @@ class Partitions:
     """By number; empty for a topic that there is not."""
     moving: Collection[int]
     """Those that a reassignment moves."""
+    deletes_ms: Mapping[int, int] = field(default_factory=dict)
+    """When the data of those goes that are leaving, where that is known."""
 
     @property
     def open(self) -> Sequence[int]:
@@ -90,6 +96,10 @@ class Shrink:
     """Partitions that were to go, and do not."""
     mode: PartitionMode
     """What the first ones become."""
+    delay_ms: int = 0
+    """How long the first ones can still be read."""
+    asks: bool = True
+    """False where the cluster does that already."""
 
     def results(self, topic: str) -> dict[TopicPartition, DeletedPartition]:
         """What is said of each partition if nothing comes in between."""
@@ -101,9 +111,10 @@ class Shrink:
 class KafkaPartitionDeletions:
     """See `PartitionDeletionAdmin`."""
 
-    def __init__(self, calls: BrokerCalls, reassignments: ReassignmentAdmin) -> None:
+    def __init__(self, calls: BrokerCalls, reassignments: ReassignmentAdmin, clock: Clock) -> None:
         self._calls = calls
         self._reassignments = reassignments
+        self._clock = clock
 
     async def support(self, *, timeout_s: float) -> ShrinkSupport:
         """See `PartitionDeletionAdmin.support`."""
@@ -131,27 +142,30 @@ class KafkaPartitionDeletions:
             return {}
         _check_support(await self.support(timeout_s=timeout_s))
         results, shrinks = await self._prepared(topics, timeout_s)
-        for delay_ms in sorted({topics[name].delay_ms for name in shrinks}):
-            chosen = {
-                name: one for name, one in shrinks.items() if topics[name].delay_ms == delay_ms
-            }
-            foreseen = _foreseen(chosen)
-            if not validate_only:
-                foreseen |= await self._carried_out(chosen, delay_ms, timeout_s)
-            results |= foreseen
+        results |= _foreseen(shrinks)
+        asked = {name: one for name, one in shrinks.items() if one.asks and not validate_only}
+        for delay_ms in sorted({one.delay_ms for one in asked.values()}):
+            chosen = {name: one for name, one in asked.items() if one.delay_ms == delay_ms}
+            results |= await self._carried_out(chosen, delay_ms, timeout_s)
         return dict(sorted(results.items()))
 
     async def _prepared(
         self, topics: Mapping[str, DeletePartitions], timeout_s: float
     ) -> tuple[Results, dict[str, Shrink]]:
         """What is refused, and why; and what is to be done."""
-        modes = await self._modes(list(topics), timeout_s)
+        present = await self._present(list(topics), timeout_s)
         ongoing = await self._reassignments.ongoing(timeout_s=timeout_s)
         results: Results = {}
         shrinks = {}
         for name, wanted in topics.items():
             moving = {number for topic, number in ongoing if topic == name}
-            found = decided(name, wanted, Partitions(modes.get(name, {}), moving))
+            known = present.get(name, {})
+            partitions = Partitions(
+                {n: one.mode for n, one in known.items()},
+                moving,
+                {n: one.deletes_ms for n, one in known.items() if one.deletes_ms != UNKNOWN_MS},
+            )
+            found = decided(name, wanted, partitions, self._clock.now_ms())
             if isinstance(found, Shrink):
                 shrinks[name] = found
             else:
@@ -159,15 +173,15 @@ class KafkaPartitionDeletions:
                 results[TopicPartition(name, number)] = refusal
         return results, shrinks
 
-    async def _modes(
+    async def _present(
         self, topics: Sequence[str], timeout_s: float
-    ) -> Mapping[str, Mapping[int, PartitionMode]]:
-        """The mode of each partition of these topics; a topic that there is not is absent."""
+    ) -> Mapping[str, Mapping[int, PartitionState]]:
+        """The partitions of these topics; a topic that there is not is absent."""
         state = await self._calls.describe(topics, timeout_s=timeout_s)
         states = await offload(len(state.assignment), partition_states, state.assignment)
-        found: dict[str, dict[int, PartitionMode]] = {}
+        found: dict[str, dict[int, PartitionState]] = {}
         for partition, one in states.items():
-            found.setdefault(partition.topic, {})[partition.partition] = one.mode
+            found.setdefault(partition.topic, {})[partition.partition] = one
         return found
 
     async def _carried_out(
@@ -196,11 +210,11 @@ class KafkaPartitionDeletions:
         refused = item_error(lost)
         foreseen = _foreseen(shrinks)
         try:
-            modes = await self._modes(list(shrinks), timeout_s)
+            present = await self._present(list(shrinks), timeout_s)
         except KshuntError:
             why = f"whether it began is unknown; check before you ask again: {refused.message}"
             return dict.fromkeys(foreseen, deleted(item_result(refused.error_code, why)))
-        return {p: _seen(one, modes.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
+        return {p: _seen(one, present.get(p.topic, {}), p, refused) for p, one in foreseen.items()}
 
 
 def _check_support(support: ShrinkSupport) -> None:
@@ -248,16 +262,17 @@ def _mode(code: int) -> PartitionMode:
 
 def _seen(
     foreseen: DeletedPartition,
-    modes: Mapping[int, PartitionMode],
+    present: Mapping[int, PartitionState],
     partition: TopicPartition,
     refused: ItemResult,
 ) -> DeletedPartition:
-    mode = modes.get(partition.partition, PartitionMode.NONE)
+    known = present.get(partition.partition)
+    mode = PartitionMode.NONE if known is None else known.mode
     return foreseen if mode is foreseen.mode else deleted(refused, mode)
 
 
 def decided(
-    topic: str, wanted: DeletePartitions, present: Partitions
+    topic: str, wanted: DeletePartitions, present: Partitions, now_ms: int
 ) -> Shrink | tuple[int, DeletedPartition]:
     """What is to be done; or what refuses it, and the partition at fault or `NO_PARTITION`."""
     refusal = _refused(topic, wanted, present)
@@ -272,13 +287,26 @@ def decided(
             return number, deleted(item_result(REASSIGNMENT_IN_PROGRESS, why), mode)
     leaving = PartitionMode.READ_ONLY
     stays = [n for n in present.open if n < count and present.modes[n] is leaving]
-    return Shrink(goes, stays, leaving if wanted.delay_ms else PartitionMode.NONE)
+    kept = [n for n in goes if present.modes[n] is leaving]
+    delay_ms = wanted.delay_ms or 0
+    if wanted.delay_ms is None and kept:
+        if kept == goes and not stays:
+            return Shrink(goes, stays, leaving, asks=False)
+        if any(n not in present.deletes_ms for n in kept):
+            why = (
+                f"When the data of {topic}-{kept[0]} is to be deleted is unknown: give a delay, so "
+                "that it is not shortened by accident."
+            )
+            return NO_PARTITION, deleted(item_result(INVALID_REQUEST, why))
+        # At least a moment: what is due goes when the cluster looks, as it would have gone.
+        delay_ms = max(1, *(present.deletes_ms[n] - now_ms for n in kept))
+    return Shrink(goes, stays, leaving if delay_ms else PartitionMode.NONE, delay_ms)
 
 
 def _refused(topic: str, wanted: DeletePartitions, present: Partitions) -> ItemResult | None:
     """What refuses the topic as a whole."""
     count, there = wanted.total_count, len(present.open)
-    if not 0 <= wanted.delay_ms <= DELAY_MS_MAX:
+    if wanted.delay_ms is not None and not 0 <= wanted.delay_ms <= DELAY_MS_MAX:
         return item_result(INVALID_REQUEST, f"{wanted.delay_ms} ms is not a valid delay.")
     if not present.modes:
         return item_result(UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic}.")

@@ -30,10 +30,16 @@ class RecordAdmin(Protocol):
         ...
 
     async def sample(
-        self, topic: str, ends: Mapping[int, tuple[int, int]], *, timeout_s: float
+        self,
+        topic: str,
+        ends: Mapping[int, tuple[int, int]],
+        *,
+        partitions: int,
+        timeout_s: float,
     ) -> RecordSample:
         """The last few records of these partitions, given the start and end offset of each.
 
+        `partitions` is how many the topic has, by which its producers place keys.
         What is not there in time is in `unread`. No group is joined, and nothing committed.
         """
         ...

@@ -9,6 +9,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,
+    FileAsideRow,
     LoadRow,
     PairRow,
     PipelinePast,
@@ -76,6 +77,10 @@ class PipelineClient(Subject):
     def quality(self, hours: int = DAY_HOURS) -> Rows[QualityRow]:
         """Samples that were not as expected."""
         return self._rows("quality", QualityRow, hours=str(hours))
+
+    def files_aside(self, hours: int = DAY_HOURS) -> Rows[FileAsideRow]:
+        """Files of samples that were set aside."""
+        return self._rows("files", FileAsideRow, hours=str(hours))
 
     def past(self) -> PipelinePast:
         """All that a history shows."""

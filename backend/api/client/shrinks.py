@@ -16,6 +16,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     ShrinkSupport,
 )
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.untrusted.json_codec import to_document
 
 
@@ -23,7 +24,12 @@ class ShrinksClient(Subject):
     """The check before it, a durable shrink, and KIP-694's own way."""
 
     def check(
-        self, topic: str, partitions: int, *, copy_rate_bytes_per_s: int | None = None
+        self,
+        topic: str,
+        partitions: int,
+        *,
+        copy_rate_bytes_per_s: int | None = None,
+        partitioner: Partitioner | None = None,
     ) -> ShrinkCheck:
         """What speaks against leaving a topic so many partitions; nothing is changed.
 
@@ -31,6 +37,7 @@ class ShrinksClient(Subject):
             topic: Its name.
             partitions: How many it shall keep; any number, for a senseless one is a finding.
             copy_rate_bytes_per_s: How fast a copy would be; None: the backend's assumption.
+            partitioner: By which a copy would place keys; None: the one that the keys follow.
 
         Raises:
             BackendError: there is no such topic (`status` 404), or the cluster does not answer.
@@ -38,6 +45,8 @@ class ShrinksClient(Subject):
         asked = {"partitions": str(partitions)}
         if copy_rate_bytes_per_s is not None:
             asked["copy_rate"] = str(copy_rate_bytes_per_s)
+        if partitioner is not None:
+            asked["partitioner"] = partitioner.value
         return self._sender.ask(ShrinkCheck, f"/v1/topics/{quote(topic, safe='')}/shrink", asked)
 
     def start(self, request: ShrinkRequest, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
@@ -54,6 +63,7 @@ class ShrinksClient(Subject):
             "target": request.target,
             "write_block": request.write_block,
             "insisted": list(request.insisted),
+            "partitioner": request.partitioner,
         }
         path = f"/v1/topics/{quote(request.topic, safe='')}/shrink"
         return self._sender.change(ChangeAnswer, path, change, body, omit=UNPREVIEWED)

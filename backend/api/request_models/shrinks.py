@@ -16,6 +16,7 @@ from kshunt.backend.api.request_models.base import (
 )
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
+from kshunt.backend.domain.topics.partitioners import Partitioner
 
 DelayMs = Annotated[
     int, Field(ge=0, le=DELAY_MS_MAX, description="milliseconds; 0: delete immediately"), WHOLE
@@ -52,6 +53,12 @@ class ShrinkRequestModel(ChangeModel):
         default=[], max_length=CODES_MOST, description="codes of the findings to overrule"
     )
 
+    partitioner: Partitioner | None = Field(
+        default=None,
+        description="by which the copy places keys; without it, by the one that the keys follow",
+        strict=False,
+    )
+
     def request(self, topic: str) -> ShrinkRequest:
         """As a value of the domain."""
         return ShrinkRequest(
@@ -62,6 +69,7 @@ class ShrinkRequestModel(ChangeModel):
             target=self.target,
             write_block=self.write_block,
             insisted=tuple(self.insisted),
+            partitioner=self.partitioner,
         )
 
 
@@ -76,7 +84,11 @@ class DeletePartitionsModel(Strict):
 
     topic: Topic
     total_count: Int32
-    delay_ms: DelayMs = 0
+    delay_ms: DelayMs | None = Field(
+        default=None,
+        description="milliseconds; 0: delete immediately; without it, partitions that are leaving "
+        "already keep their delay, and others go with them or immediately",
+    )
 
 
 class DeletePartitionsRequestModel(ChangeModel):

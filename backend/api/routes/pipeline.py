@@ -15,6 +15,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,
+    FileAsideRow,
     LoadRow,
     PairRow,
     PipelineStatus,
@@ -30,6 +31,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ETA,
     MOVE_PAIRS,
     QUALITY,
+    QUARANTINE_FILES,
     RATES,
     STALLS,
     THROTTLE_EFFECT,
@@ -69,8 +71,11 @@ def pipeline_status(backend: Backend) -> PipelineStatus:
     recording, results = backend.recording, backend.results
     found: tuple[TableStatus, ...] = ()
     unreadable = ""
+    files: Rows[FileAsideRow] | None = None
     try:
-        found = results.tables() if results is not None else ()
+        if results is not None:
+            found = results.tables()
+            files = results.files_aside(backend.clock.now_ms() - 24 * HOUR_MS)
     except (KshuntError, OSError) as error:
         unreadable = str(error)
     seen = PipelineFacts(
@@ -80,6 +85,7 @@ def pipeline_status(backend: Backend) -> PipelineStatus:
         process=backend.pipeline_process(),
         now_ms=backend.clock.now_ms(),
         tables=found,
+        files=files,
         unreadable=unreadable,
     )
     return status_of(seen)
@@ -169,3 +175,8 @@ def _past(app: FastAPI, backend: Backend) -> None:
     async def quality(hours: Hours = 24) -> Any:
         """Samples that failed a check, and what happened to them."""
         return await _asked(backend, QUALITY, lambda one: one.quality(since_ms(hours)))
+
+    @views.get("/v1/pipeline/files", Rows[FileAsideRow])
+    async def files(hours: Hours = 24) -> Any:
+        """Files of samples that were set aside: they are damaged, or not of the recording."""
+        return await _asked(backend, QUARANTINE_FILES, lambda one: one.files_aside(since_ms(hours)))

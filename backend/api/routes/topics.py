@@ -33,6 +33,7 @@ from kshunt.backend.domain.shrink.delete_partitions import ShrinkAnswer
 from kshunt.backend.domain.shrink.facts import COPY_RATE_BYTES_PER_S
 from kshunt.backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_MIN_BYTES_PER_S
 from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.topics.summaries import summaries
 from kshunt.backend.settings import LIMITS
 
@@ -47,6 +48,11 @@ CopyRate = Annotated[
         le=RATE_MAX_BYTES_PER_S,
         description="assumed rate of the copy in bytes a second",
     ),
+]
+
+ChosenPartitioner = Annotated[
+    Partitioner | None,
+    Query(description="by which a copy would place keys; default: the one that the keys follow"),
 ]
 
 
@@ -129,11 +135,14 @@ def _shrink_reads(app: FastAPI, backend: Backend) -> None:
         topic: TopicName,
         partitions: Count,
         copy_rate: CopyRate = int(COPY_RATE_BYTES_PER_S),
+        partitioner: ChosenPartitioner = None,
     ) -> Any:
         """The safety view of a shrink, read from the cluster. A count that makes no sense is a
         finding like others."""
         checks = backend.shrink_checks
-        found = await checks.check(topic, partitions, copy_rate_bytes_per_s=copy_rate)
+        found = await checks.check(
+            topic, partitions, copy_rate_bytes_per_s=copy_rate, partitioner=partitioner
+        )
         if not found.current:
             finding = found.findings[0]
             return problems.problem(

@@ -92,6 +92,25 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class FileAsideRow:
+    """A file of samples that was set aside; the others of its hour count."""
+
+    start_ms: int
+    """When the hour of its folder begins."""
+    of: str
+    """The recorded table whose folder it is in."""
+    file: str
+    """Its path in the recording."""
+    fault: str
+    """A `FileFault`."""
+    detail: str = ""
+    """The same in a sentence."""
+    size_bytes: int = 0
+    found_ms: int | None = None
+    """When it was set aside."""
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStatus:
     """Whether there are results, how old they are, and what keeps them up to date."""
 
@@ -111,6 +130,10 @@ class PipelineStatus:
     samples: SamplesStatus | None = None
     """None where this backend records none."""
     tables: tuple[TableStatus, ...] = ()
+    files_aside: int = 0
+    """Files of samples of a day that were set aside: no result has their rows."""
+    aside: tuple[FileAsideRow, ...] = ()
+    """The last of those files."""
 
     def of(self, table: str) -> TableStatus:
         """How far a table is."""

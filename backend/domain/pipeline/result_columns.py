@@ -186,8 +186,8 @@ STALLS: Final = ResultTable(
         _always(
             "cause",
             Type.STRING,
-            "the cause that was diagnosed most often in the interval, by its key; `unknown` if "
-            "there is none",
+            "the cause that was diagnosed most often in the interval, by its key; of several the "
+            "one that was diagnosed last; `unknown` if there is none",
         ),
         _column("operation_id", Type.STRING, "the operation of kshunt that moved it at its start"),
     ),
@@ -359,11 +359,11 @@ QUALITY: Final = ResultTable(
     (
         _always("period_start", Type.TIME, "first hour of the checked period"),
         _always("period_end", Type.TIME, "end of its last hour"),
-        _always("of", Type.STRING, "the recorded table"),
+        _always("of", Type.STRING, "the recorded table, or `files`"),
         _always("expectation", Type.STRING, "its name"),
         _always("outcome", Type.STRING, "the action on the rows: quarantined, dropped or kept"),
-        _always("violations", Type.LONG, "rows that failed it", "rows"),
-        _always("rows", Type.LONG, "rows that were checked", "rows"),
+        _always("violations", Type.LONG, "rows that failed it; of `files`, files", "rows"),
+        _always("rows", Type.LONG, "rows that were checked; of `files`, files", "rows"),
         _always("meaning", Type.STRING, "the expected rule"),
     ),
 )
@@ -389,6 +389,26 @@ QUARANTINE_BROKERS: Final = ResultTable(
     ),
 )
 
+QUARANTINE_FILES: Final = ResultTable(
+    "quarantine_files",
+    "a file of samples that was set aside; none of its rows is in another table",
+    "start",
+    (
+        _always("start", Type.TIME, "when the hour of its folder begins"),
+        _always("of", Type.STRING, "the recorded table whose folder it is in"),
+        _always("file", Type.STRING, "its path in the recording"),
+        _always(
+            "fault",
+            Type.STRING,
+            "what is wrong: damaged, empty, inaccessible, foreign, newer, other_table, "
+            "other_cluster, column_missing or column_changed",
+        ),
+        _always("detail", Type.STRING, "the same in a sentence"),
+        _always("size_bytes", Type.LONG, "its size", "B"),
+        _always("found", Type.TIME, "when it was set aside"),
+    ),
+)
+
 TABLES: Final = (
     RATES,
     STALLS,
@@ -399,6 +419,7 @@ TABLES: Final = (
     QUALITY,
     QUARANTINE,
     QUARANTINE_BROKERS,
+    QUARANTINE_FILES,
 )
 
 

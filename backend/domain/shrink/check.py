@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from kshunt.backend.domain.topics.groups import INACTIVE_STATES, ActiveProducer, GroupMember
+from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 
 
 class Severity(enum.StrEnum):
@@ -111,6 +112,14 @@ class UnreadPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionerHits:
+    """A partitioner, and how many keys are where it puts them."""
+
+    partitioner: Partitioner
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShrinkCheck:
     """The safety view of a shrink. It changes nothing."""
 
@@ -138,6 +147,14 @@ class ShrinkCheck:
     keys: KeyUse
     sampled: int
     """How many records were looked at for it."""
+    distinct_keys: int
+    """How many of their keys differ; one in two partitions counts twice."""
+    placing: KeyPlacing
+    """What those keys follow."""
+    partitioners: tuple[PartitionerHits, ...]
+    """How many of them each partitioner explains."""
+    partitioner: Partitioner
+    """By which a copy places the keys: the chosen one, else the one that was found."""
     watched_ms: int
     """How long it was watched for writes."""
     findings: tuple[Finding, ...]

@@ -35,6 +35,10 @@ NO_DELAY: Final = (
     "deleted. A delay, such as 5 minutes, prevents that."
 )
 """Of a topic that shrinks by a copy."""
+NOT_COPIED: Final = (
+    "WARNING: The cluster deletes partitions itself and copies nothing, so a partitioner has no "
+    "effect"
+)
 UNDER_CHANGES: Final = "WARNING: The topic is currently under changes"
 
 
@@ -62,8 +66,10 @@ class DeletePartitions:
 
     total_count: int
     """How many partitions it shall keep, the first ones."""
-    delay_ms: int = 0
-    """How long the others can still be read, but not written to; 0: they go at once."""
+    delay_ms: int | None = None
+    """How long the others can still be read, but not written to; 0: they go at once. None: those
+    that are leaving already keep the time that was promised, and others go with the last of them,
+    or at once."""
 
 
 @dataclass(frozen=True, slots=True)

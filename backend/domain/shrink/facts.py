@@ -19,6 +19,7 @@ from kshunt.backend.domain.topics.groups import (
     PartitionOffsets,
     RecordSample,
 )
+from kshunt.backend.domain.topics.partitioners import KeysSeen, Partitioner
 
 COPY_RATE_BYTES_PER_S: Final = 20e6
 """What a copy is assumed to do where nobody says better; slow on purpose, because it decides
@@ -80,6 +81,8 @@ class ShrinkFacts:
     watched_ms: int = 0
     """How long lay between the two readings of the ends."""
     copy_rate_bytes_per_s: float = COPY_RATE_BYTES_PER_S
+    partitioner: Partitioner | None = None
+    """The one that an operator chose; None: by what is found."""
     written_within_ms: int = WRITTEN_WITHIN_MS
     unread: Mapping[str, str] = field(default_factory=dict)
     """What could not be read, and why."""
@@ -93,6 +96,17 @@ class ShrinkFacts:
     def doomed(self) -> tuple[PartitionFacts, ...]:
         """The partitions that would go."""
         return tuple(one for one in self.there if one.number >= max(self.wanted, 1))
+
+    @property
+    def keys_seen(self) -> KeysSeen:
+        """The distinct keys among the last records."""
+        return KeysSeen() if self.sample is None else self.sample.seen
+
+    @property
+    def places_by(self) -> Partitioner:
+        """The partitioner by which a copy places the keys."""
+        _, found = self.keys_seen.followed()
+        return self.partitioner or (found[0] if found else Partitioner.MURMUR2)
 
     @property
     def native(self) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kshunt.backend.domain.shrink import copy_findings, topic_findings
+from kshunt.backend.domain.shrink import copy_findings, key_findings, topic_findings
 from kshunt.backend.domain.shrink.check import (
     CommittedOffset,
     DoomedPartition,
     Finding,
     GroupLag,
     KeyUse,
+    PartitionerHits,
     Severity,
     ShrinkCheck,
     UnreadPart,
@@ -19,6 +20,7 @@ from kshunt.backend.domain.shrink.check import (
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts
 from kshunt.backend.domain.shrink.topic_findings import refusal
 from kshunt.backend.domain.topics.groups import PartitionOffsets
+from kshunt.backend.domain.topics.partitioners import Partitioner
 
 _ORDER: Final = tuple(Severity)
 
@@ -49,6 +51,12 @@ def judge(facts: ShrinkFacts) -> ShrinkCheck:
         retention_ms=facts.retention_ms,
         keys=keys,
         sampled=0 if facts.sample is None else facts.sample.records,
+        distinct_keys=facts.keys_seen.keys,
+        placing=facts.keys_seen.followed()[0],
+        partitioners=tuple(
+            PartitionerHits(one, facts.keys_seen.hits.get(one, 0)) for one in Partitioner
+        ),
+        partitioner=facts.places_by,
         watched_ms=facts.watched_ms,
         findings=tuple(findings),
         unread=tuple(UnreadPart(*one) for one in facts.unread.items()),
@@ -81,6 +89,8 @@ def _findings(facts: ShrinkFacts, groups: tuple[GroupLag, ...], keys: KeyUse) ->
     yield from topic_findings.of_producers(facts)
     yield from topic_findings.of_groups(facts, groups)
     yield from topic_findings.of_keys(facts, keys)
+    yield from key_findings.of_partitioner(facts)
+    yield from key_findings.of_read_only(facts, keys)
     yield from topic_findings.of_unread(facts)
 
 

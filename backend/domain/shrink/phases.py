@@ -19,6 +19,7 @@ import enum
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.untrusted.json_codec import Id, Whole
 
 PhaseStatus = Literal["done", "now", "ahead", "failed"]
@@ -96,6 +97,8 @@ class ShrinkRequest:
     """Codes of refusals that are overruled, of those that may be."""
     keyless: str = "round-robin"
     """Where records without a key go: `round-robin`, or `as-source`."""
+    partitioner: Partitioner | None = None
+    """By which the copy places keys; None: by the one that the topic's keys follow."""
 
 
 @dataclass(frozen=True, slots=True)

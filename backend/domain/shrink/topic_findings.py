@@ -162,10 +162,7 @@ def of_keys(facts: ShrinkFacts, keys: KeyUse) -> Iterator[Finding]:
             f"Its records have keys{looked}: most of them move to another partition. The order "
             "per key is kept."
         )
-        advice = (
-            "Consumers that keep state by partition must build it again. Producers with a custom "
-            "partitioner, or the default one of librdkafka, must use murmur2."
-        )
+        advice = "Consumers that keep state by partition must build it again."
         yield warning("keyed", words, advice)
     elif keys is KeyUse.UNKNOWN:
         words = "It may be keyed: kshunt saw no record and cannot tell."

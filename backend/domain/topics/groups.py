@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from kshunt.backend.domain.topics.partitioners import KeysSeen
+
 INACTIVE_STATES: Final = frozenset({"Empty", "Dead"})
 """Kafka's names of the states of a group without members, whose offsets may be set."""
 
@@ -119,3 +121,5 @@ class RecordSample:
     partitions: tuple[int, ...] = ()
     """Where records were found."""
     unread: Mapping[str, str] = field(default_factory=dict)
+    seen: KeysSeen = field(default_factory=KeysSeen)
+    """Their distinct keys."""

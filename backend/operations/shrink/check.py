@@ -31,6 +31,7 @@ from kshunt.backend.domain.shrink.judge import judge
 from kshunt.backend.domain.shrink.topic_findings import of_request
 from kshunt.backend.domain.topics.descriptions import DescribedPartition
 from kshunt.backend.domain.topics.groups import GroupsRead, OffsetsRead, ProducersRead, RecordSample
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import KshuntError
 
 WATCH_S: Final = 1.0
@@ -81,8 +82,11 @@ class ShrinkChecks:
         wanted: int,
         *,
         copy_rate_bytes_per_s: float = COPY_RATE_BYTES_PER_S,
+        partitioner: Partitioner | None = None,
     ) -> ShrinkCheck:
         """The safety view of a shrink to `wanted` partitions; nothing is changed.
+
+        `partitioner` is the one that an operator chose to place keys by.
 
         Raises:
             ClusterUnreachable: nobody said what the topic is.
@@ -99,6 +103,7 @@ class ShrinkChecks:
             () if named is None else tuple(map(_facts, named.partitions)),
             live=described.live,
             copy_rate_bytes_per_s=copy_rate_bytes_per_s,
+            partitioner=partitioner,
         )
         if facts.partitions and not any(of_request(facts)):
             facts = await self._gathered(facts)
@@ -123,7 +128,7 @@ class ShrinkChecks:
             self._dirs(facts, reading),
         )
         sample, (later, ended_s) = await asyncio.gather(
-            self._sample(topic, offsets, reading), self._later(topic, began_s, reading)
+            self._sample(facts, offsets, reading), self._later(topic, began_s, reading)
         )
         for one in (groups, producers, offsets, sample):
             reading.unread |= one.unread
@@ -172,11 +177,13 @@ class ShrinkChecks:
         return await self._offsets(topic, reading)
 
     async def _sample(
-        self, topic: str, offsets: OffsetsRead, reading: _CheckReading
+        self, facts: ShrinkFacts, offsets: OffsetsRead, reading: _CheckReading
     ) -> RecordSample:
         ends = {number: (one.start, one.end) for number, one in offsets.offsets.items()}
         sample_s = min(SAMPLE_S, self._call_s)
-        call = self._admin.records.sample(topic, ends, timeout_s=sample_s)
+        call = self._admin.records.sample(
+            facts.topic, ends, partitions=len(facts.partitions), timeout_s=sample_s
+        )
         return await reading.of("the last records", call, RecordSample(0, 0))
 
     async def _dirs(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.topics.partitioners import Partitioner
 
 Ended = Literal["complete", "stopped", "failed"]
 
@@ -30,6 +31,8 @@ class JobCommand:
     strip_header: bool = False
     """Copy back: into partitions of like number, without our header."""
     keyless: str = "round-robin"
+    partitioner: Partitioner = Partitioner.MURMUR2
+    """By which keys are placed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def command_line(settings: JobSettings, command: JobCommand) -> list[str]:
         "--target": command.target,
         "--operation": command.operation,
         "--keyless": command.keyless,
+        "--partitioner": command.partitioner.value,
         "--command-config": settings.command_config,
         "--master": settings.master,
         "--remote": settings.remote,

@@ -14,6 +14,7 @@ from kshunt.backend.domain.shrink.phases import ShrinkPhase
 from kshunt.backend.domain.text.formatting import duration_text, listed, many
 from kshunt.backend.domain.topics.descriptions import TopicDescription
 from kshunt.backend.domain.topics.groups import ConsumerGroup
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 from kshunt.backend.operations.shrink.offset_maps import map_is_there, places, stamp
@@ -42,7 +43,10 @@ async def check(step: ShrinkStep) -> None:
     request = step.work.request
     step.wait("kshunt checks the topic, its clients and the disks")
     found = await step.behind(
-        "check", lambda: step.tools.checks.check(request.topic, request.total_count)
+        "check",
+        lambda: step.tools.checks.check(
+            request.topic, request.total_count, partitioner=request.partitioner
+        ),
     )
     if found is None:
         return
@@ -290,6 +294,7 @@ def copying(step: ShrinkStep, until: Offsets | None = None) -> JobCommand:
         until=work.until if until is None else until,
         cuts=work.cuts,
         keyless=work.request.keyless,
+        partitioner=work.request.partitioner or Partitioner.MURMUR2,
     )
 
 

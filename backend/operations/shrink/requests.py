@@ -77,6 +77,8 @@ class Shrinks:
         require(Verb.SHRINK, self._context.admin)
         _check_request(request)
         check = await self._checked(request)
+        # A later check may see other records; the copy goes on by the same one.
+        request = replace(request, partitioner=check.partitioner)
         async with self._context.lock:
             self._check_free(request)
             draft = self._registry.draft(
@@ -98,7 +100,7 @@ class Shrinks:
             words = words.replace(draft.id, "ID")
         result = Result(request.topic, 0, "NONE", words)
         operation_id = None if change.validate_only else draft.id
-        notes, warnings = tuple(_notes(request)), tuple(_warnings(check))
+        notes, warnings = tuple(_notes(request, check)), tuple(_warnings(check))
         return ChangeAnswer(change.validate_only, operation_id, (result,), notes, warnings=warnings)
 
     async def confirm(self, operation_id: str, typed: str, change: Change) -> ChangeAnswer:
@@ -194,7 +196,9 @@ class Shrinks:
         Raises:
             BadInput, Conflict: it refuses.
         """
-        check = await self._checks.check(request.topic, request.total_count)
+        check = await self._checks.check(
+            request.topic, request.total_count, partitioner=request.partitioner
+        )
         if not check.current:
             raise BadInput(f"There is no topic {request.topic}; nothing was changed.")
         if refusals := check.refusals(request.insisted):
@@ -281,7 +285,7 @@ def _warnings(check: ShrinkCheck) -> Iterator[str]:
             yield f"{one.words} {one.advice}".strip()
 
 
-def _notes(request: ShrinkRequest) -> Iterator[str]:
+def _notes(request: ShrinkRequest, check: ShrinkCheck) -> Iterator[str]:
     """What will be done, and what an operator should know."""
     if request.write_block:
         yield f"During the operation only super users may write {request.topic} (ACL)."
@@ -292,6 +296,8 @@ def _notes(request: ShrinkRequest) -> Iterator[str]:
         )
     elif not request.write_block:
         yield NO_DELAY
+    if check.distinct_keys:
+        yield f"It places keys by {request.partitioner}."
     yield "It copies and compares the records; then it waits until you type the topic's name."
     yield from _then(request, request.target)
     if request.cut_over is CutOver.SAME_NAME and not request.write_block:

@@ -116,4 +116,6 @@ def _summary(topics: Mapping[str, DeletePartitions]) -> str:
 def shrink_words(wanted: DeletePartitions) -> str:
     """`keeps 3 partitions; the others go after 60000 ms`, for the audit."""
     when = f"after {wanted.delay_ms} ms" if wanted.delay_ms else "immediately"
+    if wanted.delay_ms is None:
+        when = "immediately, or when the delay that was set before is over"
     return f"keeps {many(wanted.total_count, 'partition')}; the others are deleted {when}"

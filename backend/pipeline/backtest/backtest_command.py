@@ -39,8 +39,8 @@ from kshunt.backend.pipeline.backtest.residuals import fitted
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import absolute, say
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve
 from kshunt.backend.pipeline.samples.replica_samples import (
-    check_files,
     find_recording,
     period_of,
     read_samples,
@@ -54,6 +54,7 @@ from kshunt.backend.pipeline.spark.session import (
 )
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
+from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 
 DONE: Final = 0
 _ABOUT: Final = """\
@@ -152,7 +153,8 @@ def backtest(
 
     Raises:
         NoOperations: none ended within the samples.
-        NoSamples, UnreadableSamples: a recording cannot be read.
+        NoSamples: there is no recording.
+        UnreadableSamples: no file of a recording can be opened.
     """
     made = [recorded(session, folder, calibration or Calibration(), clock) for folder in folders]
     found = joined([rows for rows, _ in made], [turns for _, turns in made])
@@ -172,10 +174,30 @@ def recorded(
     session: SparkSession, folder: Path, calibration: Calibration, clock: Clock
 ) -> tuple[Any, Any]:
     """Of one recording its forecasts, and when replicas came into the ISR and left it."""
-    recording = find_recording(folder)
+    recording, sieve = find_recording(folder), FileSieve(folder)
     start_ms, end_ms = period_of(recording, None, None)
-    files = recording.within(start_ms, end_ms)
-    check_files(files)
+    while True:
+        found = recording.sifted(sieve, start_ms, end_ms)
+        if not found.good:
+            raise UnreadableSamples(f"No file of {folder} can be used: {found.aside[0].detail}")
+        try:
+            made = _recorded(session, found.paths, calibration, start_ms, clock)
+        except PySparkException:
+            if not sieve.is_any_torn():
+                raise
+        else:
+            for file in found.aside:
+                say(f"A file was set aside: {file.detail}")
+            return made
+
+
+def _recorded(
+    session: SparkSession,
+    files: Sequence[Path],
+    calibration: Calibration,
+    start_ms: int,
+    clock: Clock,
+) -> tuple[Any, Any]:
     bounds = TimeBounds.of(start_ms, clock.now_ms())
     checks = Checks(bounds.earliest_ms, bounds.latest_ms, start_ms, start_ms, GAP_S * 1000)
     step = unlooked(of_files(session, files, SAMPLES_SCHEMA), checks)

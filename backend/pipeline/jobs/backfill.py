@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,12 +22,14 @@ from kshunt.backend.domain.pipeline.result_columns import (
     QUALITY,
     QUARANTINE,
     QUARANTINE_BROKERS,
+    QUARANTINE_FILES,
     RATES,
     STALLS,
     THROTTLE_EFFECT,
     ResultTable,
     RunTable,
 )
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
@@ -34,21 +37,29 @@ from kshunt.backend.pipeline.results.result_runs import Run, new_run
 from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.expectations import (
+    FILES,
+    READABLE,
     REPLICA_EXPECTATIONS,
     Expectation,
     RowOutcome,
     TimeBounds,
     quarantined,
 )
+from kshunt.backend.pipeline.samples.file_sieve import (
+    FileAside,
+    FileSieve,
+    Sifted,
+    rows_of_aside,
+)
+from kshunt.backend.pipeline.samples.recording_folder import NoSamples
 from kshunt.backend.pipeline.samples.replica_samples import (
-    check_files,
     find_recording,
     period_of,
     read_samples,
 )
 from kshunt.backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
+from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, arrow_of, of_files
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
@@ -57,6 +68,7 @@ from kshunt.backend.pipeline.tables.rates import counted, rows_of, unlooked
 from kshunt.backend.pipeline.tables.stalls import islands_of
 from kshunt.backend.pipeline.tables.stalls import rows_of as stalls_of
 from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
+from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 
 LOOKBACK_MS: Final = 15 * 60_000
 """So much before the period is read too: longer than the longest window, its step and a gap. Rates
@@ -96,9 +108,15 @@ class BackfillReport:
     """Samples that broke each expectation, and `rows`: all of the period."""
     brokers: Mapping[str, int] = field(default_factory=dict)
     """The same of the samples of brokers; empty where there are none."""
+    files_aside: tuple[FileAside, ...] = ()
+    """Files that could not be read, or are not of this recording."""
 
 
 Say = Callable[[MadeTable], None]
+GONE: Final = NoSamples(
+    "The files of that time were removed before they were read. Nothing was changed.",
+    advice="Run it again; that is enough if samples were merged in the meantime.",
+)
 
 
 def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
@@ -106,11 +124,11 @@ def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
 
     Raises:
         NoSamples: there is no recording, or nothing was recorded then.
-        UnreadableSamples: a file cannot be read.
+        UnreadableSamples: no file of that time can be opened.
     """
     recording = find_recording(samples)
     period = Period(*period_of(recording, from_ms, to_ms))
-    check_files(recording.within(period.start_ms - LOOKBACK_MS, period.end_ms))
+    recording.sifted(FileSieve(samples), period.start_ms, period.end_ms)
     return period
 
 
@@ -123,16 +141,24 @@ def backfill(
 
     Raises:
         ResultsBusy: another process makes results there.
+        UnreadableSamples: every file of that time was set aside; the former results hold.
         SparkFailed: Spark has ended before its work was done; the former results hold.
     """
+    sieve = FileSieve(samples)
     with new_run(results, period.start_ms, period.end_ms, clock.now_ms()) as run:
-        try:
-            return _Backfill(session, samples, period, clock, say, run).made()
-        except PySparkException as error:
-            raise SparkFailed(
-                f"Spark failed: {first_line(error)}. The former results of that time stay valid.",
-                advice="Run it again; that is enough if samples were merged in the meantime.",
-            ) from error
+        while True:
+            try:
+                return _Backfill(session, period, clock, say, run, sieve).made()
+            except PySparkException as error:
+                if sieve.is_any_torn():
+                    # What a footer did not tell: begin again, without the files that are torn.
+                    run.begin_again()
+                    continue
+                raise SparkFailed(
+                    f"Spark failed: {first_line(error)}. The former results of that time stay "
+                    "valid.",
+                    advice="Run it again; that is enough if samples were merged in the meantime.",
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,37 +166,79 @@ class _Backfill:
     """One backfill at work."""
 
     session: SparkSession
-    samples: Path
     period: Period
     clock: Clock
     say: Say
     run: Run
+    sieve: FileSieve
 
     def made(self) -> BackfillReport:
-        recording = find_recording(self.samples)
+        recording = find_recording(self.sieve.folder)
         start, end = self.period.start_ms, self.period.end_ms
-        files = recording.within(start - LOOKBACK_MS, end)
+        hours = recording.hours(start, end)
+        found = recording.sifted(self.sieve, start - LOOKBACK_MS, end)
+        own = found.within(start, end)
+        if not own.good:
+            raise self._nothing(own, hours) if own.aside else GONE
+        # Hours of which no file can be read keep their former results.
+        start, end = min(own.good), max(own.good) + HOUR_MS
+        return replace(self, period=Period(start, end))._of_files(found, own, hours)
+
+    def _nothing(self, own: Sifted, hours: Sequence[int]) -> UnreadableSamples:
+        """Say what is wrong with the files, and leave all other tables alone."""
+        self._write_aside(own.aside)
+        self.run.publish((), self.clock.now_ms(), None, {QUARANTINE_FILES.name: hours})
+        count = f"All {len(own.aside)} files" if len(own.aside) > 1 else "The only file"
+        return UnreadableSamples(
+            f"{count} of that time cannot be used: {own.aside[0].detail} The former results of "
+            "that time stay valid.",
+            advice="The table quarantine_files names them.",
+            fault=own.aside[0].fault,
+        )
+
+    def _of_files(self, found: Sifted, own: Sifted, hours: Sequence[int]) -> BackfillReport:
+        """The tables, of all samples that can be read; of `own`, those of the period count."""
+        start, end = self.period.start_ms, self.period.end_ms
+        files = found.paths
         bounds = TimeBounds.of(start, self.clock.now_ms())
         made = counted(self._stepped(files, bounds))
         tables = [self._write(RATES, rows_of(made.step))]
         tables += self._of_rates(tables[0].newest_ms)
         now_ms = self.clock.now_ms()
-        brokers = broker_samples(self.session, self.samples, start, end, now_ms)
+        of_brokers = broker_samples(self.session, self.sieve, start, end, now_ms)
+        brokers = of_brokers.split
         tables += self._of_brokers(brokers, tables[0].newest_ms)
-        counts, of_brokers = made.counts(), {} if brokers is None else brokers.counts()
-        tables += [self._write(QUALITY, self._quality(counts, of_brokers))]
+        counts, broker_counts = made.counts(), {} if brokers is None else brokers.counts()
+        aside = (*own.aside, *of_brokers.files.aside)
+        looked_at = own.looked_at + of_brokers.files.looked_at
+        file_counts = {"rows": looked_at, READABLE.name: len(aside)}
+        quality = self._quality(counts, broker_counts, file_counts)
+        tables += [self._write(QUALITY, quality)]
         if _are_bad(REPLICA_EXPECTATIONS, counts):
-            aside = quarantined(read_samples(self.session, files), bounds, start)
-            tables += [self._write(QUARANTINE, self._with_period(aside, QUARANTINE))]
+            rows = quarantined(read_samples(self.session, files), bounds, start)
+            tables += [self._write(QUARANTINE, self._with_period(rows, QUARANTINE))]
         else:
             self.run.tables[QUARANTINE.name] = RunTable(0, None)
-        if brokers is not None and _are_bad(BROKER_EXPECTATIONS, of_brokers):
-            aside = self._with_period(brokers.quarantined, QUARANTINE_BROKERS)
-            tables += [self._write(QUARANTINE_BROKERS, aside)]
+        if brokers is not None and _are_bad(BROKER_EXPECTATIONS, broker_counts):
+            rows = self._with_period(brokers.quarantined, QUARANTINE_BROKERS)
+            tables += [self._write(QUARANTINE_BROKERS, rows)]
         else:
             self.run.tables[QUARANTINE_BROKERS.name] = RunTable(0, None)
-        self.run.publish(recording.hours(start, end), self.clock.now_ms(), tables[0].newest_ms)
-        return BackfillReport(self.period, tuple(tables), counts, of_brokers)
+        tables += self._write_aside(aside)
+        apart = {QUARANTINE_FILES.name: hours}
+        self.run.publish(tuple(own.good), self.clock.now_ms(), tables[0].newest_ms, apart)
+        return BackfillReport(self.period, tuple(tables), counts, broker_counts, aside)
+
+    def _write_aside(self, aside: Sequence[FileAside]) -> list[MadeTable]:
+        """Name the files that were set aside."""
+        rows = rows_of_aside(aside, self.sieve.folder, self.clock.now_ms())
+        schema = pa.schema(arrow_of(QUARANTINE_FILES.columns))
+        written = self.run.write(QUARANTINE_FILES, pa.Table.from_pylist(rows, schema))
+        if not aside:
+            return []
+        made = MadeTable(QUARANTINE_FILES.name, written.rows, 0.0, written.newest_ms)
+        self.say(made)
+        return [made]
 
     def _stepped(self, files: Sequence[Path], bounds: TimeBounds) -> DataFrame:
         """What rates and counts are taken from."""
@@ -215,9 +283,15 @@ class _Backfill:
         start = F.col("start") >= moment(F.lit(self.period.start_ms))
         return [self._write(BROKER_LOAD, broker_load(brokers.good, rates).filter(start))]
 
-    def _quality(self, counts: Mapping[str, int], of_brokers: Mapping[str, int]) -> DataFrame:
+    def _quality(
+        self,
+        counts: Mapping[str, int],
+        of_brokers: Mapping[str, int],
+        of_files: Mapping[str, int],
+    ) -> DataFrame:
         rows = _counted("replicas", REPLICA_EXPECTATIONS, counts)
         rows += _counted("brokers", BROKER_EXPECTATIONS, of_brokers) if of_brokers else []
+        rows += _counted(FILES, (READABLE,), of_files)
         names = ("of", "expectation", "outcome", "violations", "rows", "meaning")
         schema = struct_of([c for c in QUALITY.columns if c.name in names])
         return self._with_period(self.session.createDataFrame(rows, schema), QUALITY)
@@ -273,5 +347,6 @@ def quality_lines(report: BackfillReport) -> list[str]:
         for e in expectations
         if counts.get(e.name)
     ]
+    lines += [f"  a file was set aside: {one.detail}" for one in report.files_aside]
     head = f"{counts['rows'] + brokers.get('rows', 0):,} samples were checked"
     return [f"{head}; not as expected:", *lines] if lines else [f"{head}, all as expected."]

@@ -21,8 +21,9 @@ from kshunt.backend.pipeline.process.ending import (
     ended_by_signals,
     ended_with_its_parent,
 )
+from kshunt.backend.pipeline.samples.recording_folder import require_folder
 from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
-from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.session import PipelineSettings, kill_java, session_until
 
 if TYPE_CHECKING:
     from kshunt.backend.pipeline.jobs.stream import CountedBatch
@@ -103,24 +104,25 @@ def run(options: argparse.Namespace) -> int:
 
     def stop() -> None:
         stopping.set()
-        end_anyway()
+        end_anyway(kill_java)
 
     clock = SystemClock()
     results = options.results or options.samples / RESULTS
-    session = start_session(_settings(options))
-    with ended_with_its_parent(options.until_end_of_input, stop), ended_by_signals(stop):
-        try:
-            source = _source(options, results, clock)
-            if isinstance(source, FolderSource):
-                make_owed(session, source, results, clock, say)
-            with held(results):
-                said = _ProgressLines(clock.monotonic_s)
-                shop = BatchContext(session, results, clock, samples=options.samples)
-                job = Streaming(shop, source, begun(results), said, stopping)
-                say(f"Results go to {results}.")
-                stream(job, results, _every_s(options), once=options.once)
-        finally:
-            session.stop()
+    with (
+        ended_with_its_parent(options.until_end_of_input, stop),
+        ended_by_signals(stop),
+        session_until(_settings(options), stopping) as session,
+    ):
+        source = _source(options, results, clock)
+        if isinstance(source, FolderSource):
+            make_owed(session, source, results, clock, say)
+        with held(results):
+            said = _ProgressLines(clock.monotonic_s)
+            sieve = source.sieve if isinstance(source, FolderSource) else None
+            shop = BatchContext(session, results, clock, sieve=sieve)
+            job = Streaming(shop, source, begun(results), said, stopping)
+            say(f"Results go to {results}.")
+            stream(job, results, _every_s(options), once=options.once)
     return 0
 
 
@@ -129,9 +131,12 @@ def _check(options: argparse.Namespace) -> None:
 
     Raises:
         ConfigError: it is not.
+        NoSamples: there is no such folder.
     """
     if (options.samples is None) == (options.samples_topic is None):
         raise ConfigError("Name either a recording (--samples) or a topic (--samples-topic).")
+    if options.samples is not None:
+        require_folder(options.samples)
     if options.samples_topic is not None:
         if options.bootstrap_servers is None:
             raise ConfigError("A topic is read from brokers: name them by --bootstrap-servers.")
@@ -202,6 +207,8 @@ class _ProgressLines:
                 "are in no result: the topic keeps them for less time than the stream was "
                 "stopped."
             )
+        for file in done.aside:
+            say(f"A file was set aside: {file.detail}")
         if self.monotonic_s() >= self.due_s:
             self.due_s = self.monotonic_s() + SAY_S
             say(

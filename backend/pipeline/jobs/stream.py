@@ -32,21 +32,22 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
-from kshunt.backend.errors import KshuntError
+from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.files import locked, make_folder
 from kshunt.backend.pipeline.jobs.backfill import Period, backfill
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, is_backfilled
-from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, Source, unseen_hours
+from kshunt.backend.pipeline.jobs.stream_sources import Arrived, FolderSource, Source, unseen_hours
 from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
 from kshunt.backend.pipeline.results.stream_state import (
@@ -60,6 +61,7 @@ from kshunt.backend.pipeline.results.stream_state import (
     newest,
     sweep,
 )
+from kshunt.backend.pipeline.samples.file_sieve import FileAside
 from kshunt.backend.pipeline.samples.replica_samples import find_recording
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 from kshunt.backend.pipeline_files.result_files import read_manifest
@@ -85,6 +87,8 @@ class CountedBatch:
     """Samples of it that came too late."""
     lacking: int
     """Samples that its topic had no more when they were read."""
+    aside: tuple[FileAside, ...] = ()
+    """Files of samples that were set aside."""
 
 
 _ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
@@ -101,35 +105,57 @@ class Streaming:
     meta: Meta
     say: Say
     stopping: threading.Event
+    working: threading.Lock = field(default_factory=threading.Lock)
+    """Held while samples are worked on."""
     error: Exception | None = None
     """Why a batch gave up: of what is raised in it Spark hands on no more than a trace."""
 
     def on_batch(self, rows: DataFrame, number: int) -> None:
         """What Spark calls with what has come, and again with what it is not sure was done."""
+        with self.working:
+            try:
+                while not self._is_taken(rows, number):
+                    pass
+            except Exception as error:
+                self.error = error
+                raise
+
+    def _is_taken(self, rows: DataFrame, number: int) -> bool:
+        """Take what has come; False where a file is torn, and the rest has to come again."""
+        for arrived in self.source.arrivals(self.shop.session, rows, number, self.meta):
+            try:
+                self._take(arrived)
+            except PySparkException:
+                if self.stopping.is_set() or not self.source.is_any_torn():
+                    raise
+                return False
+            if self.stopping.is_set():
+                return True
+        return True
+
+    def _take(self, arrived: Arrived) -> None:
+        """Make a batch of it that counts."""
+        began_s = self.shop.clock.monotonic_s()
+        batch = StreamBatch.begun(self.shop.results, self.meta.batch + 1)
         try:
-            for arrived in self.source.arrivals(self.shop.session, rows, number, self.meta):
-                began_s = self.shop.clock.monotonic_s()
-                batch = StreamBatch.begun(self.shop.results, self.meta.batch + 1)
-                work = BatchWork(self.shop, self.meta, arrived, batch)
-                self.meta = batch.publish(work.made(), self.meta)
-                if arrived.release is not None:
-                    arrived.release()
-                seconds = self.shop.clock.monotonic_s() - began_s
-                self.say(
-                    CountedBatch(
-                        batch.number,
-                        self.meta.newest_ms,
-                        seconds,
-                        batch.rows,
-                        work.late,
-                        arrived.lacking,
-                    )
-                )
-                if self.stopping.is_set():
-                    return
-        except Exception as error:
-            self.error = error
-            raise
+            work = BatchWork(self.shop, self.meta, arrived, batch)
+            self.meta = batch.publish(work.made(), self.meta)
+        finally:
+            shutil.rmtree(batch.aside, ignore_errors=True)
+        if arrived.release is not None:
+            arrived.release()
+        seconds = self.shop.clock.monotonic_s() - began_s
+        self.say(
+            CountedBatch(
+                batch.number,
+                self.meta.newest_ms,
+                seconds,
+                batch.rows,
+                work.late,
+                arrived.lacking,
+                tuple(work.aside),
+            )
+        )
 
 
 @contextmanager
@@ -194,8 +220,8 @@ def stream(job: Streaming, results: Path, every_s: float, *, once: bool) -> None
             query = writer.trigger(availableNow=True).start()
         else:
             query = writer.trigger(processingTime=f"{every_s:g} seconds").start()
-        _wait(query, job.stopping)
-    except PySparkException as error:
+        _wait(query, job)
+    except (PySparkException, Py4JError, OSError) as error:
         cause = job.error or error
         if isinstance(cause, KshuntError):
             raise cause from error
@@ -212,11 +238,13 @@ def _why(error: Exception) -> str:
     return said[-1].rstrip(".")[:300] if said else first_line(error)
 
 
-def _wait(query: StreamingQuery, stopping: threading.Event) -> None:
+def _wait(query: StreamingQuery, job: Streaming) -> None:
     try:
         while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]
-            if stopping.is_set():
-                return
+            if job.stopping.is_set():
+                # A query that is stopped in the middle of a batch breaks its jobs off.
+                with job.working:
+                    return
     finally:
         if query.isActive:
             query.stop()
@@ -228,7 +256,7 @@ def make_owed(
     """Make the hours whose samples a former stream did not see, by backfills; before `held`.
 
     Raises:
-        SparkFailed, UnreadableSamples: as `backfill` does.
+        SparkFailed: as `backfill` does.
     """
     meta = newest(results)
     unseen = unseen_hours(source.folder, results, meta or Meta())
@@ -247,7 +275,11 @@ def make_owed(
     for hour in sorted({*unseen, *ended} & recorded.keys()):
         tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
-        backfill(session, source.folder, results, period, clock, lambda made: None)
+        try:
+            backfill(session, source.folder, results, period, clock, lambda made: None)
+        except BadInput as error:
+            # What cannot be read is said, and stops no other hour.
+            tell(f"That hour was not made: {error}")
 
 
 def _bytes(folder: Path) -> int:

@@ -25,6 +25,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     PAIR_S,
     QUALITY,
     QUARANTINE,
+    QUARANTINE_FILES,
     RATES,
     STALL_S,
     STALLS,
@@ -48,9 +49,17 @@ from kshunt.backend.pipeline.results.stream_state import (
 )
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.expectations import (
+    FILES,
+    READABLE,
     REPLICA_EXPECTATIONS,
     RowOutcome,
     TimeBounds,
+)
+from kshunt.backend.pipeline.samples.file_sieve import (
+    FileAside,
+    FileSieve,
+    Sifted,
+    rows_of_aside,
 )
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
 from kshunt.backend.pipeline.spark.paths import literal
@@ -74,6 +83,14 @@ _BY_BATCH: Final = (
     (IN_TIME, RowOutcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
 )
 """What only a stream expects."""
+_COUNTED: Final = (
+    "rows",
+    THERE,
+    IN_TIME,
+    FILES,
+    READABLE.name,
+    *(e.name for e in REPLICA_EXPECTATIONS),
+)
 FORGET_MS: Final = 3_600_000
 """A replica that was not seen for so long is new when it comes back."""
 _RATES: Final = struct_of(RATES.columns)
@@ -95,8 +112,10 @@ class Piece:
     """No rate is older, but for what `DerivedTable.before_s` asks for."""
     end_ms: int
     """Each rate is older."""
-    samples: Path | None = None
-    """The recording; None where samples come from a topic."""
+    sieve: FileSieve | None = None
+    """Of the recording; None where samples come from a topic."""
+    files: list[Sifted] = field(default_factory=list)
+    """Put here: other files of samples that a table was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +137,15 @@ def _effects(piece: Piece) -> DataFrame:
 
 def _loads(piece: Piece) -> DataFrame:
     session, start_ms, end_ms = piece.rates.sparkSession, piece.start_ms, piece.end_ms
-    found = None
-    if piece.samples is not None:
-        found = broker_samples(session, piece.samples, start_ms, end_ms, end_ms)
-    if found is None:
+    split = None
+    if piece.sieve is not None:
+        found = broker_samples(session, piece.sieve, start_ms, end_ms, end_ms)
+        piece.files.append(found.files)
+        split = found.split
+    if split is None:
         return session.createDataFrame([], struct_of(BROKER_LOAD.columns))
     start = moment(F.lit(start_ms))
-    return broker_load(found.good, piece.rates).filter(F.col("start") >= start)
+    return broker_load(split.good, piece.rates).filter(F.col("start") >= start)
 
 
 DERIVED: Final = (
@@ -144,8 +165,8 @@ class BatchContext:
     results: Path
     clock: Clock
     derived: Sequence[DerivedTable] = DERIVED
-    samples: Path | None = None
-    """The recording; None where samples come from a topic."""
+    sieve: FileSieve | None = None
+    """Of the recording; None where samples come from a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +212,10 @@ class BatchWork:
     """Ticks that end by then are closed."""
     checks: Checks = field(init=False)
     found: WorkerFindings = field(init=False)
+    aside: list[FileAside] = field(init=False)
+    """Files of samples that were set aside."""
+    files: int = field(init=False)
+    """How many were looked at."""
 
     @property
     def late(self) -> int:
@@ -208,8 +233,11 @@ class BatchWork:
         bounds = TimeBounds.of(hour_ms, now_ms)
         self.checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, 0, GAP_S * 1000)
         self.found = self._step()
+        self.aside, self.files = list(arrived.aside), arrived.looked_at
         for table in (RATES, STALLS):
             self._open_part(table)
+        made_ms = self._derive()
+        self._write_aside(now_ms)
         meta = replace(
             former,
             batch=self.batch.number,
@@ -219,8 +247,10 @@ class BatchWork:
             files_to=max(former.files_to, arrived.files_to),
             position=arrived.position or former.position,
             counts=self._count(hour_ms),
-            made_ms=self._derive(),
+            made_ms=made_ms,
             owed=self._owed(now_ms),
+            files_aside=arrived.waiting,
+            cluster_id=arrived.cluster_id or former.cluster_id,
         )
         return replace(meta, open_hours=self.batch.open_hours(former))
 
@@ -292,14 +322,24 @@ class BatchWork:
         at = F.col("at")
         rows = self._read(paths, _RATES)
         rows = rows.filter((at >= moment(F.lit(since))) & (at < moment(F.lit(until))))
-        piece = Piece(rows, start, until, self.shop.samples)
+        piece = Piece(rows, start, until, self.shop.sieve)
         self._write(derived.table, derived.of(piece).toArrow())
+        for files in piece.files:
+            self.aside += files.aside
+            self.files += files.looked_at
         return {name: until}
 
     def _write(self, table: ResultTable, rows: Any) -> None:
         self.batch.write(table.name, table.hour_of, rows)
 
     # What was not as expected
+
+    def _write_aside(self, now_ms: int) -> None:
+        """Name the files that were set aside."""
+        if self.shop.sieve is not None and self.aside:
+            rows = rows_of_aside(self.aside, self.shop.sieve.folder, now_ms)
+            schema = pa.schema(arrow_of(QUARANTINE_FILES.columns))
+            self._write(QUARANTINE_FILES, pa.Table.from_pylist(rows, schema))
 
     def _count(self, hour_ms: int) -> dict[str, Mapping[str, int]]:
         """What was counted in the last hours, with this batch; bad rows are set aside."""
@@ -310,10 +350,15 @@ class BatchWork:
         ]
         rows = [_of_hour(some, QUARANTINE, hour_ms) for some in aside]
         self._write(QUARANTINE, pa.concat_tables(rows))
-        counted = {**self.found.sums, IN_TIME: len(late), THERE: self.arrived.lacking}
+        counted = {
+            **self.found.sums,
+            IN_TIME: len(late),
+            THERE: self.arrived.lacking,
+            FILES: self.files,
+            READABLE.name: len(self.aside),
+        }
         former = self.former.counts.get(str(hour_ms), {})
-        names = ["rows", THERE, IN_TIME, *(e.name for e in REPLICA_EXPECTATIONS)]
-        total = {name: former.get(name, 0) + counted[name] for name in names}
+        total = {name: former.get(name, 0) + counted[name] for name in _COUNTED}
         self.batch.counted = hour_folder(hour_ms), _quality(total, hour_ms)
         recent = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
         return {**recent, str(hour_ms): total}
@@ -362,18 +407,21 @@ def _floor(at_ms: int, step_ms: int) -> int:
 
 def _quality(counts: Mapping[str, int], hour_ms: int) -> Any:
     """The rows of `quality` of an hour."""
-    about = [(e.name, e.outcome.value, e.meaning) for e in REPLICA_EXPECTATIONS]
-    about += [(name, outcome.value, meaning) for name, outcome, meaning in _BY_BATCH]
-    names, outcomes, meanings = zip(*about, strict=True)
-    rows = pa.table(
-        {
-            "of": ["replicas"] * len(names),
-            "expectation": names,
-            "outcome": outcomes,
-            "violations": [counts[name] for name in names],
-            "rows": [counts["rows"]] * len(names),
-            "meaning": meanings,
-        }
+    of_rows = [(e.name, e.outcome, e.meaning) for e in REPLICA_EXPECTATIONS] + [*_BY_BATCH]
+    about = [("replicas", "rows", *each) for each in of_rows]
+    about += [(FILES, FILES, READABLE.name, READABLE.outcome, READABLE.meaning)]
+    rows = pa.Table.from_pylist(
+        [
+            {
+                "of": of,
+                "expectation": name,
+                "outcome": outcome.value,
+                "violations": counts[name],
+                "rows": counts[checked],
+                "meaning": meaning,
+            }
+            for of, checked, name, outcome, meaning in about
+        ]
     )
     return _of_hour(rows, QUALITY, hour_ms)
 

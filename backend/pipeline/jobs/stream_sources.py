@@ -8,7 +8,8 @@ Algorithm
     Files of a recording are numbered, and a number is never used again and grows: what was seen is
     one number, kept with the job's state. Spark's file stream says when something is there; which
     files are new is told by their numbers alone, so a checkpoint that is lost costs nothing. The
-    files are read like a backfill's, with what their footers say of their times.
+    files are read like a backfill's, with what their footers say of their times. A file that
+    cannot be used is set aside (`FileSieve`). Its number says nothing, so its name is remembered.
     Of a topic Spark's checkpoint says which records a batch is of, and the state which batch of
     which checkpoint was the last. Spark leaves out what retention took meanwhile, and says so to
     nobody but its log: what came is counted, and held beside what the checkpoint says.
@@ -39,13 +40,19 @@ from kshunt.backend.domain.pipeline.sample_columns import (
 from kshunt.backend.pipeline.kernels import stream_step
 from kshunt.backend.pipeline.kernels.packed_rows import SAMPLES, RowGroups, as_text, pack
 from kshunt.backend.pipeline.results.stream_state import Meta
+from kshunt.backend.pipeline.samples.file_sieve import (
+    FileAside,
+    FileSieve,
+    Footer,
+    Sifted,
+    fail_without_access,
+)
 from kshunt.backend.pipeline.spark.column_types import millis, moment, struct_of
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline.spark.row_packing import PARCEL, SAMPLES_SCHEMA
 from kshunt.backend.pipeline_files.result_files import read_manifest
 from kshunt.backend.telemetry.recording import layout
 from kshunt.backend.telemetry.recording.layout import SampleTable, together, written
-from kshunt.backend.telemetry.recording.schema import open_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +83,14 @@ class Arrived:
     """Hours whose files were gone before they were read."""
     lacking: int = 0
     """Samples that a topic had, and had no more when they were read."""
+    looked_at: int = 0
+    """Files that were looked at."""
+    aside: tuple[FileAside, ...] = ()
+    """Those of them that were set aside."""
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """Of all files that were set aside, those whose numbers are above `files_to`, by name."""
+    cluster_id: str = ""
+    """That the files are of; empty: not known."""
     release: Any = None
     """Called without arguments once the rows are not needed any more."""
 
@@ -93,8 +108,12 @@ class Source(Protocol):
         """What has come that `meta` has not seen, in pieces; the batch `number` of Spark's.
 
         Raises:
-            UnreadableSamples: a file is none of ours.
+            UnreadableSamples: no file can be opened.
         """
+        ...
+
+    def is_any_torn(self) -> bool:
+        """Whether a file that was given out cannot be read, and will not be given out again."""
         ...
 
 
@@ -106,6 +125,10 @@ class FolderSource:
     clock: Clock
     files_most: int = FILES_MOST
     """Of a batch."""
+    sieve: FileSieve = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sieve", FileSieve(self.folder))
 
     def reader(self, session: SparkSession) -> DataFrame:
         """See `Source.reader`."""
@@ -117,21 +140,71 @@ class FolderSource:
         self, session: SparkSession, rows: DataFrame, number: int, meta: Meta
     ) -> Iterator[Arrived]:
         """See `Source.arrivals`."""
-        for files in _pieces(unseen(self.folder, meta.files_to), self.files_most):
-            yield self._arrived(session, files)
+        self.sieve.cluster_id = self.sieve.cluster_id or meta.cluster_id
+        waiting = meta.files_aside
+        parts = unseen(self.folder, meta.files_to)
+        fresh = [part for part in parts if self._name(part.path) not in waiting]
+        for files in self._pieces(fresh):
+            arrived = self._arrived(session, files, waiting)
+            waiting = arrived.waiting
+            yield arrived
 
-    def _arrived(self, session: SparkSession, files: list[_Known]) -> Arrived:
-        there = [known for known in files if known.there]
-        newest = max((known.newest_ms for known in there if known.newest_ms), default=None)
+    def is_any_torn(self) -> bool:
+        """See `Source.is_any_torn`."""
+        return self.sieve.is_any_torn()
+
+    def _pieces(self, parts: list[layout.SampleFile]) -> Iterator[list[_Known]]:
+        self.sieve.forget_passed()
+        piece: list[_Known] = []
+        for part in parts:
+            known = self._known(part)
+            rows = sum(each.rows for each in piece)
+            if piece and (len(piece) == self.files_most or rows + known.rows > ROWS_MOST):
+                yield piece
+                self.sieve.forget_passed()
+                piece = []
+            piece.append(known)
+        if piece:
+            yield piece
+
+    def _known(self, part: layout.SampleFile) -> _Known:
+        try:
+            found = self.sieve.looked_at(SampleTable.REPLICAS, part.path, part.hour_ms)
+        except FileNotFoundError:
+            return _Known(part, None)
+        return _Known(part, found)
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self.folder))
+
+    def _arrived(
+        self, session: SparkSession, files: list[_Known], waiting: Mapping[str, int]
+    ) -> Arrived:
+        there = [(known, footer) for known in files if (footer := known.footer) is not None]
+        aside = [known.found for known in files if isinstance(known.found, FileAside)]
+        if not there:
+            fail_without_access(Sifted({}, tuple(aside)))
+        newest = max((footer.newest_ms for _, footer in there if footer.newest_ms), default=None)
         now_ms = self.clock.now_ms()
         if newest is not None and newest > now_ms:
             # Some are ahead of this clock, and a footer does not say which come before them.
-            newest = max((_newest_before(known.part.path, now_ms) for known in there), default=None)
+            paths = [known.part.path for known, _ in there]
+            newest = max((_newest_before(path, now_ms) for path in paths), default=None)
+        # The number of a file that is not ours may be anything: it is told by its name.
+        numbers = [k.part.number for k in files if not isinstance(k.found, FileAside)]
+        files_to = max(numbers, default=0)
+        named = {
+            self._name(k.part.path): k.part.number for k in files if isinstance(k.found, FileAside)
+        }
         return Arrived(
-            _parcels(session, there),
+            _parcels(session, [known for known, _ in there]),
             newest or None,
-            max(known.part.number for known in files),
-            gone=tuple(sorted({known.part.hour_ms for known in files if not known.there})),
+            files_to,
+            gone=tuple(sorted({known.part.hour_ms for known in files if known.found is None})),
+            looked_at=len(files),
+            aside=tuple(aside),
+            waiting={n: at for n, at in {**waiting, **named}.items() if at > files_to},
+            cluster_id=self.sieve.cluster_id,
         )
 
 
@@ -149,15 +222,26 @@ def _parcels(session: SparkSession, files: list[_Known]) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A file, and what its footer says."""
+    """A file, and what was found when it was looked at."""
 
     part: layout.SampleFile
-    there: bool = True
-    rows: int = 0
-    groups: int = 0
-    """Row groups."""
-    newest_ms: int = 0
-    """0: not known."""
+    found: Footer | FileAside | None
+    """None: it is gone."""
+
+    @property
+    def footer(self) -> Footer | None:
+        """What its footer says; None where no row can be read of it."""
+        return self.found if isinstance(self.found, Footer) else None
+
+    @property
+    def rows(self) -> int:
+        """How many can be read of it."""
+        return self.found.rows if isinstance(self.found, Footer) else 0
+
+    @property
+    def groups(self) -> int:
+        """The same of row groups."""
+        return self.found.groups if isinstance(self.found, Footer) else 0
 
 
 def unseen(folder: Path, files_to: int) -> list[layout.SampleFile]:
@@ -190,38 +274,15 @@ def made_ms(manifest: Manifest, hour_ms: int) -> int:
     return 0 if run is None else manifest.runs[run].made_ms
 
 
-def _pieces(parts: list[layout.SampleFile], files_most: int) -> Iterator[list[_Known]]:
-    piece: list[_Known] = []
-    for part in parts:
-        known = _known(part)
-        rows = sum(each.rows for each in piece)
-        if piece and (len(piece) == files_most or rows + known.rows > ROWS_MOST):
-            yield piece
-            piece = []
-        piece.append(known)
-    if piece:
-        yield piece
-
-
-def _known(part: layout.SampleFile) -> _Known:
-    try:
-        with open_file(part.path, SampleTable.REPLICAS) as file:
-            about = file.metadata
-            place = file.schema_arrow.get_field_index("at")
-            groups = [about.row_group(i).column(place) for i in range(about.num_row_groups)]
-    except FileNotFoundError:
-        return _Known(part, False)
-    newest = [
-        round(group.statistics.max.timestamp() * 1000)
-        for group in groups
-        if group.statistics is not None and group.statistics.has_min_max
-    ]
-    return _Known(part, True, about.num_rows, len(groups), max(newest, default=0))
-
-
 def _newest_before(path: Path, now_ms: int) -> int:
-    """The newest sample of a file that is not ahead of a clock; 0: there is none."""
-    at = pq.read_table(path, columns=["at"])["at"].cast(pa.int64())
+    """The newest sample of a file that is not ahead of a clock; 0: there is none.
+
+    Whether the file is torn is for the worker that reads it to find out.
+    """
+    try:
+        at = pq.read_table(path, columns=["at"])["at"].cast(pa.int64())
+    except (pa.ArrowException, OSError):
+        return 0
     return pc.max(at.filter(pc.less_equal(at, now_ms))).as_py() or 0
 
 
@@ -281,6 +342,10 @@ class TopicSource:
             lacking=max(0, planned(self.checkpoint, number) - came),
             release=samples.unpersist,
         )
+
+    def is_any_torn(self) -> bool:
+        """There are no files."""
+        return False
 
 
 def decoded(records: DataFrame) -> DataFrame:

@@ -27,14 +27,24 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.pipeline.kernels.copy_errors import (
     CopyFailed,
     CopyUnreachable,
     TransactionOpen,
     kind_of,
 )
+from kshunt.backend.pipeline.kernels.exact_times import ExactProducer
 from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
 
 SOURCE_HEADER: Final = "kshunt-source"
@@ -97,6 +107,8 @@ class Copying:
     strip_header: bool = False
     """Take the header off instead of adding it; each record keeps the number of its partition."""
     keyless: str = ROUND_ROBIN
+    partitioner: Partitioner = Partitioner.MURMUR2
+    """Places the records that have a key."""
     compression: str = "none"
 
     @property
@@ -168,7 +180,7 @@ class _Copier:
     plan: Copying
     range: Range
     done: Copied
-    producer: Producer
+    producer: Producer | ExactProducer
     consumer: Consumer
     position: int = 0
     """Up to which records were read."""
@@ -206,6 +218,32 @@ class _Copier:
             with suppress(KafkaException):
                 self.producer.abort_transaction(_ABORT_S)
         self.consumer.close()
+        if isinstance(self.producer, ExactProducer):
+            self.producer.close()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether any timestamp can be sent."""
+        return isinstance(self.producer, ExactProducer)
+
+    def _change_producer(self) -> None:
+        """Throw the transaction away, and begin again with a producer that can send all times."""
+        with suppress(KafkaException):
+            self.producer.abort_transaction(_ABORT_S)
+        plan, partition = self.plan, self.range.partition
+        self.producer = ExactProducer(
+            plan.clients,
+            plan.transactional_id(partition),
+            plan.group,
+            int(_TIMEOUT_S * 1000),
+            batch_bytes(plan),
+            plan.compression,
+        )
+        self.producer.list_topics(plan.target, _ANSWER_S)
+        # It also ends what could not be thrown away.
+        self.producer.init_transactions(_ANSWER_S)
+        self.position = self.done.position
+        self.consumer.assign([self._at(self.position)])
 
     def _at(self, offset: int) -> TopicPartition:
         return TopicPartition(self.plan.source, self.range.partition, offset)
@@ -229,6 +267,9 @@ class _Copier:
             and time.monotonic() < began_s + _TRANSACTION_S
         ):
             arrived = self._read()
+            if any(map(_needs_exact_time, arrived)) and not self.is_exact:
+                self._change_producer()
+                return
             bytes_n += self._produce(arrived)
             records += len(arrived)
             self._refuse_failure()
@@ -285,8 +326,7 @@ class _Copier:
             sent += size
             # A large record is in a batch of its own, so it can be named if it is refused.
             on_delivery = refused if size < large else partial(self._refused, message.offset())
-            # librdkafka takes 0 for now; a record without a time keeps none this way.
-            at_ms = max(message.timestamp()[1], 1)
+            at_ms = _time_of(message)
             # By position: names cost more than the rest of the call.
             record = (
                 topic,
@@ -316,7 +356,8 @@ class _Copier:
         here, partitions = self.range.partition, self.plan.partitions
         if self.plan.strip_header:
             return [here] * len(records)
-        found = partitions_of_bytes([message.key() for message in records], partitions)
+        keys = [message.key() for message in records]
+        found = partitions_of_bytes(keys, partitions, self.plan.partitioner)
         for i, target in enumerate(found):
             if target == NO_KEY:
                 turn = records[i].offset() if self.plan.keyless == ROUND_ROBIN else 0
@@ -348,6 +389,17 @@ class _Copier:
         position = [self._at(self.position)]
         _repeated(lambda: self.producer.send_offsets_to_transaction(position, group, _ANSWER_S))
         _repeated(lambda: self.producer.commit_transaction(_ANSWER_S))
+
+
+def _time_of(message: Message) -> int:
+    """A record's timestamp; -1, as in Kafka, where it has none."""
+    kind, at_ms = message.timestamp()
+    return -1 if kind == TIMESTAMP_NOT_AVAILABLE else at_ms
+
+
+def _needs_exact_time(message: Message) -> bool:
+    """Whether librdkafka would send another time: it takes 0 for now."""
+    return _time_of(message) == 0
 
 
 def following_bytes(bytes_max: int, seconds: float) -> int:

@@ -1,11 +1,13 @@
-"""Which partition a key belongs to: Kafka's murmur2, for many keys at once.
+"""Which partition a key belongs to, for many keys at once, by each partitioner that is known.
 
-The same as Java's `DefaultPartitioner` and librdkafka's `murmur2_random` choose for records with
-a key; those without one are nobody's and are answered by `NO_KEY`.
+Records without a key are nobody's and are answered by `NO_KEY`. What each partitioner does is said
+in `kshunt.backend.domain.topics.partitioners`; here are the same numbers over arrays. A key of no
+bytes has a partition here, so its records stay together; librdkafka's default takes it for none.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,12 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
+
 NO_KEY: Final = -1
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _R: Final = 24
 _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
+_FNV_OFFSET: Final = 0x811C9DC5
+_FNV_PRIME: Final = 0x01000193
 _LOW: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 _FEW: Final = 24
 """So few long keys are finished one by one: a step over arrays costs as much as so many words."""
@@ -26,23 +32,59 @@ _FEW: Final = 24
 Hashes = NDArray[np.uint32]
 
 
-def partitions_of(keys: Any, partitions: int) -> NDArray[np.int64]:
+def partitions_of(
+    keys: Any, partitions: int, partitioner: Partitioner = Partitioner.MURMUR2
+) -> NDArray[np.int64]:
     """The partition of each key; `NO_KEY` where it is null.
 
     Args:
         keys: Arrow's array of type binary.
         partitions: How many the topic has.
+        partitioner: Which one chooses.
     """
-    chosen = (murmur2(keys) & np.uint32(_POSITIVE)).astype(np.int64) % partitions
+    match partitioner:
+        case Partitioner.MURMUR2:
+            numbers = (murmur2(keys) & np.uint32(_POSITIVE)).astype(np.int64)
+        case Partitioner.CRC32:
+            numbers = crc32(keys).astype(np.int64)
+        case Partitioner.FNV1A:
+            # As a signed number, without its sign.
+            numbers = np.abs(fnv1a(keys).view(np.int32).astype(np.int64))
+    chosen: NDArray[np.int64] = numbers % partitions
     if keys.null_count:
         chosen[np.asarray(keys.is_null())] = NO_KEY
     return chosen
 
 
-def partitions_of_bytes(keys: Sequence[bytes | None], partitions: int) -> list[int]:
+def partitions_of_bytes(
+    keys: Sequence[bytes | None], partitions: int, partitioner: Partitioner = Partitioner.MURMUR2
+) -> list[int]:
     """The same of keys as Python has them."""
-    found: list[int] = partitions_of(pa.array(keys, pa.binary()), partitions).tolist()
+    found: list[int] = partitions_of(pa.array(keys, pa.binary()), partitions, partitioner).tolist()
     return found
+
+
+def crc32(keys: Any) -> Hashes:
+    """The checksum of each key; of null that of no bytes."""
+    return np.array([zlib.crc32(key or b"") for key in keys.to_pylist()], np.uint32)
+
+
+def fnv1a(keys: Any) -> Hashes:
+    """The 32-bit hash of each key; of null that of no bytes."""
+    starts, sizes, data = _laid_out(keys)
+    hashes = np.full(len(sizes), _FNV_OFFSET, np.uint32)
+    left = np.flatnonzero(sizes > 0)
+    at = 0
+    while len(left) > _FEW:
+        hashes[left] = (hashes[left] ^ data[starts[left] + at]) * np.uint32(_FNV_PRIME)
+        at += 1
+        left = left[sizes[left] > at]
+    for n in left.tolist():
+        h = int(hashes[n])
+        for byte in data[starts[n] + at : starts[n] + sizes[n]].tolist():
+            h = (h ^ byte) * _FNV_PRIME & _MASK
+        hashes[n] = h
+    return hashes
 
 
 def murmur2(keys: Any) -> Hashes:

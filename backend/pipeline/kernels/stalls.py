@@ -60,10 +60,11 @@ STATE: Final = pa.schema(
         ("start_lag_bytes", pa.int64()),
         ("causes", pa.list_(pa.string())),
         ("votes", pa.list_(pa.int64())),
+        ("seen", pa.list_(pa.int64())),
     ]
 )
 """One row an open island, however short: what is known of its last row, then of its first, then
-how often each cause was diagnosed. Times in milliseconds."""
+how often each cause was diagnosed, and when last. Times in milliseconds."""
 MADE: Final = pa.schema([*STATE, ("open", pa.bool_()), ("cause", pa.string())])
 
 
@@ -106,7 +107,7 @@ def islands(rates: Any, state: Any, settings: StallSettings) -> Any:
     lags = (rows.lag[rows.begins], rows.lag_bytes[rows.begins])
     for lag, name in zip(lags, ("start_lag_messages", "start_lag_bytes"), strict=True):
         lag[from_state] = ints(state.column(name))[rows.starts[from_state]]
-    causes, counts = votes.lists()
+    causes, counts, seen = votes.lists()
     open = rows.is_last[ends] & (rows.at[ends] >= settings.newest_ms - settings.gap_ms)
     columns: Mapping[str, Any] = {
         "rid": pa.array(rows.rid[ends]),
@@ -120,6 +121,7 @@ def islands(rates: Any, state: Any, settings: StallSettings) -> Any:
         "start_lag_bytes": longs(lags[1]),
         "causes": causes,
         "votes": counts,
+        "seen": seen,
         "open": pa.array(open),
         "cause": votes.most(),
     }
@@ -208,13 +210,14 @@ def _wants(rates: Any) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class _Votes:
-    """How often each cause was diagnosed in each island."""
+    """How often each cause was diagnosed in each island, and when last."""
 
     names: Sequence[str]
-    """The causes, sorted."""
+    """The causes that are known, then the one that stands for none."""
     counts: Ints
     """Shape (islands, causes)."""
-    unknown: str
+    seen: Ints
+    """The same shape: when each was diagnosed last; of one that never was, `NULL`."""
 
     @classmethod
     def of(cls, rates: Any, state: Any, rows: _StallRows, unknown: str) -> _Votes:
@@ -222,34 +225,47 @@ class _Votes:
         cause = pc.fill_null(pc.utf8_lower(rates.column("cause")), unknown)
         cause = pc.if_else(pc.equal(cause, "none"), unknown, cause)
         carried = state.column("causes").flatten()
-        names = pa.array(sorted({*cause.unique().to_pylist(), *carried.unique().to_pylist()}))
-        width = max(len(names), 1)
+        found = {*cause.unique().to_pylist(), *carried.unique().to_pylist()}
+        names = pa.array([*sorted(found - {unknown}), unknown])
+        width, cells = len(names), len(rows.begins) * len(names)
         voter = np.flatnonzero(rows.wants & (rows.order >= rows.seeds_n))
         codes = ints(pc.index_in(cause, names))[rows.order[voter] - rows.seeds_n]
-        counts = np.bincount(rows.island[voter] * width + codes, minlength=len(rows.begins) * width)
+        where = rows.island[voter] * width + codes
+        counts = np.bincount(where, minlength=cells)
+        seen = np.full(cells, NULL, np.int64)
+        np.maximum.at(seen, where, rows.at[voter])
         of_seed = np.empty(rows.seeds_n, np.int64)
         from_state = rows.order < rows.seeds_n
         of_seed[rows.order[from_state]] = rows.island[from_state]
         sizes = ints(pc.list_value_length(state.column("causes")))
         where = np.repeat(of_seed, sizes) * width + ints(pc.index_in(carried, names))
         np.add.at(counts, where, ints(state.column("votes").flatten()))
-        return cls(names.to_pylist(), counts.reshape(-1, width), unknown)
+        np.maximum.at(seen, where, ints(state.column("seen").flatten()))
+        return cls(names.to_pylist(), counts.reshape(-1, width), seen.reshape(-1, width))
 
-    def lists(self) -> tuple[Any, Any]:
-        """Of each island the causes that were diagnosed, and how often."""
+    def lists(self) -> tuple[Any, Any, Any]:
+        """Of each island the causes that were diagnosed, how often, and when last."""
         island, cause = np.nonzero(self.counts)
         offsets = np.searchsorted(island, np.arange(len(self.counts) + 1))
         at = pa.array(offsets, pa.int32())
-        names = pa.array(self.names, pa.string()).take(pa.array(cause))
-        votes = pa.array(self.counts[island, cause], pa.int64())
-        return pa.ListArray.from_arrays(at, names), pa.ListArray.from_arrays(at, votes)
+        columns = (
+            pa.array(self.names, pa.string()).take(pa.array(cause)),
+            pa.array(self.counts[island, cause], pa.int64()),
+            pa.array(self.seen[island, cause], pa.int64()),
+        )
+        causes, votes, seen = (pa.ListArray.from_arrays(at, column) for column in columns)
+        return causes, votes, seen
 
     def most(self) -> Any:
-        """Of each island the cause with the most votes; the unknown one only where it is alone."""
+        """Of each island the cause with the most votes; the unknown one only where it is alone.
+
+        Of several with as many votes it is the one that was diagnosed last: that diagnosis had
+        seen the most of the island. No two were seen last at the same time.
+        """
         counts = self.counts.copy()
-        for number, name in enumerate(self.names):
-            if name == self.unknown:
-                counts[:, number] = np.minimum(counts[:, number], 1) - 1
-        # The last of those with as many votes.
-        last = counts.shape[1] - 1 - np.argmax(counts[:, ::-1], axis=1)
+        # Below any cause that was diagnosed, and above those that never were.
+        counts[:, -1] = 0
+        leads = counts == counts.max(axis=1, keepdims=True)
+        last = np.argmax(np.where(leads, self.seen, NULL), axis=1)
+        last[counts.max(axis=1) == 0] = counts.shape[1] - 1
         return pa.array(self.names, pa.string()).take(pa.array(last))

@@ -46,8 +46,19 @@ def ended_with_its_parent(wanted: bool, on_stop: StopCallback) -> Iterator[None]
     yield
 
 
-def end_anyway() -> None:
-    """End the process in a while: a batch that takes too long is not waited for, and done again."""
-    timer = threading.Timer(END_S, os._exit, [0])
+def end_anyway(first: StopCallback) -> None:
+    """End the process in a while, after a call; what is said from that call on is of no use.
+
+    A batch that takes too long is not waited for, and done again.
+    """
+
+    def end() -> None:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+            first()
+        finally:
+            os._exit(0)
+
+    timer = threading.Timer(END_S, end)
     timer.daemon = True
     timer.start()

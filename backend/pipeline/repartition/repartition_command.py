@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import BadInput, ConfigError, KshuntError
 from kshunt.backend.pipeline.process.console import absolute
 from kshunt.backend.pipeline.process.ending import (
@@ -24,7 +25,12 @@ from kshunt.backend.pipeline.process.ending import (
     ended_with_its_parent,
 )
 from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
-from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.session import (
+    PipelineSettings,
+    kill_java,
+    session_until,
+    start_session,
+)
 
 if TYPE_CHECKING:
     from kshunt.backend.pipeline.kernels.copying import Copying
@@ -89,12 +95,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="copy back: remove the header, and keep the partition of each record",
     )
-    add(
-        "--keyless",
-        choices=_KEYLESS,
-        default=_KEYLESS[0],
-        help="records without a key: to each partition in turn, or all of one partition to one",
-    )
+    _add_placing(parser)
     add(
         "--compression",
         choices=_CODECS,
@@ -128,6 +129,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)")
     # Of whoever supervises it: it ends when standard input does.
     add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_placing(parser: argparse.ArgumentParser) -> None:
+    """Where records go."""
+    add = parser.add_argument
+    add(
+        "--keyless",
+        choices=_KEYLESS,
+        default=_KEYLESS[0],
+        help="records without a key: to each partition in turn, or all of one partition to one",
+    )
+    add(
+        "--partitioner",
+        type=Partitioner,
+        choices=tuple(Partitioner),
+        default=Partitioner.MURMUR2,
+        help="records with a key: as Kafka's Java client places them (murmur2, default), as "
+        "librdkafka does by default (crc32), or as Sarama does (fnv1a)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -182,14 +202,12 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputL
     parent = ended_with_its_parent(options.until_end_of_input, partial(_orphaned, stopping))
     with parent, ended_by_signals(partial(_stop, stopping)):
         if left:
-            session = start_session(_settings(options, SETTINGS, QUICK_JAVA))
-            try:
+            settings = _settings(options, SETTINGS, QUICK_JAVA)
+            with session_until(settings, stopping) as session:
                 size, seconds = options.batch_records, options.batch_seconds
                 for done in copy(session, plan, way, positions, size, stopping, seconds):
                     say.batch(done)
                     positions, left = dict(done.positions), done.left
-            finally:
-                session.stop()
     say.ended(positions, left)
     return 0
 
@@ -214,6 +232,7 @@ def _plan(
         limit_bytes=topics.limit_bytes(options.target),
         strip_header=options.strip_header,
         keyless=options.keyless,
+        partitioner=options.partitioner,
         compression=options.compression,
     )
 
@@ -377,7 +396,7 @@ class _OutputLines:
 def _orphaned(stopping: threading.Event) -> None:
     """Make way for the job of whoever takes over."""
     stopping.set()
-    end_anyway()
+    end_anyway(kill_java)
 
 
 def _stop(stopping: threading.Event) -> None:

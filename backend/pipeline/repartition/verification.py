@@ -230,8 +230,7 @@ def numbers(records: DataFrame) -> DataFrame:
         "key",
         F.col("value").isNull(),
         "value",
-        # What has no time cannot be produced without one; see `copying`.
-        F.greatest(F.unix_millis("timestamp"), F.lit(1)),
+        F.unix_millis("timestamp"),
         F.size(others),
         others,
     )

@@ -18,6 +18,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ETA,
     GAP_S,
     QUALITY,
+    QUARANTINE_FILES,
     RATES,
     STALLS,
     THROTTLE_EFFECT,
@@ -121,7 +122,7 @@ def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Materi
     rates = _rates(files, operation, found)
     tables = {
         table.name: rows
-        for table in (STALLS, THROTTLE_EFFECT, ETA, BROKER_LOAD, QUALITY)
+        for table in (STALLS, THROTTLE_EFFECT, ETA, BROKER_LOAD, QUALITY, QUARANTINE_FILES)
         if (rows := _table(results, table, first, last)) is not None
     }
     manifest = read_manifest(results)

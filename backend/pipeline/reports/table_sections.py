@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from kshunt.backend.domain.pipeline.file_faults import fault_text
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     QUALITY,
+    QUARANTINE_FILES,
     STALLS,
     THROTTLE_EFFECT,
     UNKNOWN_CAUSE,
@@ -36,6 +38,7 @@ from kshunt.backend.pipeline.reports.operation_results import Missed
 
 LONGEST: Final = 10
 THROTTLES_MOST: Final = 24
+FILES_MOST: Final = 10
 BRIEF_S: Final = 30
 """Of a rate that was seen for less there is no advice."""
 _OF_SIDE: Final = {"leader": "sends", "follower": "fetches"}
@@ -312,12 +315,14 @@ def quality(tables: Tables, missed: Sequence[Missed], span: Span) -> list[Block]
     ]
     blocks: list[Block] = [head]
     blocks.append(Bullets(gaps) if gaps else Paragraph("The recorder noted no gap in that time."))
+    blocks += _files_aside(tables)
     if QUALITY.name not in tables:
         return blocks
     rows = [
         row
         for row in tables[QUALITY.name].to_pylist()
         if ms(row["period_end"]) > span[0] and ms(row["period_start"]) <= span[1]
+        if row["of"] != "files"
     ]
     broken = [row for row in rows if row["violations"]]
     if not broken:
@@ -339,4 +344,22 @@ def quality(tables: Tables, missed: Sequence[Missed], span: Span) -> list[Block]
         *blocks,
         Paragraph("Samples of its hours, of any partition, that failed a check:"),
         FactList(facts),
+    ]
+
+
+def _files_aside(tables: Tables) -> list[Block]:
+    """Files of samples of that time whose rows are missing everywhere."""
+    if QUARANTINE_FILES.name not in tables:
+        return []
+    found = {
+        (row["of"], row["file"]): row["fault"]
+        for row in sorted(tables[QUARANTINE_FILES.name].to_pylist(), key=lambda r: ms(r["found"]))
+    }
+    if not found:
+        return []
+    lines = [f"{file}: {fault_text(fault)}" for (_, file), fault in sorted(found.items())]
+    more = [f"and {many(len(lines) - FILES_MOST, 'more file')}"] if len(lines) > FILES_MOST else []
+    return [
+        Paragraph(f"{many(len(lines), 'file')} of samples set aside; all results lack their rows:"),
+        Bullets([*lines[:FILES_MOST], *more]),
     ]

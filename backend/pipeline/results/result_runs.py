@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow.parquet as pq
 
@@ -31,7 +31,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
 from kshunt.backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_folder
 from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.backend.files import locked, replace_file
-from kshunt.backend.pipeline.results.stream_state import streaming_until
+from kshunt.backend.pipeline.results.stream_state import by_hour, streaming_until
 from kshunt.backend.pipeline_files.result_files import RUN, hour_folders, read_manifest
 
 _ASIDE: Final = ".run-"
@@ -74,15 +74,40 @@ class Run:
         self.tables[table.name] = RunTable(sum(part.rows for part in parts), newest)
         return self.tables[table.name]
 
-    def publish(self, hours: Sequence[int], made_ms: int, samples_newest_ms: int | None) -> None:
+    def begin_again(self) -> None:
+        """Forget what was written."""
+        shutil.rmtree(self.aside, ignore_errors=True)
+        self.tables.clear()
+
+    def write(self, table: ResultTable, rows: Any) -> RunTable:
+        """Write a table that is small enough for this process; what was written of it."""
+        for hour, some in by_hour(rows, table.hour_of):
+            folder = self.path(table) / hour
+            folder.mkdir(parents=True)
+            pq.write_table(some, folder / "part-0.parquet", compression="zstd")
+        return self.written(table)
+
+    def publish(
+        self,
+        hours: Sequence[int],
+        made_ms: int,
+        samples_newest_ms: int | None,
+        apart: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
         """Let these results hold for `hours` (when each begins), in all tables written.
 
-        Hours that results of this run lie in are among them, given or not.
+        Hours that results of this run lie in are among them, given or not. A table that is
+        `apart` holds for its own hours, and changes none of the others.
         """
         former = read_manifest(self.folder)
+        apart = apart or {}
+        together = [table for table in self.tables if table not in apart]
         names = {hour_folder(hour) for hour in hours}
-        for table in self.tables:
+        for table in together:
             names |= self._move(table)
+        of = dict.fromkeys(together, names)
+        for table, own in apart.items():
+            of[table] = {hour_folder(hour) for hour in own} | self._move(table)
         record = RunRecord(
             self.id,
             made_ms,
@@ -94,10 +119,12 @@ class Run:
             self.end_ms,
             dict(self.tables),
         )
-        manifest = former.with_run(record, self.tables, sorted(names))
+        manifest = former
+        for table, its_hours in of.items():
+            manifest = manifest.with_run(record, [table], sorted(its_hours))
         replace_file(self.folder / MANIFEST, manifest.to_json().encode())
-        for table in self.tables:
-            _clear(self.folder / table, table, manifest, names)
+        for table, its_hours in of.items():
+            _clear(self.folder / table, table, manifest, its_hours)
 
     def _covers(self, hour: str) -> bool:
         return hour_folder(self.start_ms) <= hour <= hour_folder(self.end_ms - 1)

@@ -42,7 +42,7 @@ from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
 from kshunt.backend.pipeline_files.result_files import BATCH, hour_folders
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
 """To be raised with every change of the columns of a state."""
 STREAM: Final = ".stream"
 LOCK: Final = ".streaming"
@@ -88,6 +88,11 @@ class Meta:
     owed: Mapping[str, int] = field(default_factory=dict)
     """Hours, by when they begin, that are to be made by a backfill: their samples were not all
     seen, or rows of theirs came after a backfill had made them. And since when that is so."""
+    files_aside: Mapping[str, int] = field(default_factory=dict)
+    """Files that were set aside, by their paths in the recording, with numbers above
+    `files_to`."""
+    cluster_id: str = ""
+    """That the samples are of; empty: not known."""
     version: int = STATE_VERSION
     """Of the columns of the state's tables."""
 

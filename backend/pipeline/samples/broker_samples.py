@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -10,23 +10,36 @@ from kshunt.backend.domain.pipeline.result_columns import GROWTH_S
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
 from kshunt.backend.pipeline.samples.broker_expectations import BrokerSplit, split_brokers
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve, Sifted
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerSamples:
+    """The samples of brokers of a time, and the files that they are in."""
+
+    split: BrokerSplit | None
+    """None where no broker was recorded then, or no file can be read."""
+    files: Sifted
+    """Of the time itself, without what was read before it."""
+
+
 def broker_samples(
-    session: SparkSession, samples: Path, start_ms: int, end_ms: int, now_ms: int
-) -> BrokerSplit | None:
-    """What `broker_load` of [start_ms, end_ms) is made of; None where no broker was recorded then.
+    session: SparkSession, sieve: FileSieve, start_ms: int, end_ms: int, now_ms: int
+) -> BrokerSamples:
+    """What `broker_load` of [start_ms, end_ms) is made of.
 
     So much before it is among them as growth is reckoned over; only rows from `start_ms` on are
     counted, or set aside.
     """
     before_ms = start_ms - GROWTH_S * 1000
-    hours = within(counted(samples, SampleTable.BROKERS), before_ms, end_ms)
-    if not within(hours, start_ms, end_ms):
-        return None
-    names = [literal(path) for paths in hours.values() for path in paths]
+    hours = within(counted(sieve.folder, SampleTable.BROKERS), before_ms, end_ms)
+    found = sieve.sifted(SampleTable.BROKERS, hours)
+    files = found.within(start_ms, end_ms)
+    if not files.good:
+        return BrokerSamples(None, files)
+    names = [literal(path) for path in found.paths]
     rows: DataFrame = session.read.schema(struct_of(BROKER_SAMPLES)).parquet(*names)
-    return split_brokers(rows, TimeBounds.of(before_ms, now_ms), start_ms)
+    return BrokerSamples(split_brokers(rows, TimeBounds.of(before_ms, now_ms), start_ms), files)

@@ -50,6 +50,15 @@ class Expectation:
     the columns, `at_ms`, `earliest_ms` and `latest_ms`."""
 
 
+FILES: Final = "files"
+"""Stands for the recorded table where files are counted, not rows."""
+READABLE: Final = Expectation(
+    "readable",
+    RowOutcome.QUARANTINED,
+    "the file can be read, and is of its table, its cluster and a known version",
+)
+
+
 def keys_known(names: Iterable[str]) -> Expectation:
     """These columns are never null."""
     condition = " and ".join(f"{name} is not null" for name in names)

@@ -7,22 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, REPLICA_SAMPLES
-from kshunt.backend.errors import BadInput
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, REPLICA_SAMPLES
 from kshunt.backend.pipeline.process.console import to_the_minute
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve, Sifted, fail_without_access
+from kshunt.backend.pipeline.samples.recording_folder import NoSamples, require_folder
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
-from kshunt.backend.telemetry.recording.schema import UnreadableSamples, open_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class NoSamples(BadInput):
-    """There is no recording there, or nothing of that time in it."""
-
-    title = "No samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,16 @@ class SampleRecording:
         hours = within(self.files, start_ms, end_ms)
         return tuple(path for paths in hours.values() for path in paths)
 
+    def sifted(self, sieve: FileSieve, start_ms: int, end_ms: int) -> Sifted:
+        """The same, parted by whether they can be read.
+
+        Raises:
+            UnreadableSamples: none of them can be opened.
+        """
+        found = sieve.sifted(SampleTable.REPLICAS, within(self.files, start_ms, end_ms))
+        fail_without_access(found)
+        return found
+
     def hours(self, start_ms: int, end_ms: int) -> tuple[int, ...]:
         """The hours of those files."""
         return tuple(within(self.files, start_ms, end_ms))
@@ -49,6 +53,7 @@ def find_recording(folder: Path) -> SampleRecording:
     Raises:
         NoSamples: there is none.
     """
+    require_folder(folder)
     try:
         files = counted(folder, SampleTable.REPLICAS)
     except OSError as error:
@@ -60,24 +65,6 @@ def find_recording(folder: Path) -> SampleRecording:
             advice += f" Other folders there: {', '.join(below[:5])}."
         raise NoSamples(f"There are no replica samples in {folder}.", advice=advice)
     return SampleRecording(folder, files)
-
-
-def check_files(files: Sequence[Path]) -> None:
-    """See that Spark will be able to read these files, and that they are of one cluster.
-
-    Raises:
-        UnreadableSamples: a file is none of ours, is broken, or is of a newer version.
-    """
-    clusters: dict[bytes, Path] = {}
-    for path in files:
-        with open_file(path, SampleTable.REPLICAS) as file:
-            clusters.setdefault(file.metadata.metadata[CLUSTER_KEY.encode()], path)
-    if len(clusters) > 1:
-        (one, first), (other, second), *_ = clusters.items()
-        raise UnreadableSamples(
-            f"{first} is from cluster {one.decode()}, and {second} from {other.decode()}.",
-            advice="Keep the recording of each cluster in its own folder.",
-        )
 
 
 def read_samples(session: SparkSession, files: Sequence[Path]) -> DataFrame:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import signal
 import socket
 import sys
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +31,8 @@ CONNECT_PORT: Final = 15002
 ANSWER_S: Final = 10.0
 """How long it may take to answer."""
 ENVIRONMENT_REMOTE: Final = "SPARK_REMOTE"
+STOP_S: Final = 1.0
+"""Of a signal to all processes at once, Spark's may be heard of before this one's."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started this process, and its Java with it."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
@@ -95,6 +101,63 @@ def start_session(settings: PipelineSettings) -> SparkSession:
             f"Spark did not start: {first_line(error)}. Nothing was read or written.",
             advice="See the lines above, and check --master or --remote.",
         ) from error
+
+
+@contextmanager
+def session_until(settings: PipelineSettings, stopping: threading.Event) -> Iterator[SparkSession]:
+    """A session for as long as this process is not told to end; it is ended with what it started.
+
+    A signal to the process group comes to its Java as well, and a service manager sends one to
+    every process. Java ignores it: this process ends it. If Java ends all the same, that is no
+    error of a process that has to end.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    gone = (SparkFailed, PySparkException, Py4JError, OSError)
+    _SIGNALS.java_ignores = True
+    try:
+        session = start_session(settings)
+    finally:
+        _SIGNALS.java_ignores = False
+    try:
+        try:
+            yield session
+        finally:
+            if stopping.is_set():
+                # The gateway logs each call that gets no answer.
+                logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            session.stop()
+    except gone:
+        if not stopping.wait(STOP_S):
+            raise
+
+
+def kill_java() -> None:
+    """Kill the Java that was started here: it would complain of a process that is gone."""
+    from pyspark import SparkContext
+
+    started = getattr(SparkContext._gateway, "proc", None)
+    if started is not None:
+        started.kill()
+
+
+@dataclass(slots=True)
+class _Signals:
+    """What is done about signals in a process that is forked."""
+
+    java_ignores: bool = False
+    """Java is started, and is not to end by a signal to the process group."""
+
+    def after_fork(self) -> None:
+        """In the new process: a signal that is ignored stays so in the program that it becomes."""
+        if self.java_ignores:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+_SIGNALS: Final = _Signals()
+# PySpark lets nobody have a say in how it starts Java, but for what a fork always does.
+os.register_at_fork(after_in_child=_SIGNALS.after_fork)
 
 
 def require_spark() -> None:

@@ -38,10 +38,11 @@ STATE: Final = T.StructType(
         T.StructField("start_lag_bytes", T.LongType()),
         T.StructField("causes", T.ArrayType(T.StringType())),
         T.StructField("votes", T.ArrayType(T.LongType())),
+        T.StructField("seen", T.ArrayType(T.LongType())),
     ]
 )
 """One row a replica with an open island, however short: what is known of its last rate, then of
-its first, then how often each cause was diagnosed. Times in milliseconds."""
+its first, then how often each cause was diagnosed and when last. Times in milliseconds."""
 
 _MADE: Final = T.StructType(
     [*STATE, T.StructField("open", T.BooleanType()), T.StructField("cause", T.StringType())]

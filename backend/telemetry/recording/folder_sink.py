@@ -41,16 +41,17 @@ from kshunt.backend.telemetry.recording.gaps import (
     write_state,
 )
 from kshunt.backend.telemetry.recording.layout import (
+    CLUSTER,
     SampleTable,
     file_name,
     highest_number,
+    recorded_cluster,
 )
 from kshunt.backend.telemetry.recording.retention import clear
 from kshunt.backend.telemetry.recording.schema import parquet
 
 log = logging.getLogger(__name__)
 
-CLUSTER: Final = "cluster.json"
 LOCK: Final = ".lock"
 
 
@@ -241,15 +242,10 @@ def _locked(folder: Path) -> IO[str]:
 
 def _claim(folder: Path, cluster_id: str) -> None:
     """The recording is of this cluster, from its first moment on."""
-    try:
-        document = json.loads((folder / CLUSTER).read_bytes())
-    except FileNotFoundError:
+    there = recorded_cluster(folder)
+    if there is None:
         replace_file(folder / CLUSTER, json.dumps({"cluster_id": cluster_id}).encode() + b"\n")
-        return
-    except ValueError:
-        document = None
-    there = document.get("cluster_id") if isinstance(document, dict) else None
-    if there != cluster_id:
+    elif there != cluster_id:
         raise WrongCluster(
             f"The recording in {folder} is from cluster {there or '?'}, but this is {cluster_id}.",
             advice="Nothing was written; give each cluster a folder of its own (--samples).",

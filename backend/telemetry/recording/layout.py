@@ -19,6 +19,7 @@ Algorithm
 from __future__ import annotations
 
 import enum
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 HOURS: Final = "hours"
 """The folder of what was put together, hour by hour."""
 SUFFIX: Final = ".parquet"
+CLUSTER: Final = "cluster.json"
+"""Names the cluster that a recording is of."""
 _HOUR: Final = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=(\d\d)")
 _NAME: Final = re.compile(r"[0-9TZ]+-(\d{10,18})\.parquet")
 
@@ -53,6 +56,22 @@ class SampleFile:
     """When its hour begins, milliseconds since the epoch."""
     number: int
     """Its own, or the highest of those that it was made from."""
+
+
+def recorded_cluster(folder: Path) -> str | None:
+    """The cluster that a recording says it is of; None where it does not, "" where it is damaged.
+
+    Raises:
+        OSError: its file cannot be read.
+    """
+    try:
+        document = json.loads((folder / CLUSTER).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return ""
+    cluster_id = document.get("cluster_id") if isinstance(document, dict) else None
+    return cluster_id if isinstance(cluster_id, str) else ""
 
 
 def file_name(at_ms: int, number: int) -> str:

@@ -7,6 +7,7 @@ its unit and its meaning. A file of an older version is read as one whose later 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kshunt.backend.domain.pipeline.file_faults import FileFault
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     CLUSTER_KEY,
@@ -55,6 +57,13 @@ class UnreadableSamples(BadInput):
     """A file is no recording of samples, is broken, or is of a newer version."""
 
     title = "Unreadable samples"
+
+    def __init__(
+        self, message: str, *, advice: str = "", fault: FileFault = FileFault.DAMAGED
+    ) -> None:
+        super().__init__(message, advice=advice)
+        self.fault = fault
+        """What is wrong with the file."""
 
 
 def arrow_schema(columns: Sequence[SampleColumn]) -> Any:
@@ -177,22 +186,29 @@ def conform(rows: Any, table: SampleTable) -> Any:
 
 
 def _check(path: Path, table: SampleTable, schema: Any, metadata: Mapping[bytes, bytes]) -> None:
-    about = {key.decode(): value.decode() for key, value in metadata.items() if b"kshunt" in key}
+    about = {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in metadata.items()
+        if b"kshunt" in key
+    }
     version = about.get(VERSION_KEY, "")
     if not version.isdigit():
         raise UnreadableSamples(
             f"{path} is a Parquet file, but not a recording of kshunt's samples.",
             advice="Remove it from the folder; nothing was changed.",
+            fault=FileFault.FOREIGN,
         )
     if int(version) > SAMPLES_VERSION:
         raise UnreadableSamples(
             f"{path} has samples of version {version}; this kshunt reads up to {SAMPLES_VERSION}.",
             advice="Read it with the kshunt that wrote it, or a newer one.",
+            fault=FileFault.NEWER,
         )
     if about.get(TABLE_KEY) != table:
         raise UnreadableSamples(
             f"{path} holds the table '{about.get(TABLE_KEY, '?')}', but {table} was expected.",
             advice="Put it back into the folder of its own table.",
+            fault=FileFault.OTHER_TABLE,
         )
     _check_columns(path, table, schema, int(version))
 
@@ -204,10 +220,12 @@ def _check_columns(path: Path, table: SampleTable, schema: Any, version: int) ->
             continue
         found = None if place < 0 else schema.field(place).type
         if not _fits(found, _TYPES[column.type]):
-            said = "lacks the column" if found is None else f"has {found} in the column"
+            lacks = found is None
+            said = "lacks the column" if lacks else f"has {found} in the column"
             raise UnreadableSamples(
                 f"{path} has samples of version {version}, but {said} {column.name}.",
                 advice="Another program wrote it: remove it from the folder.",
+                fault=FileFault.COLUMN_MISSING if lacks else FileFault.COLUMN_CHANGED,
             )
 
 
@@ -220,7 +238,16 @@ def _fits(found: Any, wanted: Any) -> bool:
 
 def broken(path: Path, error: Exception) -> UnreadableSamples:
     """What is said of a file that pyarrow gives up on."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return UnreadableSamples(
+            f"{path} cannot be read: {os.strerror(error.errno)}.",
+            advice="Check its permissions, and the disk that it is on.",
+            fault=FileFault.INACCESSIBLE,
+        )
+    empty = not path.stat().st_size
+    why = "it is empty" if empty else str(error).splitlines()[0]
     return UnreadableSamples(
-        f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}).",
+        f"{path} cannot be read as Parquet ({why}).",
         advice="It is damaged or another kind of file: remove it from the folder.",
+        fault=FileFault.EMPTY if empty else FileFault.DAMAGED,
     )

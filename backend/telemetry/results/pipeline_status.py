@@ -12,9 +12,11 @@ from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
     STALE_MS,
     STREAM,
+    FileAsideRow,
     PipelineProcess,
     PipelineState,
     PipelineStatus,
+    Rows,
     SampleGap,
     SamplesStatus,
     TableStatus,
@@ -25,6 +27,8 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 if TYPE_CHECKING:
     from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 
+FILES_NAMED: Final = 3
+"""So many of the files that were set aside are named."""
 FOLLOWING: Final = (RATES.name, ETA.name)
 """Tables that follow each sample; the others tell of what is over."""
 
@@ -41,6 +45,8 @@ class PipelineFacts:
     process: PipelineProcess | None
     now_ms: int
     tables: Sequence[TableStatus] = ()
+    files: Rows[FileAsideRow] | None = None
+    """Files of samples that were set aside in a day, the last found first; None: not known."""
     unreadable: str = ""
     """Why the results cannot be read; empty where they can."""
 
@@ -106,6 +112,8 @@ def _status(
         seen.process,
         seen.samples,
         tuple(seen.tables),
+        0 if seen.files is None else len(seen.files.rows) + seen.files.more,
+        () if seen.files is None else seen.files.rows[:FILES_NAMED],
     )
 
 

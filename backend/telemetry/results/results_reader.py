@@ -35,6 +35,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,
     EtaRow,
+    FileAsideRow,
     LoadRow,
     PairRow,
     QualityRow,
@@ -80,6 +81,7 @@ SHOWN: Final = (
     result_columns.BROKER_LOAD,
     result_columns.MOVE_PAIRS,
     result_columns.QUALITY,
+    result_columns.QUARANTINE_FILES,
 )
 """The tables that questions are answered from."""
 
@@ -317,6 +319,18 @@ class Results:
         ended = max(rows["period_end"].cast(pa.int64()).to_pylist())
         of = replace(of, newest_ms=ended if of.made_ms is None else min(ended, of.made_ms))
         return _rows(_with(of, found), summed, QualityRow, 1_000, "", _reached(found, since_ms))
+
+    def files_aside(self, since_ms: int) -> Rows[FileAsideRow]:
+        """Files of samples that were set aside, of hours since a moment, the last found first."""
+        table = result_columns.QUARANTINE_FILES
+        of = self.delivered(table)
+        hours = self._of(table, "all", partial(_all, table), ("of", "file"), "found")
+        found = hours.since(since_ms)
+        rows = _since(found.all(), "start", since_ms - since_ms % HOUR_MS)
+        if rows is None:
+            return Rows(_with(of, found), since_ms=_reached(found, since_ms))
+        reached = _reached(found, since_ms)
+        return _rows(_with(of, found), rows, FileAsideRow, 1_000, "found", reached)
 
     def transfer_history(self, since_ms: int, most: int) -> tuple[TableStatus, TransferHistory]:
         """Lag and throughput since a moment, in at most so many points."""

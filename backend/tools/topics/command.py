@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
+    NOT_COPIED,
     DeletePartitions,
     ShrinkSupport,
     shrink_warnings,
@@ -219,7 +220,9 @@ def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -
     if support is ShrinkSupport.UNSUPPORTED:
         return _copied(options, topic, cluster)
     _check_support(support)
-    wanted = DeletePartitions(options.partitions, options.delay_ms or 0)
+    if options.partitioner is not None:
+        _warn(options, (NOT_COPIED,))
+    wanted = DeletePartitions(options.partitions, options.delay_ms)
     answer = cluster.shrinks.delete_partitions(
         {topic.name: wanted},
         _change(options),
@@ -231,7 +234,13 @@ def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -
 def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> ToolReport:
     """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
     answer = cluster.shrinks.start(
-        ShrinkRequest(topic.name, options.partitions, options.delay_ms or 0), _change(options)
+        ShrinkRequest(
+            topic.name,
+            options.partitions,
+            options.delay_ms or 0,
+            partitioner=options.partitioner,
+        ),
+        _change(options),
     )
     return reports.copied_report(options, answer)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.shared.flags import (
     ABOUT,
@@ -83,6 +84,8 @@ class TopicOptions:
     assignment: tuple[tuple[int, ...], ...] | None = None
     """Brokers of all partitions, those that are there included."""
     delay_ms: int | None = None
+    partitioner: Partitioner | None = None
+    """By which a copy of the topic places keys; None: by the one that they follow."""
     if_exists: bool = False
     exclude_internal: bool = False
     under_replicated: bool = False
@@ -141,8 +144,16 @@ FLAGS: Final = (
     ),
     Flag(
         "delete-partitions-delay",
-        "How long the partitions to delete can still be read (default 0: deleted immediately).",
+        "How long the partitions to delete can still be read (default: "
+        "immediately, and those that are leaving already keep their delay).",
         "MS",
+        _ALTER,
+    ),
+    Flag(
+        "partitioner",
+        "For fewer partitions by a copy: how producers choose the partition of a key, if kshunt "
+        "cannot tell: murmur2 (Java), crc32 (librdkafka's default), fnv1a (Sarama).",
+        "murmur2|crc32|fnv1a",
         _ALTER,
     ),
     Flag(
@@ -217,6 +228,7 @@ def parse_options(given: Mapping[str, str]) -> TopicOptions:
         partitions=_partitions(given),
         assignment=_assignment(given),
         delay_ms=whole(given, "delete-partitions-delay", 0, DELAY_MS_MAX),
+        partitioner=_partitioner(given),
         if_exists="if-exists" in given,
         exclude_internal="exclude-internal" in given,
         under_replicated="under-replicated-partitions" in given,
@@ -308,6 +320,13 @@ def _partitions(given: Mapping[str, str]) -> int:
     if re.fullmatch(r"0+|-[0-9]{1,10}", text):
         raise UsageError("The partitions must be greater than 0")
     return whole(given, "partitions", 1, PARTITIONS_MAX) or 0
+
+
+def _partitioner(given: Mapping[str, str]) -> Partitioner | None:
+    text = given.get("partitioner")
+    if text is not None and text not in tuple(Partitioner):
+        raise UsageError(f"Option partitioner must be one of {', '.join(Partitioner)}")
+    return None if text is None else Partitioner(text)
 
 
 def _assignment(given: Mapping[str, str]) -> tuple[tuple[int, ...], ...] | None:

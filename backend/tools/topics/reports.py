@@ -171,7 +171,10 @@ def _deleted_line(options: TopicOptions, one: PartitionDeletion) -> str:
     match one.mode:
         case PartitionMode.READ_ONLY:
             what = "would be deleted" if would else "will be deleted"
-            return f"{one.name}: {one.mode}; it {what} after {options.delay_ms} ms"
+            when = "when the delay that was set before is over"
+            if options.delay_ms is not None:
+                when = f"after {options.delay_ms} ms"
+            return f"{one.name}: {one.mode}; it {what} {when}"
         case PartitionMode.NONE:
             what = "would be deleted" if would else "is being deleted"
             return f"{one.name}: {one.mode}; it {what}"

@@ -104,8 +104,10 @@ def test_a_topic_shrinks_and_the_audit_says_who_wanted_it(
     assert [line.event for line in lines] == ["requested", "ended"]
     assert (lines[0].who, lines[0].reason) == ("ada@bastion", "too many")
     back = client.shrinks.delete_partitions({topic: DeletePartitions(3)})
-    assert [(one.partition, one.mode) for one in back.partitions] == [(2, RW), (3, NONE)]
+    assert [(one.partition, one.mode) for one in back.partitions] == [(2, RW), (3, RO)]
     assert back.notes == (KEYED, UNDER_CHANGES)
+    now = client.shrinks.delete_partitions({topic: DeletePartitions(3, 0)})
+    assert [(one.partition, one.mode) for one in now.partitions] == [(3, NONE)]
     wait_until(lambda: count_of(client, topic) == 3, DEADLINE_S, "the last partition is gone")
 
 

@@ -26,6 +26,7 @@ from kshunt.backend.domain.pipeline.delivered import (
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
+    QUARANTINE_FILES,
     RATES,
     STALLS,
     THROTTLE_EFFECT,
@@ -117,6 +118,8 @@ def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
             assert found.behind_s is not None
             assert found.behind_s < 60
             check_rows(client, at_ms)
+            assert found.files_aside == 0
+            check_files(client, samples / "results", at_ms)
 
 
 def check_rows(client: BackendClient, at_ms: int) -> None:
@@ -134,6 +137,20 @@ def check_rows(client: BackendClient, at_ms: int) -> None:
     assert sum(point.copies > 0 for point in past.course.course.points) >= 10
     assert past.course.course.bucket_s == 60.0
     assert client.pipeline.effects().rows[0].reason == "so"
+
+
+def check_files(client: BackendClient, results: Path, at_ms: int) -> None:
+    line = {"start": at_ms, "of": "replicas", "fault": "damaged", "found": at_ms}
+    files = [{**line, "file": f"replicas/{n}", "found": at_ms + n} for n in range(5)]
+    # A backfill names a file that a stream had named.
+    write(results, QUARANTINE_FILES, files)
+    write(results, QUARANTINE_FILES, [{**files[0], "found": at_ms + 9}], "batch_id=2")
+    found = client.pipeline.status()
+    assert found.files_aside == 5
+    assert [one.file for one in found.aside] == ["replicas/0", "replicas/4", "replicas/3"]
+    answer = client.pipeline.files_aside()
+    assert [one.found_ms for one in answer.rows] == [at_ms + n for n in (9, 4, 3, 2, 1)]
+    assert answer.of.source == STREAM
 
 
 def test_results_elsewhere_are_served_too(tmp_path: Path) -> None:

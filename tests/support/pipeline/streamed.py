@@ -47,10 +47,11 @@ def streamed(
     """Let a job read all that is there; its batches."""
     clock = clock or SystemClock()
     done: list[CountedBatch] = []
+    source = FolderSource(folder, clock, files_most)
     with held(results):
         job = Streaming(
-            BatchContext(session, results, clock),
-            FolderSource(folder, clock, files_most),
+            BatchContext(session, results, clock, sieve=source.sieve),
+            source,
             begun(results),
             done.append,
             threading.Event(),
@@ -84,6 +85,7 @@ def main(folder: Path, results: Path) -> None:
     """See the module's text."""
     session = start_session(quick_settings())
     clock = SystemClock()
+    source = FolderSource(folder, clock, 1)
 
     def said(done: CountedBatch) -> None:
         sys.stdout.write(f"{done.number}\n")
@@ -91,8 +93,8 @@ def main(folder: Path, results: Path) -> None:
 
     with held(results):
         job = Streaming(
-            BatchContext(session, results, clock),
-            FolderSource(folder, clock, 1),
+            BatchContext(session, results, clock, sieve=source.sieve),
+            source,
             begun(results),
             said,
             threading.Event(),

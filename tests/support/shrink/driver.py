@@ -177,6 +177,7 @@ def _plan(servers: str, command: JobCommand) -> tuple[TopicQuestions, Copying]:
         topics.limit_bytes(command.target),
         strip_header=command.strip_header,
         keyless=command.keyless,
+        partitioner=command.partitioner,
     )
 
 

@@ -38,6 +38,7 @@ from kshunt.backend.domain.topics.groups import (
     ProducersRead,
     RecordSample,
 )
+from kshunt.backend.domain.topics.partitioners import KeysSeen
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus, RepartitionJob
 from tests.support.shrink.driver import Driver, write_map
 
@@ -101,6 +102,8 @@ class PaperCluster:
     """How many records a leader has besides, by partition of the source."""
     producers: dict[int, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     brokers: tuple[int, ...] = (1, 2, 3)
+    seen: KeysSeen = field(default_factory=KeysSeen)
+    """The keys of the last records."""
     answers: Callable[[JobCommand], JobStatus | None] = lambda command: None
     """What a job comes to, instead of what it would."""
     done: list[str] = field(default_factory=list)
@@ -311,7 +314,7 @@ class _Records:
         return ProducersRead(dict(self.on.producers))
 
     async def sample(self, topic: str, ends: object, **_: object) -> RecordSample:
-        return RecordSample(9, 9)
+        return RecordSample(9, 9, seen=self.on.seen)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from kshunt.backend.domain.shrink.check import (
     Finding,
     GroupLag,
     KeyUse,
+    PartitionerHits,
     Severity,
     ShrinkCheck,
 )
@@ -33,6 +34,7 @@ from kshunt.backend.domain.shrink.phases import (
     phases_of,
 )
 from kshunt.backend.domain.topics.groups import ActiveProducer, GroupMember
+from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.wizard.pages import Step
@@ -140,6 +142,14 @@ def check_of(
         retention_ms=14_400_000,
         keys=KeyUse.ALL,
         sampled=200,
+        distinct_keys=140,
+        placing=KeyPlacing.ONE,
+        partitioners=(
+            PartitionerHits(Partitioner.MURMUR2, 140),
+            PartitionerHits(Partitioner.CRC32, 21),
+            PartitionerHits(Partitioner.FNV1A, 18),
+        ),
+        partitioner=Partitioner.MURMUR2,
         watched_ms=1_000,
         findings=tuple(findings),
     )
@@ -307,7 +317,7 @@ async def fill(shown: Shown, count: str = "3", *choices: str) -> WizardScreen:
 
 async def choose(shown: Shown, wizard: WizardScreen, *choices: str) -> WizardScreen:
     """Fill in the choices and go on to the preview."""
-    for place in range(2, 6):
+    for place in range(2, 7):
         await focused(shown, wizard.input(place))
         if place - 2 < len(choices):
             wizard.input(place).value = choices[place - 2]

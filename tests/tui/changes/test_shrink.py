@@ -11,8 +11,12 @@ from textual.widgets import Input
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.domain.shrink.check import Finding, Severity
 from kshunt.backend.domain.shrink.phases import GroupShown, ShrinkPhase
+from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
+from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
+from kshunt.tui.changes.intents.shrink_wizard import a_partitioner
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -59,7 +63,7 @@ def shrinking(shown: Shown) -> Shrinking:
 
 
 async def test_a_shrink_is_looked_at_chosen_and_started(shown: Shown, shrinking: Shrinking) -> None:
-    await fill(shown, "3", "1h30m", "yes", "none", "too many")
+    await fill(shown, "3", "1h30m", "yes", "found", "none", "too many")
     assert "It can start: nothing refuses it, 2 warnings." in shown.frame()
     assert "partitions 3 to 5: 999,012 records" in shown.frame()
     assert shown.backend.changes == []
@@ -88,6 +92,34 @@ async def test_into_a_new_name_nothing_is_deleted(shown: Shown, shrinking: Shrin
     await go_through(shown)
     ((_, body),) = shown.backend.changes
     assert (body["cut_over"], body["target"]) == ("new-name", "orders-v2")
+    assert body["partitioner"] is None
+
+
+async def test_keys_of_several_partitioners_need_a_choice(
+    shown: Shown, shrinking: Shrinking
+) -> None:
+    mixed = Finding("mixed-keys", Severity.REFUSE, "Its keys follow several partitioners.")
+    shrinking.check = replace(check_of((mixed,)), placing=KeyPlacing.MIXED)
+    wizard = await fill(shown)
+    assert "It cannot start: 1 refusal." in shown.frame()
+    assert "and they follow several" in " ".join(shown.frame().split())
+    await shown.pilot.press("escape")
+    await at_step(shown, Step.CHOICES)
+    await until(shown, "found, or one of murmur2 (140), crc32 (21), fnv1a (18) of 140 keys")
+    # The backend says by the choice what is left of it.
+    shrinking.check = check_of(())
+    await choose(shown, wizard, "5m", "no", "CRC32")
+    await go_through(shown)
+    ((_, body),) = shown.backend.changes
+    assert body["partitioner"] == "crc32"
+
+
+def test_a_partitioner_is_one_that_there_is() -> None:
+    assert [a_partitioner(text) for text in ("", " Found ", "CRC32")] == [
+        *(None, None, Partitioner.CRC32)
+    ]
+    with pytest.raises(BadInput, match="Type found, or one of murmur2, crc32, fnv1a"):
+        a_partitioner("md5")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +152,7 @@ async def test_a_refusal_is_named_and_can_be_overruled_where_that_is_typed(
     await shown.pilot.press("escape")
     await at_step(shown, Step.CHOICES)
     await until(shown, "none, or codes: retention-short")
-    await choose(shown, wizard, "5m", "no", "retention-short")
+    await choose(shown, wizard, "5m", "no", "found", "retention-short")
     assert "It can start: 1 refusal overruled, 1 warning." in shown.frame()
     await go_through(shown)
     ((_, body),) = shown.backend.changes
@@ -129,7 +161,7 @@ async def test_a_refusal_is_named_and_can_be_overruled_where_that_is_typed(
 
 async def test_what_nobody_may_overrule_ends_it(shown: Shown, shrinking: Shrinking) -> None:
     shrinking.check = check_of((MOVING, SHORT))
-    await fill(shown, "3", "5m", "no", "reassigning, retention-short")
+    await fill(shown, "3", "5m", "no", "found", "reassigning, retention-short")
     assert "It cannot start: 1 refusal." in shown.frame()
     assert "Overrule: reassigning" not in shown.frame()
     await shown.pilot.press("enter")

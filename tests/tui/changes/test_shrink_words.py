@@ -63,7 +63,7 @@ async def test_frame_of_the_safety_view(framed: Shown) -> None:
     await framed.pilot.press("escape")
     await at_step(framed, Step.CHOICES)
     check_frame(named("shrink-choices", framed), framed)
-    await choose(framed, wizard, "5m", "no", "retention-short")
+    await choose(framed, wizard, "5m", "no", "found", "retention-short")
     await framed.pilot.press("pagedown", "pagedown")
     await until(framed, "that is everything")
     check_frame(named("shrink-safety-below", framed), framed)

@@ -10,6 +10,7 @@ import pytest
 
 from kshunt.backend.domain.pipeline.delivered import (
     ABSENT,
+    FileAsideRow,
     PipelineProcess,
     PipelineState,
     SamplesStatus,
@@ -240,6 +241,15 @@ def test_gaps_are_said_for_an_hour() -> None:
     assert said(samples=thrice) == ["Samples lack: Gap 3. (and 2 more gaps)"]
     edge = replace(older[0], to_ms=NOW_MS - 3_600_000)
     assert not said(samples=SamplesStatus(NOW_MS, missed=(edge,)))
+
+
+def test_files_that_were_set_aside_are_said() -> None:
+    last = FileAsideRow(0, "replicas", "replicas/a.parquet", "damaged")
+    older = replace(last, file="replicas/b.parquet", fault="other_cluster")
+    assert said(files_aside=2, aside=(last, older)) == [
+        "The pipeline set aside 2 files of samples, the last replicas/a.parquet: it is damaged."
+    ]
+    assert not said(files_aside=0)
 
 
 def test_a_pipeline_that_ends_again_and_again_is_said() -> None:

@@ -10,6 +10,7 @@ import pytest
 from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EtaRow,
+    FileAsideRow,
     LoadRow,
     PairRow,
     PipelineProcess,
@@ -322,3 +323,27 @@ def test_rows_of_samples_are_counted_once_for_all_expectations() -> None:
     assert tone_of(head, "1,500 in a day; not as expected:") == "warn"
     assert words([row]) == ["7 dropped: one row a moment"]
     assert words(shown("Samples", quality=Rows(OF)))[0].startswith("none were checked in a day")
+    # Files are no samples.
+    files = QualityRow("files", "readable", "quarantined", 2, 9, "the file can be read")
+    assert words(shown("Samples", quality=Rows(OF, (*rows, files)))) == [
+        "1,500 in a day, all as expected (stream, <10s old)"
+    ]
+
+
+def test_files_that_were_set_aside_are_named_with_what_is_wrong() -> None:
+    tables = (TableStatus("quarantine_files", NOW_MS - 4_000, "stream"),)
+    aside = (
+        FileAsideRow(0, "replicas", "replicas/a.parquet", "column_missing"),
+        FileAsideRow(0, "brokers", "brokers/b\x1b.parquet", "of a later version"),
+    )
+    seen = pipeline_status(NOW_MS, tables=tables, files_aside=12, aside=aside)
+    found = dict(sections(seen, pipeline_past(NOW_MS), NOW_MS, 150, ASCII))
+    head, *rows = found["Files"]
+    assert tone_of(head, "12 files set aside in a day") == "warn"
+    assert words(rows) == [
+        "replicas/a.parquet: a column is missing",
+        "brokers/b?.parquet: of a later version",
+    ]
+    none = pipeline_status(NOW_MS, tables=tables)
+    found = dict(sections(none, pipeline_past(NOW_MS), NOW_MS, 150, ASCII))
+    assert words(found["Files"])[0].startswith("none was set aside in a day")

@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from kshunt.backend.admin.security.client_properties import ClientConfig, client_config
 from kshunt.backend.admin.security.oauth import Token, TokenSource
 from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError, NotAuthorized
+from kshunt.backend.pipeline.kernels.exact_times import settings_of
 from tests.support.client_properties import OAUTH, SECRET, refused, sasl, shown
 
 # TLS
@@ -140,6 +141,16 @@ def test_the_brokers_name_is_checked_unless_the_algorithm_is_empty(
     assert lax.ssl_context is not None
     assert lax.librdkafka["ssl.endpoint.identification.algorithm"] == "none"
     shakes_hands(server, lax.ssl_context, "elsewhere")
+
+
+@pytest.mark.parametrize("how", ["file", "locked", "inline"])
+def test_a_copy_of_records_takes_the_stores_along(pems: Pems, tmp_path: Path, how: str) -> None:
+    """Records with a timestamp of 0 go by kafka-python, with librdkafka's settings."""
+    properties = stores(pems, tmp_path, how)
+    clients = {**client_config(properties).librdkafka, "bootstrap.servers": "a:1"}
+    client = settings_of(clients)["ssl_context"]
+    assert client.check_hostname
+    shakes_hands(server_context(pems, tmp_path, ask=True), client, "localhost")
 
 
 def test_without_a_trust_store_a_stranger_is_not_trusted(pems: Pems, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def shrink(
     ],
 )
 def test_what_cannot_be_meant_is_refused(wanted: DeletePartitions, code: int) -> None:
-    found = decided("t", wanted, Partitions(dict.fromkeys(range(4), RW), ()))
+    found = decided("t", wanted, Partitions(dict.fromkeys(range(4), RW), ()), 0)
     assert isinstance(found, tuple)
     number, refusal = found
     assert (number, refusal.error_code, refusal.mode) == (NO_PARTITION, code, RW)
@@ -73,24 +73,58 @@ def test_what_cannot_be_meant_is_refused(wanted: DeletePartitions, code: int) ->
 
 def test_a_topic_that_cannot_shrink_says_why() -> None:
     two = Partitions({0: RW, 1: RW}, {0})
-    assert isinstance(decided("t", DeletePartitions(1), two), Shrink), "only what stays moves"
+    assert isinstance(decided("t", DeletePartitions(1), two, 0), Shrink), "only what stays moves"
     for topic, present, number, code in (
         ("t", Partitions({}, ()), NO_PARTITION, NO_TOPIC),
         ("__consumer_offsets", Partitions({0: RW, 1: RW}, ()), NO_PARTITION, INTERNAL),
         ("t", Partitions({0: RW, 1: RW}, {1}), 1, MOVING),
     ):
-        found = decided(topic, DeletePartitions(1), present)
+        found = decided(topic, DeletePartitions(1), present, 0)
         assert isinstance(found, tuple)
         assert (found[0], found[1].error_code) == (number, code)
 
 
 @pytest.mark.conforms("kip-694:taking-back")
 def test_what_is_kept_and_was_to_go_stays() -> None:
-    present = Partitions({0: RW, 1: RO, 2: RO, 3: RO, 4: NONE}, ())
-    assert decided("t", DeletePartitions(2, 9), present) == Shrink([2, 3], [1], RO)
-    assert decided("t", DeletePartitions(4), present) == Shrink([], [1, 2, 3], NONE)
-    assert decided("t", DeletePartitions(3), present) == Shrink([3], [1, 2], NONE)
-    assert isinstance(decided("t", DeletePartitions(5), present), tuple), "4 is on its way out"
+    present = Partitions({0: RW, 1: RO, 2: RO, 3: RO, 4: NONE}, (), {1: 500, 2: 900, 3: 700})
+    assert decided("t", DeletePartitions(2, 9), present, 0) == Shrink([2, 3], [1], RO, 9)
+    assert decided("t", DeletePartitions(4), present, 0) == Shrink([], [1, 2, 3], NONE)
+    assert decided("t", DeletePartitions(3, 0), present, 0) == Shrink([3], [1, 2], NONE)
+    assert isinstance(decided("t", DeletePartitions(5), present, 0), tuple), "4 is on its way out"
+
+
+def test_a_promised_delay_is_not_shortened_by_a_request_without_one() -> None:
+    present = Partitions({0: RW, 1: RW, 2: RO, 3: RO}, (), {2: 500, 3: 900})
+    # Nothing is left to ask for.
+    assert decided("t", DeletePartitions(2), present, 100) == Shrink([2, 3], [], RO, asks=False)
+    # The RPC sets the delay of all anew: the longest of them, for those that go now, too.
+    assert decided("t", DeletePartitions(1), present, 100) == Shrink([1, 2, 3], [], RO, 800)
+    assert decided("t", DeletePartitions(3), present, 100) == Shrink([3], [2], RO, 800)
+    # What is over is over, and still goes by the cluster's own look.
+    assert decided("t", DeletePartitions(1), present, 1_000) == Shrink([1, 2, 3], [], RO, 1)
+    # An explicit delay is taken as it is.
+    assert decided("t", DeletePartitions(2, 0), present, 100) == Shrink([2, 3], [], NONE)
+    assert decided("t", DeletePartitions(2, 5), present, 100) == Shrink([2, 3], [], RO, 5)
+    unknown = Partitions(present.modes, (), {2: 500})
+    assert isinstance(decided("t", DeletePartitions(2), unknown, 100), Shrink)
+    refused = decided("t", DeletePartitions(1), unknown, 100)
+    assert isinstance(refused, tuple)
+    assert refused[1].error_code == INVALID
+
+
+async def test_a_later_request_without_a_delay_leaves_the_promised_one() -> None:
+    async with administered() as (cluster, admin):
+        enable(cluster)
+        await shrink(admin, {"t": DeletePartitions(1, 60_000)})
+        promised = cluster.at("t", 1).deletion
+        cluster.pass_s(5)
+        cluster.asked.clear()
+        for validate_only in (True, False):
+            found = await shrink(admin, {"t": DeletePartitions(1)}, validate_only=validate_only)
+            assert found == {T1: LATER}
+        assert DELETE not in cluster.asked
+        assert cluster.at("t", 1).deletion == promised
+        assert await shrink(admin, {"t": DeletePartitions(1, 0)}) == {T1: NOW}
 
 
 @pytest.mark.conforms("kip-694:delete-partitions")

@@ -23,6 +23,7 @@ from kshunt.backend.domain.topics.groups import (
     PartitionOffsets,
     RecordSample,
 )
+from kshunt.backend.domain.topics.partitioners import KeysSeen, Partitioner
 from tests.support.shrink.facts import (
     DAY,
     GB,
@@ -40,7 +41,16 @@ from tests.support.shrink.facts import (
 )
 
 NATIVE = ShrinkSupport.ENABLED
+MURMUR2, CRC32, FNV1A = Partitioner
 MINUTE = 60_000
+
+
+def keyed(
+    hits: int, by: Partitioner, more: int = 0, other: Partitioner = CRC32, of: int = 0
+) -> RecordSample:
+    """Records with distinct keys, and how many are where two partitioners put them."""
+    keys = of or hits + more
+    return RecordSample(keys, keys, seen=KeysSeen(keys, 12, {other: more, by: hits}))
 
 
 def all_of(count: int = 4, **given: Any) -> tuple[PartitionFacts, ...]:
@@ -109,8 +119,7 @@ SAID: list[tuple[str, ShrinkFacts, str]] = [
         "keyed",
         facts(sample=RecordSample(1, 1)),
         "Its records have keys (1 of the 1 record seen): most of them move to another partition. "
-        "The order per key is kept. Consumers that keep state by partition must build it again. "
-        "Producers with a custom partitioner, or the default one of librdkafka, must use murmur2.",
+        "The order per key is kept. Consumers that keep state by partition must build it again.",
     ),
     (
         "keyed",
@@ -124,6 +133,66 @@ SAID: list[tuple[str, ShrinkFacts, str]] = [
         facts(sample=None, support=NATIVE),
         "Its records may have keys: new records with the keys of the removed partitions go to "
         "another partition. The order per key is not kept across the change.",
+    ),
+    (
+        "partitioner",
+        facts(sample=keyed(60, MURMUR2)),
+        "Its keys follow murmur2 (Kafka's Java client): so do all of 60 distinct keys seen. The "
+        "copy places keys by it.",
+    ),
+    (
+        "partitioner",
+        facts(sample=keyed(60, MURMUR2), partitioner=CRC32),
+        "Its keys follow murmur2 (Kafka's Java client), and you chose crc32. New records of most "
+        "keys then go to other partitions, unless producers use crc32.",
+    ),
+    (
+        "mixed-keys",
+        facts(sample=keyed(60, MURMUR2, 40, CRC32)),
+        "Its keys follow several partitioners: of 100 distinct keys, 60 where murmur2 (Kafka's "
+        "Java client) puts them, 40 where crc32 (the default of librdkafka: confluent-kafka) "
+        "puts them. A copy can place keys by one partitioner alone. Let all producers use one "
+        "first, or accept that new records of some keys go to other partitions. Choose the "
+        "partitioner to copy by: murmur2, crc32, fnv1a.",
+    ),
+    (
+        "mixed-keys",
+        facts(sample=keyed(60, MURMUR2, 0, CRC32, 100), partitioner=MURMUR2),
+        "Only some of its keys follow a partitioner that kshunt knows: of 100 distinct keys, 60 "
+        "where murmur2 (Kafka's Java client) puts them. The others come from a custom "
+        "partitioner, or from before partitions were added. The copy places all keys by murmur2, "
+        "as you chose. Let all producers use murmur2: else new records of some keys go elsewhere.",
+    ),
+    (
+        "partitioner",
+        facts(sample=keyed(8, MURMUR2, 0, CRC32, 100)),
+        "Its keys follow no partitioner that kshunt knows (murmur2 puts 8 there, crc32 puts 0 "
+        "there, fnv1a puts 0 there): its producers choose partitions themselves. The copy "
+        "places keys by murmur2. New records of most keys go to other partitions, unless "
+        "producers change.",
+    ),
+    (
+        "partitioner",
+        facts(sample=keyed(2, CRC32)),
+        "kshunt saw 2 distinct keys, too few to tell the partitioner. The copy places keys by "
+        "crc32 (the default of librdkafka: confluent-kafka). Ask the owners of its producers. "
+        "Choose the partitioner to copy by: murmur2, crc32, fnv1a.",
+    ),
+    (
+        "keyed-read-only",
+        facts(*all_of(4), wanted=3, sample=RecordSample(2_000, 1_500), support=NATIVE),
+        "While the partitions can only be read, brokers reject records of their keys, about 25% "
+        "of all: clients do not know of ReadOnly, and still choose those partitions. Producers "
+        "lose these records unless they retry for longer than the delay. Stop its producers until "
+        "the partitions are gone, or use a delay of 0. Records without a key are rejected too if "
+        "a client sends them there.",
+    ),
+    (
+        "sealed-producers",
+        facts(sample=RecordSample(2_000, 1_500)),
+        "From the seal to the end, brokers reject all records of its producers. A producer that "
+        "still runs loses what it cannot keep until then (delivery.timeout.ms). Stop producers "
+        "before you type the topic's name.",
     ),
     (
         "not-keyed",

@@ -83,6 +83,48 @@ def test_rates_are_those_of_the_reference_wherever_they_are_cut(shares: Sequence
     same(found, [{name: row[name] for name in RATES.names} for row in reference_rates(rows)])
 
 
+def causes_of(rows: Sequence[Row], cut_s: float | None = None) -> dict[int, str]:
+    """The cause of each replica's only stall; with a cut, the state is carried over it."""
+    settings = stall_step.StallSettings(
+        START_MS + 60_000, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE
+    )
+    cut = None if cut_s is None else time_of(START_MS + round(cut_s * 1000))
+    parts = [[r for r in rows if cut is None or r["at"] < cut]]
+    parts += [] if cut is None else [[r for r in rows if r["at"] >= cut]]
+    state = pa.RecordBatch.from_pylist([], stall_step.STATE)
+    for part in parts:
+        rows_in = [{name: row.get(name) for name in stall_step.RATES.names} for row in part]
+        rates = pa.RecordBatch.from_pylist(rows_in, stall_step.RATES)
+        made = stall_step.islands(rates, state, settings)
+        state = made.filter(made.column("open")).select(stall_step.STATE.names)
+    found: list[Row] = made.to_pylist()
+    return {row["rid"]: row["cause"] for row in found}
+
+
+def stalled(rid: int, causes: Sequence[str | None], **others: Any) -> list[Row]:
+    """A replica that does not advance, with a diagnosis each five seconds."""
+    return [sample(5 * i, 7, rid=rid, cause=cause, **others) for i, cause in enumerate(causes)]
+
+
+@pytest.mark.parametrize("cut_s", [None, 5, 10])
+def test_of_causes_with_as_many_votes_the_one_diagnosed_last_counts(cut_s: float | None) -> None:
+    rows = stalled(1, ["ZEBRA", "APPLE", "ZEBRA", "APPLE"])
+    rows += stalled(2, ["APPLE", "ZEBRA", "APPLE", "ZEBRA"])
+    rows += stalled(3, ["APPLE", "APPLE", "ZEBRA", None])
+    found = causes_of(rows, cut_s)
+    assert found == {1: "apple", 2: "zebra", 3: "apple"}
+
+
+@pytest.mark.parametrize("neighbour", ["APPLE", "ZEBRA", None])
+def test_a_stall_without_a_diagnosis_stays_unknown_whoever_shares_its_worker(
+    neighbour: str | None,
+) -> None:
+    rows = stalled(1, [None, "NONE", None]) + stalled(2, [neighbour] * 3)
+    assert causes_of(rows)[1] == UNKNOWN_CAUSE
+    rows = stalled(1, [None, "MIDDLE", None]) + stalled(2, [neighbour] * 3)
+    assert causes_of(rows)[1] == "middle"
+
+
 @pytest.mark.parametrize("shares", CUTS)
 def test_stalls_are_those_of_the_reference_wherever_they_are_cut(shares: Sequence[float]) -> None:
     rates = reference_rates(simulated(seed=5 + len(shares), replicas=30, seconds=900))

@@ -17,7 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt import __version__
-from kshunt.backend.domain.pipeline.result_columns import RATES, STALLS, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import (
+    QUARANTINE_FILES,
+    RATES,
+    STALLS,
+    ResultTable,
+)
 from kshunt.backend.pipeline.command import main
 from kshunt.backend.pipeline.reports.markdown import escaped
 from kshunt.backend.pipeline.reports.operation_history import (
@@ -32,7 +37,7 @@ from kshunt.backend.pipeline.reports.report_document import report
 from kshunt.backend.pipeline.reports.visible_text import visible
 from kshunt.backend.pipeline_files.result_files import UnreadableResults
 from tests.support.pipeline.rates_reference import reference_rates
-from tests.support.pipeline.recorded import START_MS, Row, write
+from tests.support.pipeline.recorded import START_MS, Row, time_of, write
 from tests.support.pipeline.reported import OPERATION, TOPIC, arrow, moved, of_tables, write_results
 
 GOLDEN = Path(__file__).with_name("pipeline-report.md")
@@ -160,6 +165,19 @@ def test_tables_that_were_not_made_are_said_to_be_missing(tmp_path: Path) -> Non
     for name in ("Stalls", "Forecasts of the end", "Effect of the throttles"):
         assert "was not made" in section(text, name)
     assert section(text, "Gaps and data quality") == "The recorder noted no gap in that time."
+
+
+def test_files_that_were_set_aside_are_named(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, moved(), only=[RATES])
+    assert "set aside" not in markdown(folder)
+    at = time_of(START_MS)
+    line = {"start": at, "of": "replicas", "file": "replicas/x", "fault": "empty", "found": at}
+    files = [line | {"detail": "", "size_bytes": 0, "file": f"replicas/{n:02}"} for n in range(12)]
+    write_results(folder / "results", QUARANTINE_FILES, files)
+    text = section(markdown(folder), "Gaps and data quality")
+    assert "12 files of samples set aside; all results lack their rows:" in text
+    assert "replicas/00: it is empty" in text
+    assert "and 2 more files" in text
 
 
 def test_an_operation_that_copied_nothing_is_told_so(tmp_path: Path) -> None:

@@ -29,9 +29,8 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.command import parse_time
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
+from kshunt.backend.pipeline.samples.recording_folder import NoSamples
 from kshunt.backend.pipeline.samples.replica_samples import (
-    NoSamples,
-    check_files,
     find_recording,
     period_of,
 )
@@ -47,7 +46,6 @@ from kshunt.backend.pipeline_files.result_files import (
     current_files,
     read_manifest,
 )
-from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write
 
 NOW_MS = START_MS + 24 * HOUR_MS
@@ -164,14 +162,17 @@ def test_a_folder_without_samples_says_which_one_to_name(tmp_path: Path) -> None
         find_recording(tmp_path)
 
 
-def test_files_of_others_and_of_two_clusters_are_refused(tmp_path: Path) -> None:
-    paths = write(tmp_path, [sample(0, 0)])
-    other = write(tmp_path, [sample(3600, 0)], cluster="c2", number=2)
-    with pytest.raises(UnreadableSamples, match=r"is from cluster c1, and .* from c2"):
-        check_files([*paths, *other])
-    pq.write_table(pa.table({"a": [1]}), other[0])
-    with pytest.raises(UnreadableSamples, match="not a recording"):
-        check_files([*paths, *other])
+def test_a_folder_that_is_not_there_is_said_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(NoSamples, match="There is no folder"):
+        find_recording(tmp_path / "none")
+    look = "import sys, kshunt.backend.pipeline.command as c\n"
+    look += "try: c.main(['run', '--samples', sys.argv[1]])\n"
+    look += "finally: print('pyspark' in sys.modules)"
+    command = [sys.executable, "-c", look, str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "False\n")
+    assert f"There is no folder {tmp_path / 'none'}" in done.stderr
+    assert not (tmp_path / "none").exists()
 
 
 # Runs

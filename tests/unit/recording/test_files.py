@@ -25,7 +25,7 @@ from kshunt.backend.domain.pipeline.sample_columns import (
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.errors import Conflict, WrongCluster
 from kshunt.backend.telemetry.recording import layout
-from kshunt.backend.telemetry.recording.folder_sink import CLUSTER, FolderSink
+from kshunt.backend.telemetry.recording.folder_sink import FolderSink
 from kshunt.backend.telemetry.recording.gaps import (
     GAPS,
     STATE,
@@ -37,7 +37,13 @@ from kshunt.backend.telemetry.recording.gaps import (
     write_state,
 )
 from kshunt.backend.telemetry.recording.kafka_sink import KEYS
-from kshunt.backend.telemetry.recording.layout import SampleTable, counted, file_name, written
+from kshunt.backend.telemetry.recording.layout import (
+    CLUSTER,
+    SampleTable,
+    counted,
+    file_name,
+    written,
+)
 from kshunt.backend.telemetry.recording.sample_rows import broker_rows, forecast_rows
 from kshunt.backend.telemetry.recording.schema import (
     SCHEMAS,

@@ -8,6 +8,8 @@ from typing import Final
 
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.text.formatting import many
+from kshunt.backend.domain.topics.partitioners import Partitioner
+from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.intents.shrink import delete_intent, shrink_intent, way_of
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
@@ -20,11 +22,17 @@ from kshunt.tui.changes.wizard.parsing import (
     fewer_than,
     yes_or_no,
 )
-from kshunt.tui.changes.wizard.shrink_findings import insist_hint
+from kshunt.tui.changes.wizard.shrink_findings import insist_hint, partitioner_hint
 from kshunt.tui.dialogs.form import FormField
 
 DELAY: Final = "5m"
 """What KIP-694 waits by itself."""
+PARTITIONER: Final = "Keys go by"
+FOUND: Final = "found"
+"""As the keys of the topic tell."""
+PARTITIONER_HINT: Final = (
+    "found: as the topic's keys tell; murmur2: Java; crc32: librdkafka; fnv1a: Sarama"
+)
 INSIST: Final = "Insist on"
 INSIST_HINT: Final = "none; the preview shows what prevents it, and what you can overrule"
 
@@ -55,18 +63,35 @@ def shrink_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
         yes_or_no,
     )
 
+    placed = FormField(PARTITIONER, FOUND, PARTITIONER_HINT, a_partitioner)
+
     def build(
-        count: int, new: str, delay_ms: int, blocked: bool, insisted: tuple[str, ...], why: str
+        count: int,
+        new: str,
+        delay_ms: int,
+        blocked: bool,
+        partitioner: Partitioner | None,
+        insisted: tuple[str, ...],
+        why: str,
     ) -> Intent:
-        request = ShrinkRequest(about.topic, count, delay_ms, way_of(new), new, blocked, insisted)
+        request = ShrinkRequest(
+            about.topic,
+            count,
+            delay_ms,
+            way_of(new),
+            new,
+            blocked,
+            insisted,
+            partitioner=partitioner,
+        )
         return shrink_intent(target, request, about.there, why)
 
     return Wizard(
         f"Shrink {about.topic}",
         build,
         Page((_has(about), "Its records are copied; none is lost."), (_count(about), name)),
-        Page((_has(about),), (_delay(DELAY_HINT), block, _insist(), _reason())),
-        hints=lambda check: {4: insist_hint(check)},
+        Page((_has(about),), (_delay(DELAY_HINT), block, placed, _insist(), _reason())),
+        hints=lambda check: {4: partitioner_hint(check), 5: insist_hint(check)},
     )
 
 
@@ -86,6 +111,20 @@ def delete_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
         Page((lost,), (_delay(hint), _insist(), _reason())),
         hints=lambda check: {2: insist_hint(check)},
     )
+
+
+def a_partitioner(text: str) -> Partitioner | None:
+    """The partitioner to place keys by; None: the one that is found.
+
+    Raises:
+        BadInput: there is no such partitioner.
+    """
+    typed = text.strip().lower()
+    if typed in ("", FOUND):
+        return None
+    if typed not in tuple(Partitioner):
+        raise BadInput(f"Type {FOUND}, or one of {', '.join(Partitioner)}.")
+    return Partitioner(typed)
 
 
 def _has(about: Shrunk) -> str:

@@ -80,7 +80,9 @@ class ChangeService:
         check = await self._tell(
             "previewed",
             intent,
-            lambda client: client.shrinks.check(request.topic, request.total_count),
+            lambda client: client.shrinks.check(
+                request.topic, request.total_count, partitioner=request.partitioner
+            ),
         )
         looked = ChangePreview(ChangeAnswer(True, None, ()), check=check)
         if check.refusals(request.insisted):

@@ -30,6 +30,7 @@ from kshunt.backend.domain.text.formatting import (
     duration_text,
     many,
 )
+from kshunt.backend.domain.topics.partitioners import KeyPlacing
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.fitting import fit_middle
 from kshunt.tui.text.glyphs import Glyphs
@@ -64,6 +65,14 @@ def insist_hint(check: ShrinkCheck) -> str:
     if not found:
         return "none: there is no refusal that you can overrule"
     return f"none, or codes: {', '.join(one.code for one in found)}"
+
+
+def partitioner_hint(check: ShrinkCheck) -> str:
+    """What an operator may type for the partitioner, with how many keys speak for each."""
+    hits = ", ".join(f"{one.partitioner} ({one.keys:,})" for one in check.partitioners)
+    if not check.distinct_keys:
+        return "found, or murmur2, crc32, fnv1a; kshunt saw no key"
+    return f"found, or one of {hits} of {many(check.distinct_keys, 'key')}"
 
 
 def safety_lines(check: ShrinkCheck, request: ShrinkRequest, glyphs: Glyphs) -> list[PaneLine]:
@@ -149,6 +158,23 @@ def _copy(check: ShrinkCheck) -> str:
 
 
 def _keys(check: ShrinkCheck) -> str:
+    return f"{_use_of_keys(check)}{_placed(check)}"
+
+
+def _placed(check: ShrinkCheck) -> str:
+    """By which partitioner the keys of a copy are placed."""
+    if check.native or not check.distinct_keys:
+        return ""
+    about = {
+        KeyPlacing.ONE: "which they follow",
+        KeyPlacing.MIXED: "and they follow several",
+        KeyPlacing.OTHER: "which they do not follow",
+        KeyPlacing.UNKNOWN: "and too few tell",
+    }
+    return f"; placed by {check.partitioner}, {about[check.placing]}"
+
+
+def _use_of_keys(check: ShrinkCheck) -> str:
     seen = f" ({check.sampled:,} checked)" if check.sampled else ""
     match check.keys:
         case KeyUse.ALL:

@@ -19,6 +19,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     TableStatus,
     TransferHistory,
 )
+from kshunt.backend.domain.pipeline.file_faults import fault_text
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
@@ -84,6 +85,7 @@ def sections(
         ("broker_load", "Load", lambda: _loads(past.loads, now_ms, width, glyphs)),
         ("move_pairs", "Pairs", lambda: _pairs(past.pairs, now_ms, width, glyphs)),
         ("quality", "Samples", lambda: _quality(past.quality, now_ms, width, glyphs)),
+        ("quarantine_files", "Files", lambda: _files(pipeline_status, now_ms, width, glyphs)),
     )
     for table, label, lines in parts:
         if any(one.table == table for one in pipeline_status.tables):
@@ -363,10 +365,10 @@ def _pair(one: PairRow, width: int, glyphs: Glyphs) -> Line:
 def _quality(quality: Rows[QualityRow], now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
     if not quality.rows:
         return [_head("none were checked in a day", quality.of, now_ms, "dim")]
-    looked_at = {
-        one.of: max(r.rows for r in quality.rows if r.of == one.of) for one in quality.rows
-    }
-    broken = [one for one in quality.rows if one.violations]
+    # Files have lines of their own.
+    rows = [one for one in quality.rows if one.of != "files"]
+    looked_at = {one.of: max(r.rows for r in rows if r.of == one.of) for one in rows}
+    broken = [one for one in rows if one.violations]
     count = f"{count_text(sum(looked_at.values()))} in a day"
     if not broken:
         return [_head(f"{count}, all as expected", quality.of, now_ms)]
@@ -375,4 +377,16 @@ def _quality(quality: Rows[QualityRow], now_ms: int, width: int, glyphs: Glyphs)
         words = f"{one.violations:,} {one.outcome}: {printable(one.meaning)}"
         parts = [LinePart(Cell(words), 0)]
         lines.append(Line(fitted(parts, width, glyphs), ("quality", one.of, one.expectation)))
+    return lines
+
+
+def _files(status: PipelineStatus, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
+    """Files of samples that no result has rows of, and why."""
+    of = status.of("quarantine_files")
+    if not status.files_aside:
+        return [_head("none was set aside in a day", of, now_ms, "dim")]
+    lines = [_head(f"{many(status.files_aside, 'file')} set aside in a day", of, now_ms, "warn")]
+    for one in status.aside:
+        words = f"{printable(one.file)}: {printable(fault_text(one.fault))}"
+        lines.append(Line(fitted([LinePart(Cell(words), 0)], width, glyphs), ("file", one.file)))
     return lines

@@ -48,7 +48,9 @@ def test_what_is_foreseen_is_what_is_answered(asked: list[tuple[str, int, int]])
                 item = tp("t", first)
                 controller.do(finish_replica_deletion(image, item, second, now_ms, deleted=True))
             case _:
-                foreseen = decided("t", DeletePartitions(first, second), present(controller))
+                foreseen = decided(
+                    "t", DeletePartitions(first, second), present(controller), now_ms
+                )
                 answer = delete_partitions(image, {"t": first}, now_ms, delay_ms=second)
                 found = {
                     one.item: (one.status_code, int(one.error), one.message)

@@ -122,7 +122,10 @@ async def test_a_call_has_less_time_than_all_of_it(tmp_path: Path) -> None:
     cluster: Any = paper(tmp_path)
     given: list[float] = []
 
-    async def sample(topic: str, ends: object, *, timeout_s: float) -> RecordSample:
+    async def sample(
+        topic: str, ends: object, *, partitions: int, timeout_s: float
+    ) -> RecordSample:
+        assert partitions == 4
         assert ends == {0: (0, 3), 1: (0, 2), 2: (0, 2), 3: (0, 1)}
         given.append(timeout_s)
         return RecordSample(0, 0)

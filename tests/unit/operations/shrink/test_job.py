@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob, command_line
 from tests.support.shrink.job import alive, ended_as
@@ -228,7 +229,13 @@ def content(path: str) -> Any:
 
 async def test_a_copy_is_told_its_offsets_by_files(tmp_path: Path) -> None:
     command = JobCommand(
-        "s", "t", "op", tmp_path / "job", until={1: 7, 0: 9}, cuts=[{0: 1}, {0: 2, 1: 3}]
+        "s",
+        "t",
+        "op",
+        tmp_path / "job",
+        until={1: 7, 0: 9},
+        cuts=[{0: 1}, {0: 2, 1: 3}],
+        partitioner=Partitioner.CRC32,
     )
     job = ProcessJob(SETTINGS, lambda *_: [sys.executable, "-c", ""])
     await job.start(command)
@@ -241,6 +248,7 @@ async def test_a_copy_is_told_its_offsets_by_files(tmp_path: Path) -> None:
     assert content(said["--until"]) == {"0": 9, "1": 7}
     assert content(said["--cuts"]) == [{"0": 1}, {"0": 2, "1": 3}]
     assert (said["--source"], said["--target"], said["--operation"]) == ("s", "t", "op")
+    assert said["--partitioner"] == "crc32"
 
 
 def test_a_verification_is_told_its_folder_and_connector(tmp_path: Path) -> None:

@@ -15,14 +15,16 @@ from kshunt.backend.domain.operations.operation import Operation, OperationKind,
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX, NO_DELAY
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
+from kshunt.backend.domain.topics.partitioners import KeysSeen, Partitioner
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.operation_control import OperationControl
 from kshunt.backend.operations.reassignment.cancelling import Cancellations
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.reassignment.starting import Reassignments
+from kshunt.backend.operations.shrink.job_port import JobCommand
 from kshunt.backend.operations.shrink.requests import shrink_actions
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
-from tests.support.shrink.one_topic_case import TOPIC, orders, run, ticks, to
+from tests.support.shrink.one_topic_case import TOPIC, orders, outcome, run, ticks, to
 from tests.support.shrink.shrink_in_memory import PaperDriver
 
 Phase, State = ShrinkPhase, OperationState
@@ -107,6 +109,41 @@ def test_what_cannot_be_meant_changes_nothing(tmp_path: Path, case: Refused) -> 
         start(driver, request, dry=False)
     assert case.words in str(refused.value)
     assert driver.book.state.entries == {}
+
+
+MIXED = KeysSeen(100, 3, {Partitioner.MURMUR2: 75, Partitioner.CRC32: 60})
+
+
+def test_keys_of_several_partitioners_need_a_choice(tmp_path: Path) -> None:
+    driver = orders(tmp_path)
+    driver.cluster.seen = MIXED
+    with pytest.raises(Conflict, match="follow several partitioners") as refused:
+        start(driver, ShrinkRequest(TOPIC, 2, 0), dry=False)
+    assert "Choose the partitioner to copy by: murmur2, crc32, fnv1a." in refused.value.advice
+    # It cannot be insisted upon without a choice.
+    with pytest.raises(Conflict):
+        start(driver, ShrinkRequest(TOPIC, 2, 0, insisted=("mixed-keys",)), dry=False)
+    assert driver.book.state.entries == {}
+    chosen = ShrinkRequest(TOPIC, 2, 0, partitioner=Partitioner.CRC32)
+    answer = start(driver, chosen)
+    assert "It places keys by crc32." in answer.notes
+    assert any("The copy places all keys by crc32" in one for one in answer.warnings)
+
+
+def test_the_copy_goes_by_the_partitioner_that_was_found(tmp_path: Path) -> None:
+    driver, commands = orders(tmp_path), list[JobCommand]()
+    driver.cluster.seen = KeysSeen(100, 3, {Partitioner.FNV1A: 100})
+
+    def noted(command: JobCommand) -> None:
+        commands.append(command)
+        # Other keys come meanwhile; the shrink stays with what it began with.
+        driver.cluster.seen = MIXED
+
+    driver.cluster.answers = noted
+    run(driver, PaperDriver.to_end)
+    assert outcome(driver).startswith("orders has 2 partitions")
+    copies = [one for one in commands if not one.verify and not one.strip_header]
+    assert {one.partitioner for one in copies} == {Partitioner.FNV1A}
 
 
 def test_the_longest_delay_and_the_longest_name_can_be_meant(tmp_path: Path) -> None:
