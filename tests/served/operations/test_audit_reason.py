@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.commandline.values import reason
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
@@ -24,7 +26,6 @@ from kshunt.backend.tools.local.audit import LocalAudit
 from kshunt.backend.tools.local.cluster import LocalCluster
 from kshunt.backend.tools.reassign import command
 from kshunt.backend.tools.shared import private_backend
-from kshunt.backend.tools.shared.flags import UsageError, reason
 from tests.support.access.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
