@@ -65,6 +65,8 @@ TAKES_CLUSTER: Final = frozenset(
 )
 """Commands that a context names a cluster for; the dashboard has no name."""
 _NAMES_ONE: Final = ("--bootstrap-server", "--backend", "--picture", "--zookeeper", "--from-stdin")
+_SAME: Final[Mapping[str, tuple[str, ...]]] = {"command-config": ("admin.config",)}
+"""Other names of a flag, which one of Kafka's tools has."""
 _OWN: Final = frozenset({"--linger", "--from-stdin"})
 _ABOUT: Final = frozenset({"-h", "--help", "--version"})
 _KEY: Final = re.compile(r"[a-z][a-z0-9-]{0,49}")
@@ -216,10 +218,7 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
         for setting in context_settings(found, environment, named):
             if setting.name in CLIENT_VARIABLES:
                 defaults.setdefault(CLIENT_VARIABLES[setting.name], str(setting.value))
-            elif not _given(words, setting.name) and (command, setting.name) != (
-                "serve",
-                "backend",
-            ):
+            elif not _is_said(command, words, setting.name):
                 added += setting.flags()
     elif named is not None:
         raise UsageError("--context cannot be used with --bootstrap-server or --backend.")
@@ -228,6 +227,13 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
     _default(defaults, environment)
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], *added, *words[at:]]
+
+
+def _is_said(command: str, words: Sequence[str], name: str) -> bool:
+    """Whether the command line says it, or the command has no use for it."""
+    if (command, name) == ("serve", "backend"):
+        return True
+    return any(_given(words, one) for one in (name, *_SAME.get(name, ())))
 
 
 def _refuse_token(words: Sequence[str]) -> None:

@@ -67,4 +67,5 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _text(text: str) -> str:
     r"""The text as roff takes it: dashes that can be copied, and no line that is a request."""
     said = text.replace("\\", "\\e").replace("-", "\\-")
+    said = "".join(c if c.isascii() else f"\\[u{ord(c):04X}]" for c in said)
     return f"\\&{said}" if said[:1] in (".", "'") else said

@@ -72,14 +72,14 @@ def read(command: Command, argv: Sequence[str]) -> argparse.Namespace | None:
 def _read(
     command: Command, chosen: Command, before: Sequence[str], after: Sequence[str]
 ) -> argparse.Namespace:
-    if chosen.actions:
-        raise UsageError(f"{chosen.prog} needs an action: {_names(chosen)}.")
     found = argparse.Namespace(
         given={}, action=chosen.words[-1] if chosen is not command else "", command=chosen
     )
     for flag in chosen.flags:
         setattr(found, flag.attribute, flag.initial)
     words = _take_flags(command, chosen, before, found)
+    if chosen.actions:
+        raise UsageError(f"{chosen.prog} needs an action: {_names(chosen)}.")
     _take_arguments(chosen, [*words, *after], found)
     _check(chosen, found.given)
     return found

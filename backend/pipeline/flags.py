@@ -67,7 +67,9 @@ def _count(text: str) -> int:
 # Flags that several have
 
 _SAMPLES: Final = Flag("samples", "A cluster's recording.", "DIR", value=absolute, required=True)
-_RESULTS: Final = Flag("results", "(default: results, in --samples)", "DIR", value=absolute)
+_RESULTS: Final = Flag(
+    "results", "Folder of results (default: results, in --samples).", "DIR", value=absolute
+)
 _MASTER: Final = Flag(
     "master", "The Spark master (default local[*]).", "URL", default="", either="spark"
 )

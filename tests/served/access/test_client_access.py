@@ -170,7 +170,7 @@ def test_a_file_without_a_token_is_said_so(tmp_path: Path, content: str | None, 
     if content is not None:
         private(path, content)
     os.environ["KSHUNT_TOKEN_FILE"] = str(path)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(ConfigError, match=said):
         token()
 
 
@@ -193,7 +193,7 @@ def python(code: str) -> str:
 )
 def test_a_command_that_gives_no_token_is_said_so(command: str, said: str) -> None:
     os.environ["KSHUNT_TOKEN_COMMAND"] = command
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(ConfigError, match=said) as caught:
         token()
     assert SECRET not in str(caught.value)
 

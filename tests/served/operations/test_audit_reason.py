@@ -60,7 +60,7 @@ def test_who_and_why_go_with_a_reassignment_and_its_end(
         assert run(action, *at)[0] == 0
         assert stub.asked[-1][2]["reason"] == ""
     code, out, err = run("--verify", *at, "--reason", "x")
-    assert (code, out) == (64, "")
+    assert (code, out) == (1, "")
     assert err.startswith('Option "[reason]" can\'t be used with action "[verify]"')
 
 
