@@ -9,7 +9,7 @@ Our exception hierarchy::
     │   ├── NoTerminal           the dashboard was started without a terminal
     │   ├── NoSamples            nothing is recorded there (`pipeline.samples.replica_samples`)
     │   ├── UnreadableSamples    no recording of samples (`telemetry.recording.schema`)
-    │   ├── UsageError           flags that cannot stand together (`tools.reassign.options`)
+    │   ├── UsageError           the command line cannot be meant (`commandline.reading`)
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
     │   ├── ClusterUnreachable   no broker answered in time                (retriable)

@@ -7,15 +7,14 @@ command only, so that each starts quickly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kshunt.backend.commandline.table import Command
+if TYPE_CHECKING:
+    from kshunt.backend.commandline.table import Command
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """One command."""
 
     summary: str
@@ -69,6 +68,8 @@ def summaries() -> dict[str, str]:
 
 def table_of(name: str) -> Command:
     """What a command takes; the empty name is that of the dashboard."""
+    from dataclasses import replace
+
     listed = COMMANDS[name] if name else DASHBOARD
     found: Command = import_module(f"kshunt.backend.{listed.module}").COMMAND
     return replace(found, summary=listed.summary)
@@ -76,4 +77,6 @@ def table_of(name: str) -> Command:
 
 def whole_table() -> Command:
     """The dashboard, with all commands as its actions."""
+    from dataclasses import replace
+
     return replace(table_of(""), actions=tuple(map(table_of, COMMANDS)))

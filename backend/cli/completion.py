@@ -19,8 +19,8 @@ COMMAND: Final = Command(
     "Print a script by which your shell completes commands, flags, files and choices.",
     arguments=(Argument("shell", "SHELL", f"One of {', '.join(SHELLS)}.", choices=SHELLS),),
     epilog="""\
-Load it when a shell starts:
-  bash   echo 'eval "$(kshunt completion bash)"' >> ~/.bashrc
+Write it where your shell looks for it:
+  bash   kshunt completion bash > ~/.local/share/bash-completion/completions/kshunt
   zsh    kshunt completion zsh > "${fpath[1]}/_kshunt"
   fish   kshunt completion fish > ~/.config/fish/completions/kshunt.fish
 """,

@@ -1,7 +1,7 @@
 """The `kshunt` command: it finds the command that is named, and runs it.
 
-Every heavy import is inside its own command (`backend/cli/commands.py`), so that `kshunt --version`
-and the one-shot tools start quickly.
+Every heavy import is inside its own command (`backend/cli/commands.py`), and what all commands need
+is loaded after the question for the version is answered.
 """
 
 from __future__ import annotations
@@ -11,24 +11,34 @@ import sys
 from collections.abc import Sequence
 
 from kshunt import __version__
-from kshunt.backend.cli.commands import COMMANDS, DASHBOARD, Listed, summaries
-from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
-from kshunt.backend.commandline.help_text import listing
-from kshunt.backend.commandline.nearest import nearest
-from kshunt.backend.commandline.reading import UsageError, usage_lines
-from kshunt.backend.config_file import expanded
-from kshunt.backend.errors import KshuntError
+from kshunt.backend.cli.commands import COMMANDS, DASHBOARD, summaries
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     name = words[0] if words and not words[0].startswith("-") else ""
+    if "--version" in words and (not name or name in COMMANDS):
+        sys.stdout.write(f"kshunt {__version__}\n")
+        return 0
+    return _run(name, words)
+
+
+def _run(name: str, words: Sequence[str]) -> int:
+    from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
+    from kshunt.backend.commandline.reading import UsageError, usage_lines
+    from kshunt.backend.config_file import expanded
+    from kshunt.backend.errors import KshuntError
+
     listed = COMMANDS.get(name, DASHBOARD)
     try:
-        return _run(name, listed, words)
+        if name and name not in COMMANDS:
+            raise _unknown(name)
+        arguments = expanded(words, os.environ)
+        return listed.main()(arguments[1:] if name else arguments)
     except UsageError as error:
-        sys.stderr.write(f"{usage_lines(error, ' '.join(('kshunt', name)).rstrip())}\n")
+        prog = f"kshunt {name}" if name in COMMANDS else "kshunt"
+        sys.stderr.write(f"{usage_lines(error, prog)}\n")
         return KafkaExitCode.FAILED if listed.kafka else ExitCode.USAGE
     except KshuntError as error:
         sys.stderr.write(f"kshunt: {error}\n")
@@ -41,18 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.FAILED
 
 
-def _run(name: str, listed: Listed, words: Sequence[str]) -> int:
-    if name and name not in COMMANDS:
-        hint = nearest(name, list(COMMANDS))
-        said = f" Did you mean '{hint}'?" if hint else ""
-        error = UsageError(
-            f"'{name}' is not a command of kshunt.{said}", advice=listing("commands", summaries())
-        )
-        error.prog = "kshunt"
-        raise error
-    if "--version" in words:
-        # Without what the command itself needs.
-        sys.stdout.write(f"kshunt {__version__}\n")
-        return ExitCode.DONE
-    arguments = expanded(words, os.environ)
-    return listed.main()(arguments[1:] if name else arguments)
+def _unknown(name: str) -> Exception:
+    from kshunt.backend.commandline.help_text import listing
+    from kshunt.backend.commandline.nearest import nearest
+    from kshunt.backend.commandline.reading import UsageError
+
+    hint = nearest(name, list(COMMANDS))
+    said = f" Did you mean '{hint}'?" if hint else ""
+    return UsageError(
+        f"'{name}' is not a command of kshunt.{said}", advice=listing("commands", summaries())
+    )
