@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import ipaddress
 import re
-from pathlib import Path
 from typing import Final
 
 from kshunt.backend.errors import ConfigError
@@ -16,49 +14,6 @@ ZOOKEEPER_WARNING = (
     "--bootstrap-server replaces it."
 )
 """KIP-179 and KIP-183 want it on standard error."""
-ZOOKEEPER_HELP = (
-    "Deprecated; use --bootstrap-server. The ZooKeeper of the cluster, as in zookeeper.connect."
-)
-ZK_CONFIG_HELP = (
-    "file with zookeeper.ssl.* as in a broker's, zookeeper.digest=USER:PASSWORD, and the "
-    "properties of a Kafka client for the brokers"
-)
-
-
-def cluster_options(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the flags that name a cluster."""
-    parser.add_argument(
-        "--bootstrap-server",
-        metavar="HOST:PORT,…",
-        required=required,
-        help="brokers of the cluster to connect to",
-    )
-    parser.add_argument(
-        "--command-config",
-        metavar="FILE",
-        type=Path,
-        help="Kafka client properties (security), in the format of Kafka's own tools",
-    )
-    parser.add_argument("--zookeeper", metavar="HOST:PORT,…", help=ZOOKEEPER_HELP)
-    parser.add_argument("--zk-tls-config-file", metavar="FILE", type=Path, help=ZK_CONFIG_HELP)
-
-
-def take_zookeeper(parser: argparse.ArgumentParser, options: argparse.Namespace) -> bool:
-    """Put what `--zookeeper` names into the place of the brokers; whether it was given.
-
-    Ends the program where the flags do not go together.
-    """
-    if options.zookeeper is None:
-        if options.zk_tls_config_file is not None:
-            parser.error("--zk-tls-config-file needs --zookeeper")
-        return False
-    if options.bootstrap_server is not None:
-        parser.error("please don't specify both --zookeeper and --bootstrap-server")
-    if options.command_config is not None and options.zk_tls_config_file is not None:
-        parser.error("--zk-tls-config-file replaces --command-config")
-    options.bootstrap_server = zookeeper_address(options.zookeeper)
-    options.command_config = options.zk_tls_config_file or options.command_config
-    return True
 
 
 def zookeeper_address(connect: str) -> str:

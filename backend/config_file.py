@@ -41,6 +41,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kshunt.backend.commandline.cluster_flags import CLIENT_FLAGS
+from kshunt.backend.commandline.nearest import near
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.errors import ConfigError
 
 FILE: Final = "KSHUNT_CONFIG"
@@ -50,25 +53,10 @@ SERVE_PREFIX: Final = "KSHUNT_SERVE_"
 
 CLUSTER_FLAGS: Final = ("bootstrap-server", "backend", "command-config")
 """What a context may say by flags."""
-CLIENT_VARIABLES: Final[Mapping[str, str]] = {
-    "token-file": "KSHUNT_TOKEN_FILE",
-    "token-command": "KSHUNT_TOKEN_COMMAND",
-    "ca-file": "KSHUNT_CA_FILE",
-    "tls-server-name": "KSHUNT_TLS_SERVER_NAME",
-}
+CLIENT_VARIABLES: Final[Mapping[str, str]] = {one.name: one.variable for one in CLIENT_FLAGS}
 """What a context may say besides, and flags with `--backend`; and the variables that mean it."""
 TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COMMAND")
 """Of these the first that is there counts, so whoever sets one takes the others away."""
-CLIENT_HELP: Final = """\
-with --backend, or a context that names one:
-  --token-file FILE         the token; a file that only you may read
-  --token-command COMMAND   a program that prints it, such as a keyring's; it runs without a shell
-  --ca-file FILE            PEM: authorities for the backend's certificate, instead of the system's
-  --tls-server-name NAME    the name in its certificate, if the address has another name
-
-A flag overrides KSHUNT_TOKEN, KSHUNT_TOKEN_FILE, KSHUNT_TOKEN_COMMAND, KSHUNT_CA_FILE and
-KSHUNT_TLS_SERVER_NAME. These override the context.
-"""
 TAKES_CLUSTER: Final = frozenset(
     {
         *("", "audit", "doctor", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
@@ -77,6 +65,8 @@ TAKES_CLUSTER: Final = frozenset(
 )
 """Commands that a context names a cluster for; the dashboard has no name."""
 _NAMES_ONE: Final = ("--bootstrap-server", "--backend", "--picture", "--zookeeper", "--from-stdin")
+_SAME: Final[Mapping[str, tuple[str, ...]]] = {"command-config": ("admin.config",)}
+"""Other names of a flag, which one of Kafka's tools has."""
 _OWN: Final = frozenset({"--linger", "--from-stdin"})
 _ABOUT: Final = frozenset({"-h", "--help", "--version"})
 _KEY: Final = re.compile(r"[a-z][a-z0-9-]{0,49}")
@@ -193,23 +183,6 @@ def _value(path: Path, where: str, value: Any) -> str | bool | tuple[str, ...]:
     raise ConfigError(f"{path}: {where} must be text, a number, true, false or a list of texts.")
 
 
-def near(name: str, known: Collection[str], otherwise: str = "") -> str:
-    """What was perhaps meant by a name that nobody knows; where nothing is like it, all there is.
-
-    Args:
-        name: It.
-        known: All there is.
-        otherwise: What to say where nothing is like it, instead.
-    """
-    # Loaded for a mistake only.
-    from difflib import get_close_matches
-
-    found = get_close_matches(name, sorted(known), 1)
-    if found:
-        return f"Did you mean '{found[0]}'?"
-    return otherwise or f"The keys are: {', '.join(sorted(known))}."
-
-
 # What they come to
 
 
@@ -227,7 +200,7 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
         return _with_webhooks(words, environment)
     if command not in TAKES_CLUSTER or _ABOUT & set(words):
         if named is not None:
-            raise ConfigError(f"--context has no effect on kshunt {command}.")
+            raise UsageError(f"--context has no effect on kshunt {command}.")
         return list(words)
     shown: dict[str, str] = {}
     if command != "serve":
@@ -245,22 +218,27 @@ def expanded(arguments: Sequence[str], environment: MutableMapping[str, str]) ->
         for setting in context_settings(found, environment, named):
             if setting.name in CLIENT_VARIABLES:
                 defaults.setdefault(CLIENT_VARIABLES[setting.name], str(setting.value))
-            elif not _given(words, setting.name) and (command, setting.name) != (
-                "serve",
-                "backend",
-            ):
+            elif not _is_said(command, words, setting.name):
                 added += setting.flags()
     elif named is not None:
-        raise ConfigError("--context cannot be used with --bootstrap-server or --backend.")
+        raise UsageError("--context cannot be used with --bootstrap-server or --backend.")
     if shown and not _given([*words, *added], "backend"):
-        raise ConfigError(f"--{next(iter(shown))} needs --backend, and none is given.")
+        raise UsageError(f"--{next(iter(shown))} needs --backend, and none is given.")
     _default(defaults, environment)
-    return [*words, *added]
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *added, *words[at:]]
+
+
+def _is_said(command: str, words: Sequence[str], name: str) -> bool:
+    """Whether the command line says it, or the command has no use for it."""
+    if (command, name) == ("serve", "backend"):
+        return True
+    return any(_given(words, one) for one in (name, *_SAME.get(name, ())))
 
 
 def _refuse_token(words: Sequence[str]) -> None:
     if _given(words, "token"):
-        raise ConfigError(
+        raise UsageError(
             "A token must not be a flag: every user of this machine can see command lines.",
             advice="Give --token-file FILE or --token-command COMMAND, or set KSHUNT_TOKEN. "
             "Revoke the token that was typed.",
@@ -270,7 +248,7 @@ def _refuse_token(words: Sequence[str]) -> None:
 def _show(shown: Mapping[str, str], environment: MutableMapping[str, str]) -> None:
     """Let the flags of a client say what the variables say."""
     if {"token-file", "token-command"} <= shown.keys():
-        raise ConfigError("--token-file and --token-command both give the token; use one of them.")
+        raise UsageError("--token-file and --token-command both give the token; use one of them.")
     for name, value in shown.items():
         if name.startswith("token-"):
             for variable in TOKEN_VARIABLES:
@@ -355,6 +333,6 @@ def _without(arguments: Sequence[str], names: Collection[str]) -> tuple[list[str
         value = value if equals else next(rest, "")
         if not value:
             what = "a name" if name == "--context" else "a value"
-            raise ConfigError(f"{name} needs {what}.")
+            raise UsageError(f"{name} needs {what}.")
         found[name.removeprefix("--")] = value
     return words, found

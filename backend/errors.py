@@ -9,7 +9,7 @@ Our exception hierarchy::
     │   ├── NoTerminal           the dashboard was started without a terminal
     │   ├── NoSamples            nothing is recorded there (`pipeline.samples.recording_folder`)
     │   ├── UnreadableSamples    no recording of samples (`telemetry.recording.schema`)
-    │   ├── UsageError           flags that cannot stand together (`tools.reassign.options`)
+    │   ├── UsageError           the command line cannot be meant (`commandline.reading`)
     │   └── WrongCluster         the cluster is not the one the request names
     ├── ClusterError             a whole call to the cluster failed
     │   ├── ClusterUnreachable   no broker answered in time                (retriable)
@@ -18,7 +18,7 @@ Our exception hierarchy::
     │   │   └── BrokerDown       it does not run (`admin.rpc.error_mapping`)  (retriable)
     │   ├── NotAuthorized        the cluster refuses this principal
     │   ├── JournalUnavailable   the journal took or gave nothing in time  (retriable)
-    │   │   └── ReadBehind       its end was not reached (`journal_storage.topic.transactions`)
+    │   │   └── ReadBehind       not at its end (`journal_storage.topic.fenced_transactions`)
     │   ├── JournalFenced        another backend writes the journal
     │   ├── JournalUnusable      the journal's topic would lose entries
     │   ├── UnreadableZnode      a znode holds no JSON of Kafka's (`admin.zookeeper.znode_layout`)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 import re
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import ConfigError
 
 
@@ -37,29 +38,27 @@ class TwoPersonRule:
     """A proposal that nobody has approved by then is dead."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    parser.add_argument(
-        "--two-person",
-        metavar="WHAT[,...]",
-        action="append",
-        default=[],
-        help="one person proposes it and another one approves it: unclean (elections), shrink "
-        "(topics)",
-    )
-    parser.add_argument(
-        "--proposal-expiry",
-        metavar="SPAN",
+FLAGS: Final = (
+    Flag(
+        "two-person",
+        "One person proposes it and another one approves it: unclean (elections), shrink (topics).",
+        "WHAT[,...]",
+        repeatable=True,
+    ),
+    Flag(
+        "proposal-expiry",
+        "How long a proposal can be approved, as 90s, 15m or 2h.",
+        "SPAN",
         default="15m",
-        help="how long a proposal can be approved, as 90s, 15m or 2h (default 15m)",
-    )
+    ),
+)
 
 
-def rule_of(options: argparse.Namespace, *, identified: bool) -> TwoPersonRule:
+def rule_of(options: Namespace, *, identified: bool) -> TwoPersonRule:
     """What the flags say.
 
     Args:
-        options: of a parser with `add_options`.
+        options: what was read of `FLAGS`.
         identified: whether every caller shows a credential of their own.
 
     Raises:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from kshunt.backend.access.cluster_keys import (
 )
 from kshunt.backend.access.roles import Role, role_of
 from kshunt.backend.clock import Clock
+from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import BadInput, ConfigError
 
 if TYPE_CHECKING:
@@ -28,68 +29,67 @@ if TYPE_CHECKING:
 _TOGETHER: Final = ("oidc_issuer", "oidc_audience", "oidc_keys")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    socket_mode.add_options(parser)
-    group = parser.add_argument_group("who may connect to a TCP port")
-    group.add_argument(
-        "--tls-certificate",
-        metavar="FILE",
-        type=Path,
-        help="PEM file with the certificate and its chain",
-    )
-    group.add_argument("--tls-key", metavar="FILE", type=Path, help="PEM, without a passphrase")
-    group.add_argument(
-        "--tokens", metavar="FILE", type=Path, help="file of valid tokens; see kshunt tokens"
-    )
-    group.add_argument(
-        "--oidc-issuer", metavar="URL", help="accept tokens from this identity provider"
-    )
-    group.add_argument(
-        "--oidc-audience", metavar="NAME", help="the name of this backend at that provider"
-    )
-    group.add_argument(
-        "--oidc-keys",
-        metavar="FILE|URL",
-        help="the keys of the provider: a JWKS file, or an https address",
-    )
-    group.add_argument(
-        "--oidc-role-claim",
-        metavar="CLAIM",
+_PORT: Final = "who may connect to a TCP port"
+_BACKENDS: Final = "what the backends of a cluster share"
+FLAGS: Final = (
+    *socket_mode.FLAGS,
+    Flag(
+        "tls-certificate",
+        "PEM file with the certificate and its chain.",
+        "FILE",
+        value=Path,
+        group=_PORT,
+    ),
+    Flag("tls-key", "PEM, without a passphrase.", "FILE", value=Path, group=_PORT),
+    Flag("tokens", "File of valid tokens; see kshunt tokens.", "FILE", value=Path, group=_PORT),
+    Flag("oidc-issuer", "Accept tokens from this identity provider.", "URL", group=_PORT),
+    Flag("oidc-audience", "The name of this backend at that provider.", "NAME", group=_PORT),
+    Flag(
+        "oidc-keys",
+        "The keys of the provider: a JWKS file, or an https address.",
+        "FILE|URL",
+        group=_PORT,
+    ),
+    Flag(
+        "oidc-role-claim",
+        "The claim that holds the roles, as realm_access.roles.",
+        "CLAIM",
         default="roles",
-        help="the claim that holds the roles, as realm_access.roles (default roles)",
-    )
-    group.add_argument(
-        "--oidc-role",
-        metavar="VALUE=ROLE",
-        action="append",
-        default=[],
-        help="map a value of that claim to viewer, operator or admin (default: the same names)",
-    )
-    backends = parser.add_argument_group("what the backends of a cluster share")
-    backends.add_argument(
-        "--cluster-keys",
-        metavar="FILE",
-        type=Path,
-        help="keys by which the backends identify each other; created if missing (default "
-        f"{KEYS_VARIABLE}, or a file of the cluster in $XDG_STATE_HOME/kshunt/keys)",
-    )
-    backends.add_argument(
-        "--peers",
-        metavar="URL[,...]",
-        action="append",
-        default=[],
-        help="backends of this cluster on other hosts; changes may be forwarded to them",
-    )
+        group=_PORT,
+    ),
+    Flag(
+        "oidc-role",
+        "Map a value of that claim to viewer, operator or admin (default: the same names).",
+        "VALUE=ROLE",
+        repeatable=True,
+        group=_PORT,
+    ),
+    Flag(
+        "cluster-keys",
+        "Keys by which the backends identify each other; created if missing (default: a file of "
+        "the cluster in $XDG_STATE_HOME/kshunt/keys).",
+        "FILE",
+        value=Path,
+        variable=KEYS_VARIABLE,
+        group=_BACKENDS,
+    ),
+    Flag(
+        "peers",
+        "Backends of this cluster on other hosts; changes may be forwarded to them.",
+        "URL[,...]",
+        repeatable=True,
+        group=_BACKENDS,
+    ),
+)
 
 
 def keys_of(
-    options: argparse.Namespace, cluster_id: str, environment: Mapping[str, str] = os.environ
+    options: Namespace, cluster_id: str, environment: Mapping[str, str] = os.environ
 ) -> ClusterKeys:
     """The keys that the backends of a cluster share; they are made where there are none.
 
     Args:
-        options: of a parser with `add_options`.
+        options: what was read of `FLAGS`.
         cluster_id: the cluster's own id, which names the file where nobody names one.
         environment: the process's variables.
 
@@ -100,7 +100,7 @@ def keys_of(
     return read_or_make_keys(named or default_path(cluster_id, environment))
 
 
-def credentials_of(options: argparse.Namespace, clock: Clock) -> list[TokenFile | ClaimsCheck]:
+def credentials_of(options: Namespace, clock: Clock) -> list[TokenFile | ClaimsCheck]:
     """What callers are asked for; empty: nothing.
 
     Raises:

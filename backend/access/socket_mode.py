@@ -6,12 +6,13 @@ without a name of their own, so others than a group are never let in.
 
 from __future__ import annotations
 
-import argparse
 import grp
 import re
+from argparse import Namespace
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import ConfigError
 
 ALONE: Final = 0o600
@@ -28,20 +29,24 @@ class SocketFile:
     """A group's number; None: that of the process."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    group = parser.add_argument_group("who may connect to a socket")
-    group.add_argument(
-        "--socket-mode",
-        metavar="MODE",
-        help="mode of the socket's file: 0600 (default), or 0660 for a group",
-    )
-    group.add_argument(
-        "--socket-group", metavar="NAME", help="the group of the socket's file (default: your own)"
-    )
+_GROUP: Final = "who may connect to a socket"
+FLAGS: Final = (
+    Flag(
+        "socket-mode",
+        "Mode of the socket's file: 0600 (default), or 0660 for a group.",
+        "MODE",
+        group=_GROUP,
+    ),
+    Flag(
+        "socket-group",
+        "The group of the socket's file (default: your own).",
+        "NAME",
+        group=_GROUP,
+    ),
+)
 
 
-def socket_file(options: argparse.Namespace) -> SocketFile:
+def socket_file(options: Namespace) -> SocketFile:
     """How the socket's file shall be made.
 
     Raises:

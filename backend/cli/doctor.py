@@ -1,4 +1,4 @@
-"""Checks of `kshunt doctor` that need the dashboard's or the pipeline's modules."""
+"""`kshunt doctor`, with the checks that need the dashboard's or the pipeline's modules."""
 
 from __future__ import annotations
 
@@ -7,17 +7,24 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.pipeline.spark.java import JavaMissing, find_java
+from kshunt.backend.tools.doctor.command import COMMAND
+from kshunt.backend.tools.doctor.command import main as doctor
 from kshunt.backend.tools.doctor.findings import Finding
-from kshunt.tui.__main__ import terminal_of
+
+__all__ = ["COMMAND", "checks", "main"]
 
 COLUMNS_MIN: Final = 80
 ROWS_MIN: Final = 24
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run all checks; the exit code."""
+    return doctor(argv, checks)
 
 
 def checks() -> Iterator[Finding]:
@@ -30,6 +37,8 @@ def terminal() -> Finding:
     """What the dashboard finds out about this terminal when it starts."""
     if not sys.stdout.isatty():
         return Finding("terminal", "unknown", "Standard output is not a terminal.")
+    from kshunt.tui.__main__ import terminal_of
+
     found = terminal_of(os.environ, locale.getpreferredencoding(False))
     columns, rows = shutil.get_terminal_size()
     colours = "16 colours or none" if found.plain else f"colours: {found.colour_system}"
@@ -56,6 +65,8 @@ def spark() -> Finding:
             "It is not installed, so kshunt pipeline does not run here.",
             "Only for results over days: install pyspark and a Java (docs/operating/pipeline.md).",
         )
+    from kshunt.backend.pipeline.spark.java import JavaMissing, find_java
+
     with tempfile.TemporaryDirectory(prefix="kshunt-doctor-") as folder:
         try:
             java = find_java(os.environ, Path(folder))

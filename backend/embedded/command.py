@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -10,11 +9,16 @@ import logging
 import os
 import signal
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import whole_number
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.metadata.config_keys import (
     AUTHORIZER_CLASS,
@@ -41,14 +45,18 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         KshuntError: it cannot be had as it was asked for.
     """
-    options = _parser().parse_args(arguments)
+    options = read(COMMAND, arguments)
+    if options is None:
+        return ExitCode.DONE
     if options.list:
         sys.stdout.write(scenario_list())
         return 0
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     scenario = None if options.scenario is None else load_scenario(options.scenario)
     if scenario is not None and options.brokers is not None:
-        raise BadInput("A scenario has its own brokers; --brokers cannot be used with --scenario.")
+        raise UsageError(
+            "A scenario has its own brokers; --brokers cannot be used with --scenario."
+        )
     try:
         asyncio.run(_run(options, _spec(options, scenario), scenario))
     except OSError as error:
@@ -63,81 +71,10 @@ def scenario_list() -> str:
     return "".join(f"{one.name:<{width}}  {one.title}\n" for one in scenarios)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="kshunt cluster",
-        description="Run a Kafka cluster in one process, for rehearsals and tests.",
-    )
-    parser.add_argument(
-        "--scenario", metavar="NAME|FILE", help="topics, traffic and events; see --list"
-    )
-    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
-    parser.add_argument("--brokers", metavar="N", type=_whole, help=f"(default {BROKERS})")
-    parser.add_argument("--seed", metavar="N", type=_whole, default=0, help="(default 0)")
-    parser.add_argument(
-        "--port-base",
-        metavar="PORT",
-        type=_port,
-        default=0,
-        help="use ports for the brokers from this one on (default: free ones)",
-    )
-    parser.add_argument(
-        "--native",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="serve the calls of KIP-179, KIP-183 and KIP-694 next to Kafka's own (default)",
-    )
-    parser.add_argument(
-        "--replica-placer",
-        metavar="NAME|MODULE:CLASS",
-        help=f"the class that chooses brokers for new partitions, as {PLACER_CLASS} (default: "
-        "striped)",
-    )
-    parser.add_argument(
-        "--sasl-user",
-        metavar="NAME:PASSWORD-FILE",
-        action="append",
-        default=[],
-        help="clients authenticate by SASL/PLAIN, as one of these users",
-    )
-    parser.add_argument(
-        "--authorizer",
-        action="store_true",
-        help="ACLs decide who may do what; without it every client may do everything",
-    )
-    parser.add_argument(
-        "--super-user",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="may do everything, with --authorizer",
-    )
-    parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="keep all data in this folder for the next start"
-    )
-    parser.add_argument("--clock", choices=["wall", "simulated"], default="wall")
-    parser.add_argument(
-        "--control-port",
-        metavar="PORT",
-        type=_control_port,
-        default=0,
-        help=f"port of the control API on loopback (default: a free one); {NO_CONTROL} turns the "
-        "API off",
-    )
-    parser.add_argument("--hand-over", action="store_true", help=argparse.SUPPRESS)
-    return parser
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number")
-    return int(text)
-
-
 def _port(text: str) -> int:
-    port = _whole(text)
+    port = whole_number(text)
     if port > PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not a port")
+        raise ValueError(f"{text} is not a port")
     return port
 
 
@@ -145,14 +82,74 @@ def _control_port(text: str) -> int | None:
     return None if text == NO_CONTROL else _port(text)
 
 
-def _count(options: argparse.Namespace) -> int:
+COMMAND: Final = Command(
+    ("cluster",),
+    "Run a Kafka cluster in one process, for rehearsals and tests.",
+    (
+        Flag("scenario", "Topics, traffic and events; see --list.", "NAME|FILE"),
+        Flag("list", "List the scenarios and exit."),
+        Flag("brokers", f"How many brokers (default {BROKERS}).", "N", value=whole_number),
+        Flag("seed", "Another number gives other data.", "N", value=whole_number, default=0),
+        Flag(
+            "port-base",
+            "Use ports for the brokers from this one on (default: free ones).",
+            "PORT",
+            value=_port,
+            default=0,
+        ),
+        Flag(
+            "native",
+            "Serve the calls of KIP-179, KIP-183 and KIP-694 next to Kafka's own, which is the "
+            "default.",
+            negatable=True,
+            default=True,
+        ),
+        Flag(
+            "replica-placer",
+            f"The class that chooses brokers for new partitions, as {PLACER_CLASS} (default: "
+            "striped).",
+            "NAME|MODULE:CLASS",
+        ),
+        Flag(
+            "sasl-user",
+            "Clients authenticate by SASL/PLAIN, as one of these users.",
+            "NAME:PASSWORD-FILE",
+            repeatable=True,
+        ),
+        Flag(
+            "authorizer",
+            "ACLs decide who may do what; without it every client may do everything.",
+        ),
+        Flag("super-user", "May do everything, with --authorizer.", "NAME", repeatable=True),
+        Flag("data", "Keep all data in this folder for the next start.", "DIR", value=Path),
+        Flag(
+            "clock",
+            "The time that the cluster goes by.",
+            "CLOCK",
+            choices=("wall", "simulated"),
+            default="wall",
+        ),
+        Flag(
+            "control-port",
+            f"Port of the control API on loopback (default: a free one); {NO_CONTROL} turns the "
+            "API off.",
+            "PORT",
+            value=_control_port,
+            default=0,
+        ),
+        Flag("hand-over", "", hidden=True),
+    ),
+)
+
+
+def _count(options: Namespace) -> int:
     return BROKERS if options.brokers is None else int(options.brokers)
 
 
-def _spec(options: argparse.Namespace, scenario: Scenario | None) -> ClusterSpec:
+def _spec(options: Namespace, scenario: Scenario | None) -> ClusterSpec:
     brokers = scenario.brokers if scenario else plain_brokers(_count(options))
     if options.port_base and options.port_base + len(brokers) - 1 > PORT_MAX:
-        raise BadInput(
+        raise UsageError(
             f"There are not enough ports for {len(brokers)} brokers from port "
             f"{options.port_base} on."
         )
@@ -168,7 +165,7 @@ def _spec(options: argparse.Namespace, scenario: Scenario | None) -> ClusterSpec
     )
 
 
-def _static(options: argparse.Namespace, scenario: Scenario | None) -> dict[str, str]:
+def _static(options: Namespace, scenario: Scenario | None) -> dict[str, str]:
     """What the options say of the brokers' properties."""
     static: dict[str, str] = {}
     if options.replica_placer is not None:
@@ -177,7 +174,7 @@ def _static(options: argparse.Namespace, scenario: Scenario | None) -> dict[str,
         static[AUTHORIZER_CLASS] = STANDARD_AUTHORIZER
     if options.super_user:
         if AUTHORIZER_CLASS not in {**static, **(scenario.static if scenario else {})}:
-            raise BadInput("--super-user has no effect without --authorizer.")
+            raise UsageError("--super-user has no effect without --authorizer.")
         static[SUPER_USERS] = ";".join(map(user, options.super_user))
     return static
 
@@ -191,14 +188,14 @@ def _user(text: str) -> tuple[str, str]:
     """
     name, colon, file = text.partition(":")
     if not (name and colon and file):
-        raise BadInput(f"--sasl-user {text} is not NAME:PASSWORD-FILE.")
+        raise UsageError(f"--sasl-user {text} is not NAME:PASSWORD-FILE.")
     password = read_secret(Path(file), "The password file")
     if not password:
         raise BadInput(f"The password file {file} is empty.")
     return name, password
 
 
-async def _run(options: argparse.Namespace, spec: ClusterSpec, scenario: Scenario | None) -> None:
+async def _run(options: Namespace, spec: ClusterSpec, scenario: Scenario | None) -> None:
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from typing import Final
 
+from kshunt.backend.commandline.table import Flag
 from kshunt.backend.operations.journal.replay import Unproven
 
 _HELP: Final = "use it once, with every other backend stopped, then remove the flag"
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags."""
-    group = parser.add_argument_group("a journal without signatures of this cluster's keys")
-    either = group.add_mutually_exclusive_group()
-    either.add_argument(
-        "--adopt-unsigned-journal",
-        action="store_true",
-        help=f"trust its entries and sign them, for example after an upgrade; {_HELP}",
-    )
-    either.add_argument(
-        "--ignore-unsigned-journal",
-        action="store_true",
-        help=f"trust none of its entries and begin a new journal next to them; {_HELP}",
-    )
+_GROUP: Final = "a journal without signatures of this cluster's keys"
+FLAGS: Final = (
+    Flag(
+        "adopt-unsigned-journal",
+        f"Trust its entries and sign them, for example after an upgrade; {_HELP}.",
+        either="journal",
+        group=_GROUP,
+    ),
+    Flag(
+        "ignore-unsigned-journal",
+        f"Trust none of its entries and begin a new journal next to them; {_HELP}.",
+        either="journal",
+        group=_GROUP,
+    ),
+)
 
 
-def unproven_of(options: argparse.Namespace) -> Unproven:
+def unproven_of(options: Namespace) -> Unproven:
     """What the flags say; they mean nothing for a journal that has signatures of our keys."""
     if options.adopt_unsigned_journal:
         return Unproven.ADOPT

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import secrets
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.secret_files import read_secret
 
@@ -24,54 +25,55 @@ log = logging.getLogger(__name__)
 SECRET: Final = "KSHUNT_WEBHOOK_SECRET"
 
 
-def add_target_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name webhooks."""
-    group = parser.add_argument_group("webhooks")
-    group.add_argument(
-        "--webhook",
-        metavar="URL",
-        action="append",
-        default=[],
-        help="send changes to this address, as Standard Webhooks; may be given several times",
-    )
-    group.add_argument(
-        "--webhook-file",
-        metavar="FILE",
-        type=Path,
-        help="file of secret addresses, one a line; other users can see a command line",
-    )
-    group.add_argument(
-        "--webhook-secret-file",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        default=[],
-        help="the signing key, whsec_… or a text: one for all, or one for each --webhook in the "
-        f"same order (default: {SECRET})",
-    )
-    group.add_argument(
-        "--webhook-ca",
-        metavar="FILE",
-        type=Path,
-        help="PEM: authorities for the certificates of the receivers",
-    )
+_GROUP: Final = "webhooks"
+TARGET_FLAGS: Final = (
+    Flag(
+        "webhook",
+        "Send changes to this address, as Standard Webhooks; may be given several times.",
+        "URL",
+        repeatable=True,
+        group=_GROUP,
+    ),
+    Flag(
+        "webhook-file",
+        "File of secret addresses, one a line; other users can see a command line.",
+        "FILE",
+        value=Path,
+        group=_GROUP,
+    ),
+    Flag(
+        "webhook-secret-file",
+        "The signing key, whsec_… or a text: one for all, or one for each --webhook in the same "
+        f"order (default: {SECRET}).",
+        "FILE",
+        value=Path,
+        repeatable=True,
+        group=_GROUP,
+    ),
+    Flag(
+        "webhook-ca",
+        "PEM: authorities for the certificates of the receivers.",
+        "FILE",
+        value=Path,
+        group=_GROUP,
+    ),
+)
+"""They name webhooks."""
+FLAGS: Final = (
+    *TARGET_FLAGS,
+    Flag(
+        "webhook-dead-letter",
+        "File of messages that could not be delivered (default: webhooks/dead-letters.jsonl in "
+        "the user's state folder); FILE.waiting holds those that wait.",
+        "FILE",
+        value=Path,
+        group=_GROUP,
+    ),
+)
+"""The flags of a backend."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a backend."""
-    add_target_options(parser)
-    parser.add_argument(
-        "--webhook-dead-letter",
-        metavar="FILE",
-        type=Path,
-        help="file of messages that could not be delivered (default: webhooks/dead-letters.jsonl "
-        "in the user's state folder); FILE.waiting holds those that wait",
-    )
-
-
-def targets_of(
-    options: argparse.Namespace, environment: Mapping[str, str]
-) -> tuple[WebhookAddress, ...]:
+def targets_of(options: Namespace, environment: Mapping[str, str]) -> tuple[WebhookAddress, ...]:
     """The webhooks that are named.
 
     Raises:
@@ -138,7 +140,7 @@ def _keys(
     return found * count if len(files) == 1 else found
 
 
-def dead_letter_path(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
+def dead_letter_path(options: Namespace, environment: Mapping[str, str]) -> Path:
     """Where dead letters go."""
     named: Path | None = options.webhook_dead_letter
     if named is not None:
@@ -154,7 +156,7 @@ def waiting_path(dead_letters: Path) -> Path:
 
 
 def notifier_of(
-    options: argparse.Namespace, clock: Clock, environment: Mapping[str, str] = os.environ
+    options: Namespace, clock: Clock, environment: Mapping[str, str] = os.environ
 ) -> Notifier | None:
     """What tells the webhooks; None, and nothing is loaded, where there are none.
 

@@ -5,25 +5,26 @@ Every heavy import is inside the function that needs it, so that a wrong flag is
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend import two_person
-from kshunt.backend.access.options import add_options, credentials_of, keys_of
+from kshunt.backend.access import options as access_options
+from kshunt.backend.access.options import credentials_of, keys_of
 from kshunt.backend.access.socket_mode import socket_file
-from kshunt.backend.addresses import (
-    ZOOKEEPER_WARNING,
-    cluster_options,
-    host_and_port,
-    take_zookeeper,
-)
-from kshunt.backend.config_file import near, serve_source
+from kshunt.backend.addresses import ZOOKEEPER_WARNING, host_and_port
+from kshunt.backend.commandline.cluster_flags import CLUSTER_FLAGS, CONTEXT, take_zookeeper
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import whole_number
+from kshunt.backend.config_file import serve_source
 from kshunt.backend.errors import ConfigError, KshuntError
 from kshunt.backend.files import make_folder
 from kshunt.backend.journal_storage import options as journal_options
@@ -47,152 +48,142 @@ if TYPE_CHECKING:
     from kshunt.backend.telemetry.results.results_reader import Results
 
 
-_HELP: Final = "See kshunt serve --help."
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Serve until told to stop; the exit code."""
-    parser = _parser()
-    options = _parsed(parser, arguments)
-    if take_zookeeper(parser, options):
+    """Serve until told to stop; the exit code.
+
+    Raises:
+        UsageError: a flag is unknown, lacks another one, or excludes it.
+    """
+    try:
+        options = read(COMMAND, arguments)
+    except UsageError as error:
+        if source := error.unknown and serve_source(error.unknown, os.environ):
+            error.advice = f"{source} has it."
+        raise
+    if options is None:
+        return ExitCode.DONE
+    if take_zookeeper(options):
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
-    _check(parser, options)
+    _check(options)
     return _run_server(options)
 
 
 def flags() -> frozenset[str]:
     """What [serve] and the environment may say: every flag, without its dashes."""
-    found = _parser()._option_string_actions
-    return frozenset(flag.removeprefix("--") for flag in found if flag.startswith("--"))
+    return frozenset(flag.name for flag in COMMAND.flags if not flag.hidden)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="kshunt serve",
-        description="Serve one cluster.",
-        # What the configuration says would go before a flag that is not written out.
-        allow_abbrev=False,
-    )
-    cluster_options(parser, required=False)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--socket",
-        metavar="PATH",
-        type=Path,
-        help="a Unix-domain socket (default: CLUSTER.sock in $XDG_RUNTIME_DIR/kshunt)",
-    )
-    where.add_argument("--listen", metavar="HOST:PORT", help="a TCP port")
-    parser.add_argument(
-        "--linger",
-        action="store_true",
-        help="stop after a while without requests, if no operation runs",
-    )
-    parser.add_argument(
-        "--linger-seconds",
-        metavar="N",
-        type=float,
-        default=60.0,
-        help="length of that while (default 60)",
-    )
-    _add_samples(parser)
-    parser.add_argument(
-        "--replica-placer",
-        metavar="NAME",
+def _keep_days(text: str) -> int:
+    days = whole_number(text)
+    if days < 1:
+        raise ValueError("it is a number of days, at least 1")
+    return days
+
+
+_SAMPLES: Final = (
+    Flag(
+        "samples",
+        "Record samples as Parquet files in this folder.",
+        "DIR",
+        value=Path,
+        either="samples",
+    ),
+    Flag(
+        "samples-topic",
+        "Record samples to TOPIC-replicas, TOPIC-brokers and TOPIC-forecasts.",
+        "TOPIC",
+        either="samples",
+    ),
+    Flag("keep-samples", "Delete older samples.", "DAYS", value=_keep_days, default=7),
+    Flag(
+        "results",
+        "Show the results of `kshunt pipeline` in this folder (default: results, in --samples).",
+        "DIR",
+        value=Path,
+    ),
+    Flag("pipeline", "Also run `kshunt pipeline run` on --samples."),
+    Flag(
+        "pipeline-master",
+        "The Spark master, also to copy a topic that shrinks (default local[*]).",
+        "URL",
         default="",
-        help="the class that chooses brokers for new partitions and plans, as "
-        "replica.placer.class.name",
-    )
-    parser.add_argument(
-        "--replica-placer-config",
-        metavar="FILE",
-        type=Path,
-        help="properties of that class, in the format of a broker's configuration",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=FORMATS,
-        default="text",
-        help="format of the lines on standard error (default text)",
-    )
-    parser.add_argument(
-        "--calibration",
-        metavar="FILE",
-        type=Path,
-        help="ranges of forecasts, from `kshunt pipeline backtest --calibrate FILE`; it is read "
-        "again when it changes (default: from the cluster's own operations)",
-    )
-    for add in (add_options, journal_options.add_options, notify_options.add_options):
-        add(parser)
-    two_person.add_options(parser)
-    # The demo's: the brokers are the first line of standard input, and its end is ours.
-    parser.add_argument("--from-stdin", action="store_true", help=argparse.SUPPRESS)
-    return parser
+    ),
+)
+"""Flags of the recording of samples, and of their results."""
+
+COMMAND: Final = Command(
+    ("serve",),
+    "Serve one cluster.",
+    (
+        *CLUSTER_FLAGS,
+        CONTEXT,
+        Flag(
+            "socket",
+            "A Unix-domain socket (default: CLUSTER.sock in $XDG_RUNTIME_DIR/kshunt).",
+            "PATH",
+            value=Path,
+            either="where",
+        ),
+        Flag("listen", "A TCP port.", "HOST:PORT", either="where"),
+        Flag("linger", "Stop after a while without requests, if no operation runs."),
+        Flag(
+            "linger-seconds",
+            "Length of that while.",
+            "N",
+            value=float,
+            default=60.0,
+        ),
+        *_SAMPLES,
+        Flag(
+            "replica-placer",
+            "The class that chooses brokers for new partitions and plans, as "
+            "replica.placer.class.name.",
+            "NAME",
+            default="",
+        ),
+        Flag(
+            "replica-placer-config",
+            "Properties of that class, in the format of a broker's configuration.",
+            "FILE",
+            value=Path,
+        ),
+        Flag(
+            "log-format",
+            "Format of the lines on standard error.",
+            "FORMAT",
+            choices=FORMATS,
+            default="text",
+        ),
+        Flag(
+            "calibration",
+            "Ranges of forecasts, from `kshunt pipeline backtest --calibrate FILE`; it is read "
+            "again when it changes (default: from the cluster's own operations).",
+            "FILE",
+            value=Path,
+        ),
+        *access_options.FLAGS,
+        *journal_options.FLAGS,
+        *notify_options.FLAGS,
+        *two_person.FLAGS,
+        # The demo's: the brokers are the first line of standard input, and its end is ours.
+        Flag("from-stdin", "", hidden=True),
+    ),
+    epilog="Each flag can also be a key of [serve] in the configuration, or a variable such as\n"
+    "KSHUNT_SERVE_LISTEN. A flag overrides the variable, and a variable overrides the file.",
+)
 
 
-def _add_samples(parser: argparse.ArgumentParser) -> None:
-    """Flags of the recording of samples, and of their results."""
-    samples = parser.add_mutually_exclusive_group()
-    samples.add_argument(
-        "--samples", metavar="DIR", type=Path, help="record samples as Parquet files in this folder"
-    )
-    samples.add_argument(
-        "--samples-topic",
-        metavar="TOPIC",
-        help="record samples to TOPIC-replicas, TOPIC-brokers and TOPIC-forecasts",
-    )
-    parser.add_argument(
-        "--keep-samples",
-        metavar="DAYS",
-        type=int,
-        default=7,
-        help="delete older samples (default 7)",
-    )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        help="show the results of `kshunt pipeline` in this folder (default: results, in "
-        "--samples)",
-    )
-    parser.add_argument(
-        "--pipeline", action="store_true", help="also run `kshunt pipeline run` on --samples"
-    )
-    parser.add_argument(
-        "--pipeline-master",
-        metavar="URL",
-        default="",
-        help="the Spark master, also to copy a topic that shrinks (default local[*])",
-    )
-
-
-def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options; ends the program where a flag is none, and says where it stands."""
-    options, unknown = parser.parse_known_args(list(arguments))
-    odd = [word.partition("=")[0] for word in unknown if word.startswith("--")]
-    if odd:
-        # Not with what follows it, which may be a secret of the configuration.
-        name = odd[0].removeprefix("--")
-        source = serve_source(name, os.environ)
-        said = f", which {source} has" if source else ""
-        parser.error(f"unknown option {odd[0]}{said}. {near(name, flags(), _HELP)}")
-    if unknown:
-        parser.error(f"unknown option {' '.join(unknown)}")
-    return options
-
-
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _check(options: Namespace) -> None:
     """Refuse flags that lack another one."""
     if options.from_stdin == (options.bootstrap_server is not None):
-        parser.error("the following arguments are required: --bootstrap-server")
-    if options.keep_samples < 1:
-        parser.error("--keep-samples is a number of days, at least 1")
+        raise UsageError("kshunt serve needs --bootstrap-server HOST:PORT[,...].")
     if options.pipeline and options.samples is None:
-        parser.error("--pipeline makes results of files: name their folder by --samples")
+        raise UsageError("--pipeline makes results of files: name their folder by --samples")
     if options.replica_placer_config is not None and not options.replica_placer:
-        parser.error("--replica-placer-config needs --replica-placer")
+        raise UsageError("--replica-placer-config needs --replica-placer")
 
 
-def _run_server(options: argparse.Namespace) -> int:
+def _run_server(options: Namespace) -> int:
     import asyncio
     import contextlib
 
@@ -281,7 +272,7 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 async def _identified(
-    options: argparse.Namespace, settings: Settings, admin: Reached
+    options: Namespace, settings: Settings, admin: Reached
 ) -> tuple[str, ClusterKeys]:
     """The id of the cluster that was reached, and its keys.
 
@@ -367,7 +358,7 @@ def _recorders(
     return partial(SampleRecorder, clock=clock, settings=recording, sink=topic)
 
 
-def _results(options: argparse.Namespace, clock: Clock) -> Results | None:
+def _results(options: Namespace, clock: Clock) -> Results | None:
     """What reads the data pipeline's results; None, and nothing is loaded, where there are none."""
     folder: Path | None = options.results
     if folder is None and options.samples is not None:
@@ -381,7 +372,7 @@ def _results(options: argparse.Namespace, clock: Clock) -> Results | None:
     return Results(folder.absolute(), clock)
 
 
-def _pipeline(options: argparse.Namespace, clock: Clock) -> PipelineSupervisor | None:
+def _pipeline(options: Namespace, clock: Clock) -> PipelineSupervisor | None:
     """What looks after `kshunt pipeline run`; None, and nothing is loaded, where it is not to."""
     if not options.pipeline:
         return None
@@ -419,7 +410,7 @@ def _warn(listen: Listen, *, identified: bool) -> None:
         )
 
 
-def _listen(options: argparse.Namespace) -> Listen | None:
+def _listen(options: Namespace) -> Listen | None:
     """Where to serve; None: on the socket of the cluster, once its id is known."""
     from kshunt.backend.api.connections.certificates import Tls
     from kshunt.backend.api.server.listener import Listen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import sys
@@ -13,29 +12,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from kshunt.backend.addresses import ZOOKEEPER_HELP
 from kshunt.backend.clock import TIMES, time_ms
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    ZK_CONFIG,
+    ZOOKEEPER,
+    backend_address,
+    check_zk_config,
+    cluster_address,
+)
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import path_of
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import Settings
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     run_tool,
     show,
-    show_help_or_version,
     warn_of_zookeeper,
-)
-from kshunt.backend.tools.shared.flags import (
-    ABOUT,
-    ZK_CONFIG,
-    Flag,
-    UsageError,
-    backend_address,
-    check_zk_config,
-    cluster_address,
-    parser_of,
-    path_of,
-    read_arguments,
 )
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.audit.lines import AuditRow
     from kshunt.backend.tools.local.audit import LocalAudit
 
-PROG: Final = "kshunt audit"
 FORMATS: Final = ("text", "markdown", "json")
 SUFFIXES: Final[Mapping[str, str]] = {".md": "markdown", ".json": "json"}
 EMPTY: Final = "The journal of this cluster holds no audit entry."
@@ -61,26 +58,13 @@ there is none, it reads the journal itself. It creates and changes nothing.
 EPILOG: Final = """\
 The person and the reason are as the caller gave them: --reason of the tools, and KSHUNT_USER or the
 user and host. The list also shows entries that cannot be read, even with --operation.
-
-exit codes:
-  0   done, also if there is no entry
-  1   an error; no file was written; with --verify, also if lines were changed
-  64  wrong usage
 """
 
 FLAGS: Final = (
-    Flag(
-        "bootstrap-server",
-        "Brokers to connect to first. REQUIRED unless --backend or --zookeeper is given.",
-        "HOST:PORT[,...]",
-    ),
-    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
-    Flag(
-        "command-config",
-        "Java properties file of an admin client, for --bootstrap-server.",
-        "FILE",
-    ),
-    Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
+    BOOTSTRAP_SERVER,
+    *BACKEND_FLAGS,
+    COMMAND_CONFIG,
+    ZOOKEEPER,
     ZK_CONFIG,
     Flag(
         "since",
@@ -95,6 +79,7 @@ FLAGS: Final = (
         "text is one line for each entry, cut to the terminal's width; markdown and json are "
         "complete. The default is the format in the name of --output (.md, .json), or text.",
         "|".join(FORMATS),
+        choices=FORMATS,
     ),
     Flag(
         "output",
@@ -103,7 +88,16 @@ FLAGS: Final = (
     ),
     Flag("verify", "Report whether lines were changed, removed or added since they were written."),
     Flag("force", "Replace the file of --output if it exists."),
-    *ABOUT,
+)
+COMMAND: Final = Command(
+    ("audit",),
+    DESCRIPTION,
+    FLAGS,
+    epilog=EPILOG,
+    codes={
+        ExitCode.DONE: "done, also if there is no entry",
+        ExitCode.FAILED: "an error; no file was written; with --verify, also if lines were changed",
+    },
 )
 
 _TOGETHER: Final = frozenset({"since", "until", "operation", "format", "output"})
@@ -137,15 +131,14 @@ AuditReader: TypeAlias = "AuditClient | LocalAudit"
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
-    return run_tool(PROG, _main, argv, interrupted="Interrupted. Nothing was changed.")
+    return run_tool(COMMAND, _main, argv, interrupted="Interrupted. Nothing was changed.")
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = build_parser()
-    given = read_arguments(argv, parser)
-    if show_help_or_version(given, parser):
-        return output.DONE
-    options = parse_options(given, time.time_ns() // 1_000_000)
+    words = read(COMMAND, argv)
+    if words is None:
+        return ExitCode.DONE
+    options = parse_options(words.given, time.time_ns() // 1_000_000)
     if options.zookeeper:
         warn_of_zookeeper()
     check_client_config(options.command_config)
@@ -160,12 +153,12 @@ def _main(argv: Sequence[str]) -> int:
             operation_id=options.operation_id,
         )
     _deliver(options, cluster_id, rows)
-    return output.DONE
+    return ExitCode.DONE
 
 
 def _verified(lines: int, problems: Sequence[str]) -> int:
     _show("\n".join([*problems, f"Verified lines: {lines}. Problems: {len(problems)}."]))
-    return output.FAILED if problems else output.DONE
+    return ExitCode.FAILED if problems else ExitCode.DONE
 
 
 def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -> None:
@@ -198,12 +191,6 @@ def _show(text: str) -> None:
 
 
 # Flags
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    usage = "--bootstrap-server HOST:PORT[,...] [OPTION ...]"
-    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
 
 
 def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
@@ -240,11 +227,11 @@ def _check_source(given: Mapping[str, str]) -> None:
     """Exactly one of the ways to name a cluster."""
     ways = [way for way in ("bootstrap-server", "zookeeper", "backend") if way in given]
     if len(ways) != 1:
-        raise UsageError("Please specify either --bootstrap-server or --backend, or --zookeeper")
+        raise UsageError("give either --bootstrap-server, --backend, --zookeeper or --context")
     check_zk_config(given, "command-config")
     for name in (*ways, "output", "operation"):
         if not given.get(name, "x").strip():
-            raise UsageError(f"Option {name} requires an argument")
+            raise UsageError(f"--{name} needs a value.")
     if "command-config" in given and "backend" in given:
         raise UsageError(
             "--command-config needs --bootstrap-server; a backend has its own configuration"
@@ -258,26 +245,18 @@ def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:
     try:
         return time_ms(text, now_ms)
     except ValueError:
-        raise UsageError(
-            f"Cannot parse argument '{text}' of option {name}: {TIMES} is needed"
-        ) from None
+        raise UsageError(f"--{name} '{text}' is not a time: {TIMES}") from None
 
 
 def _operation_id(given: Mapping[str, str]) -> str:
     text = given.get("operation", "")
     if text and not _OPERATION_ID.fullmatch(text):
-        raise UsageError(f"'{text}' is not the id of an operation")
+        raise UsageError(f"--operation '{text}' is not the id of an operation")
     return text
 
 
 def _format(given: Mapping[str, str]) -> str:
-    chosen = given.get("format") or SUFFIXES.get(Path(given.get("output", "")).suffix, "text")
-    if chosen not in FORMATS or given.get("format") == "":
-        raise UsageError(
-            f"Cannot parse argument '{given.get('format')}' of option format: one of "
-            f"{', '.join(FORMATS)} is needed"
-        )
-    return chosen
+    return given.get("format") or SUFFIXES.get(Path(given.get("output", "")).suffix, "text")
 
 
 # The way to the journal

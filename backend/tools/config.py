@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,6 +9,11 @@ from urllib.parse import urlsplit
 
 from kshunt.backend.addresses import without_secrets
 from kshunt.backend.api.client.sending.credential import TOKEN
+from kshunt.backend.commandline.cluster_flags import JSON
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.nearest import near
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Command
 from kshunt.backend.config_file import (
     CLIENT_VARIABLES,
     CONTEXT,
@@ -17,27 +21,27 @@ from kshunt.backend.config_file import (
     Setting,
     context_settings,
     load,
-    near,
     serve_settings,
 )
 from kshunt.backend.tools.shared.console import run_tool, show_report
 from kshunt.backend.tools.shared.output import ToolReport
 
-PROG: Final = "kshunt config"
+COMMAND: Final = Command(
+    ("config",),
+    "Show the configuration in force; flags of a command override it.",
+    (JSON,),
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
-    return run_tool(PROG, _main, argv, interrupted="Interrupted.")
+    return run_tool(COMMAND, _main, argv, interrupted="Interrupted.")
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="Show the configuration in force; flags of a command override it.",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    options = parser.parse_args(list(argv))
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
     return show_report(report(os.environ), as_json=options.json)
 
 

@@ -7,14 +7,33 @@ needs a data library, a Kafka client or a web framework.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from kshunt.backend.addresses import ZOOKEEPER_HELP
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    JSON,
+    ZK_CONFIG,
+    ZOOKEEPER,
+    alias_of_command_config,
+    backend_address,
+    check_zk_config,
+    cluster_address,
+)
+from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import (
+    ANSWER_MARGIN_S,
+    REASON_HELP,
+    TIMEOUT_MS_MAX,
+    path_of,
+    reason,
+    whole,
+)
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
@@ -25,38 +44,15 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.settings import Settings
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
-    show_help_or_version,
     show_report,
     warn_of_zookeeper,
 )
-from kshunt.backend.tools.shared.flags import (
-    ABOUT,
-    ANSWER_MARGIN_S,
-    JSON,
-    REASON_HELP,
-    TIMEOUT_MS_MAX,
-    ZK_CONFIG,
-    Flag,
-    UsageError,
-    backend_address,
-    check_zk_config,
-    cluster_address,
-    parser_of,
-    path_of,
-    read_arguments,
-    reason,
-    whole,
-)
 from kshunt.backend.tools.shared.output import ToolReport
 
-PROG: Final = "kshunt kafka-preferred-replica-election"
-USAGE: Final = 1
-"""Kafka's tool has one code for everything that is not done."""
 DEFAULT_TIMEOUT_MS: Final = 30_000
 PAUSE_MS_MAX: Final = 60_000
 BATCH_SIZE_MAX: Final = 200_000
@@ -81,10 +77,6 @@ if that is switched off, or if you do not want to wait.
 EPILOG: Final = """\
 A preferred replica can lead only while it is in the ISR. An election loses no records. Clients of
 a partition need a moment to find its new leader.
-
-exit codes:
-  0   done: every partition of the list is led by its preferred replica
-  1   an error, wrong usage, or some preferred replica could not be elected
 """
 
 FLAGS: Final = (
@@ -100,14 +92,10 @@ FLAGS: Final = (
         "Without it: all partitions.",
         "FILE",
     ),
-    Flag(
-        "admin.config",
-        "Java properties file of an admin client, for --bootstrap-server.",
-        "FILE",
-    ),
-    Flag("zookeeper", ZOOKEEPER_HELP, "HOST:PORT[,...]"),
+    alias_of_command_config("admin.config"),
+    ZOOKEEPER,
     ZK_CONFIG,
-    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    *BACKEND_FLAGS,
     Flag("batch-size", "Elect at most this many in one batch, and wait until they lead.", "N"),
     Flag("batch-pause", "Wait this long between two batches (default 0).", "MS"),
     Flag(
@@ -118,7 +106,18 @@ FLAGS: Final = (
     Flag("reason", f"{REASON_HELP} Needs a backend, and starts one if none runs.", "TEXT"),
     Flag("validate-only", "Show what would happen, and how it would spread the leaders."),
     JSON,
-    *ABOUT,
+)
+COMMAND: Final = Command(
+    ("kafka-preferred-replica-election",),
+    DESCRIPTION,
+    FLAGS,
+    epilog=EPILOG,
+    codes={
+        KafkaExitCode.DONE: "done: every partition of the list is led by its preferred replica",
+        KafkaExitCode.FAILED: "an error, wrong usage, or some preferred replica could not be "
+        "elected",
+    },
+    kafka=True,
 )
 
 
@@ -165,15 +164,14 @@ class Elect(Protocol):
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
     left = "Interrupted. Elections that were requested may still take place; check the leaders."
-    return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted=left)
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = build_parser()
-    given = read_arguments(argv, parser)
-    if show_help_or_version(given, parser):
-        return output.DONE
-    options = parse_options(given)
+    words = read(COMMAND, argv)
+    if words is None:
+        return ExitCode.DONE
+    options = parse_options(words.given)
     if options.zookeeper:
         warn_of_zookeeper()
     check_client_config(options.admin_config)
@@ -201,12 +199,6 @@ def _partitions(name: str | None) -> tuple[TopicPartition, ...] | None:
 
 
 # Flags
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    usage = "--bootstrap-server HOST:PORT[,...] [OPTION ...]"
-    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
 
 
 def parse_options(given: Mapping[str, str]) -> ElectionOptions:
@@ -325,7 +317,7 @@ def _report(lines: Sequence[str], answer: ElectionAnswer) -> ToolReport:
     failed = len(answer.failures)
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()
-    code = output.FAILED if failed else output.DONE
+    code = ExitCode.FAILED if failed else ExitCode.DONE
     return ToolReport(text, to_document(answer), code, problems)
 
 

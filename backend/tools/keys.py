@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +19,14 @@ from kshunt.backend.access.cluster_keys import (
     read_keys,
     write_keys,
 )
+from kshunt.backend.commandline.cluster_flags import JSON
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.errors import BadInput
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
 from kshunt.backend.tools.shared.output import ToolReport
 
-PROG: Final = "kshunt keys"
 EPILOG: Final = """\
 The first key signs, and all keys verify. To replace a key without losing an entry:
   1. kshunt keys add          then copy the file to every host of a backend, and restart them
@@ -34,13 +36,42 @@ A backend that lacks a key ignores the entries signed with it, so never skip a s
 """
 
 
+_FLAGS: Final = (
+    Flag("cluster-keys", "The key file.", "FILE", value=Path, variable=KEYS_VARIABLE),
+    Flag("cluster-id", "Use the default key file of this cluster.", "ID", default=""),
+    JSON,
+)
+_ID: Final = (Argument("id", "ID", "The id of a key; show prints the ids."),)
+
+
+def _action(name: str, summary: str, arguments: tuple[Argument, ...] = ()) -> Command:
+    return Command(("keys", name), f"{summary.capitalize()}.", _FLAGS, arguments, summary=summary)
+
+
+COMMAND: Final = Command(
+    ("keys",),
+    "Show and replace the keys that the backends of a cluster share.",
+    _FLAGS,
+    actions=(
+        _action("show", "list the ids of the keys, and the one that signs"),
+        _action("path", "print the path of the file"),
+        _action("add", "add a key that only verifies"),
+        _action("use", "make a key sign", _ID),
+        _action("remove", "remove a key", _ID),
+    ),
+    epilog=EPILOG,
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
-    return run_tool(PROG, _main, argv, interrupted="Interrupted.", usage_code=output.USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted="Interrupted.")
 
 
 def _main(argv: Sequence[str]) -> int:
-    options = _parser().parse_args(list(argv))
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
     path = _path(options)
     if options.action == "path":
         return show_report(ToolReport(str(path), {"path": str(path)}), as_json=options.json)
@@ -85,31 +116,10 @@ def _report(keys: ClusterKeys) -> ToolReport:
     return ToolReport(text, {"keys": [{"id": key_id, "use": what} for key_id, what in rows]})
 
 
-def _path(options: argparse.Namespace) -> Path:
+def _path(options: Namespace) -> Path:
     named = named_path(options.cluster_keys)
     if named is None and not options.cluster_id:
         raise BadInput(
             f"No key file is named: give --cluster-keys, {KEYS_VARIABLE} or --cluster-id."
         )
     return named or default_path(options.cluster_id, os.environ)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="Show and replace the keys that the backends of a cluster share.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--cluster-keys", metavar="FILE", type=Path, help="the key file")
-    parser.add_argument(
-        "--cluster-id", metavar="ID", default="", help="use the default key file of this cluster"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    actions.add_parser("show", help="list the ids of the keys, and the one that signs")
-    actions.add_parser("path", help="print the path of the file")
-    actions.add_parser("add", help="add a key that only verifies")
-    actions.add_parser("use", help="make a key sign").add_argument("id", metavar="ID")
-    actions.add_parser("remove", help="remove a key").add_argument("id", metavar="ID")
-    return parser

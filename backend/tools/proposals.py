@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    JSON,
+    backend_address,
+)
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.text.formatting import duration_text, many, moment_text
 from kshunt.backend.errors import BackendError
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
-from kshunt.backend.tools.shared.flags import UsageError, backend_address
 from kshunt.backend.tools.shared.output import ToolReport
 
 if TYPE_CHECKING:
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.operations.approval import ProposalEffect, ShownProposal
 
 PROG: Final = "kshunt proposals"
-ACTIONS: Final = ("list", "show", "approve", "reject", "withdraw")
 REFUSED: Final = (409, 422)
 """What a backend answers where a change cannot be meant, or not as the cluster is."""
 EPILOG: Final = """\
@@ -37,22 +43,62 @@ becomes a proposal. Another person must approve it before it expires.
   kshunt proposals withdraw ID                          your own proposal
 
 Each person needs their own token: KSHUNT_TOKEN, KSHUNT_TOKEN_FILE or KSHUNT_TOKEN_COMMAND.
-
-exit codes:
-  0   done
-  1   rejected, or the backend does not answer; or it was approved, but not all of it succeeded
-  64  wrong usage
 """
+
+
+_FLAGS: Final = (
+    *BACKEND_FLAGS,
+    JSON,
+    # A context may name a cluster; a proposal is a backend's.
+    replace(BOOTSTRAP_SERVER, hidden=True),
+    replace(COMMAND_CONFIG, hidden=True),
+)
+_REASON: Final = Flag("reason", "The reason, for the audit.", "TEXT", default="")
+_SEEN: Final = Flag("seen", "The code that `show ID` printed.", "CODE", default="")
+_ID: Final = (Argument("id", "ID", "The id of a proposal; list prints the ids."),)
+CODES: Final[Mapping[int, str]] = {
+    ExitCode.FAILED: "rejected, or the backend does not answer; or it was approved, but not all "
+    "of it succeeded",
+}
+
+
+def _action(name: str, summary: str, *flags: Flag) -> Command:
+    return Command(
+        ("proposals", name),
+        f"{summary.capitalize()}.",
+        (*_FLAGS, *flags),
+        () if name == "list" else _ID,
+        summary=summary,
+        codes=CODES,
+    )
+
+
+COMMAND: Final = Command(
+    ("proposals",),
+    "List, approve, reject and withdraw changes that need a second person.",
+    _FLAGS,
+    actions=(
+        _action("list", "list waiting proposals, and the results of others"),
+        _action("show", "show what it would do now, and a code"),
+        _action("approve", "carry out exactly that, once", _SEEN, _REASON),
+        _action("reject", "reject the proposal", _REASON),
+        _action("withdraw", "withdraw your own proposal", _REASON),
+    ),
+    epilog=EPILOG,
+    codes=CODES,
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
     interrupted = "Interrupted. An approved change continues; check it before you ask again."
-    return run_tool(PROG, _main, argv, interrupted=interrupted, usage_code=output.USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted=interrupted)
 
 
 def _main(argv: Sequence[str]) -> int:
-    options = _parser().parse_intermixed_args(list(argv))
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
     _check(options)
     from kshunt.backend.api.client.backend_client import BackendClient
 
@@ -60,37 +106,11 @@ def _main(argv: Sequence[str]) -> int:
         return show_report(_report(client, options), as_json=options.json)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="List, approve, reject and withdraw changes that need a second person.",
-        epilog=f"{EPILOG}\n{CLIENT_HELP}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("action", metavar="ACTION", choices=ACTIONS, help=", ".join(ACTIONS))
-    parser.add_argument("id", metavar="ID", nargs="?", default="", help="of a proposal")
-    parser.add_argument("--backend", metavar="URL", default="", help="the shared backend")
-    parser.add_argument(
-        "--seen", metavar="CODE", default="", help="the code that `show ID` printed"
-    )
-    parser.add_argument("--reason", metavar="TEXT", default="", help="the reason, for the audit")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    # A context may name a cluster; a proposal is a backend's.
-    parser.add_argument("--bootstrap-server", help=argparse.SUPPRESS)
-    parser.add_argument("--command-config", help=argparse.SUPPRESS)
-    return parser
-
-
-def _check(options: argparse.Namespace) -> None:
-    if not backend_address({"backend": options.backend}):
+def _check(options: Namespace) -> None:
+    if not backend_address(options.given):
         raise UsageError(
             "Proposals need a shared backend: name it by --backend, or by a context that has one."
         )
-    if options.action != "list" and not options.id:
-        raise UsageError(f"{options.action} needs the ID of a proposal; list prints the IDs.")
-    if options.action == "list" and options.id:
-        raise UsageError("list does not take an ID; use show.")
     if options.action == "approve" and not options.seen:
         raise UsageError(
             f"First check what it would do: `{PROG} show {options.id}` prints a code for --seen."
@@ -99,7 +119,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("reject needs a --reason.")
 
 
-def _report(client: BackendClient, options: argparse.Namespace) -> ToolReport:
+def _report(client: BackendClient, options: Namespace) -> ToolReport:
     match options.action:
         case "list":
             return _listed(client.proposals.list())
@@ -143,7 +163,7 @@ def _lines(proposal: ShownProposal, now_ms: int) -> list[str]:
     return lines
 
 
-def _shown(client: BackendClient, options: argparse.Namespace) -> ToolReport:
+def _shown(client: BackendClient, options: Namespace) -> ToolReport:
     proposal = next((one for one in client.proposals.list() if one.id == options.id), None)
     if proposal is None:
         raise UsageError(f"There is no proposal {options.id}.")
@@ -157,7 +177,7 @@ def _shown(client: BackendClient, options: argparse.Namespace) -> ToolReport:
             raise
         document = {"proposal": _row(proposal), "foreseen": None}
         said = "It cannot be carried out now, and waits for:"
-        return ToolReport("\n".join(lines), document, output.FAILED, (f"{said} {error}",))
+        return ToolReport("\n".join(lines), document, ExitCode.FAILED, (f"{said} {error}",))
     lines += ["", *_foreseen_lines(foreseen)]
     if "approve" in proposal.actions:
         command = f"{PROG} approve {proposal.id} --seen {foreseen.fingerprint}"
@@ -174,7 +194,7 @@ def _foreseen_lines(foreseen: ProposalEffect) -> list[str]:
     ]
 
 
-def _approved(client: BackendClient, options: argparse.Namespace) -> ToolReport:
+def _approved(client: BackendClient, options: Namespace) -> ToolReport:
     change = Change(preview=options.seen, reason=options.reason)
     proposal, answer = client.proposals.approve(options.id, change)
     failed = answer.failures
@@ -182,7 +202,7 @@ def _approved(client: BackendClient, options: argparse.Namespace) -> ToolReport:
     text = f"Proposal {proposal.id} was carried out{where}: {proposal.outcome}."
     problems = (f"{many(len(failed), 'item')} failed.",) if failed else ()
     document = {"proposal": _row(proposal), "answer": asdict(answer)}
-    return ToolReport(text, document, output.FAILED if failed else output.DONE, problems)
+    return ToolReport(text, document, ExitCode.FAILED if failed else ExitCode.DONE, problems)
 
 
 def _row(proposal: ShownProposal) -> dict[str, Any]:

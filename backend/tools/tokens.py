@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -14,13 +14,14 @@ from typing import Any, Final
 from kshunt.backend.access.roles import Role, role_of
 from kshunt.backend.access.tokens import TokenEntry, TokenFile
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.cluster_flags import JSON
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.errors import BadInput
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show, show_report
-from kshunt.backend.tools.shared.flags import UsageError
 from kshunt.backend.tools.shared.output import ToolReport
 
-PROG: Final = "kshunt tokens"
 EPILOG: Final = """\
 The text of a token is shown once, when it is created; the file holds a hash of it. `kshunt serve
 --tokens FILE` reads the file again whenever it changes. A revoked token is rejected immediately,
@@ -37,13 +38,73 @@ _DAYS: Final = re.compile(r"([1-9]\d{0,4})([hd])")
 _HOUR_MS: Final = 3_600_000
 
 
+def _lifetime_ms(text: str) -> int:
+    match = _DAYS.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"'{text}' is not a duration.", advice="Write 90d or 12h.")
+    return int(match[1]) * _HOUR_MS * (24 if match[2] == "d" else 1)
+
+
+_SHARED: Final = (
+    Flag(
+        "tokens",
+        "The file that `kshunt serve --tokens` reads.",
+        "FILE",
+        value=Path,
+        required=True,
+    ),
+    JSON,
+)
+_CREATE: Final = (
+    Flag(
+        "role",
+        "What the token allows.",
+        "ROLE",
+        required=True,
+        value=role_of,
+        choices=tuple(Role),
+    ),
+    Flag(
+        "expires",
+        "Expire after 90d or 12h, for example (default: never).",
+        "SPAN",
+        value=_lifetime_ms,
+    ),
+)
+COMMAND: Final = Command(
+    ("tokens",),
+    "Create, list and revoke the bearer tokens of a backend.",
+    _SHARED,
+    actions=(
+        Command(
+            ("tokens", "create"),
+            "Create a token, and show it once.",
+            (*_SHARED, *_CREATE),
+            (Argument("named", "NAME", "The owner of the token: the audit names them."),),
+            summary="create a token, and show it once",
+        ),
+        Command(
+            ("tokens", "revoke"),
+            "Reject the token from now on.",
+            _SHARED,
+            (Argument("named", "NAME|ID", "Its owner, or its id."),),
+            summary="reject the token from now on",
+        ),
+        Command(("tokens", "list"), "List all tokens.", _SHARED, summary="list all tokens"),
+    ),
+    epilog=EPILOG,
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the tool."""
-    return run_tool(PROG, _main, argv, interrupted="Interrupted.", usage_code=output.USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted="Interrupted.")
 
 
 def _main(argv: Sequence[str]) -> int:
-    options = _parser().parse_args(list(argv))
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
     tokens = TokenFile(options.tokens, SystemClock())
     if options.action == "create":
         report = _created(tokens, options)
@@ -55,52 +116,13 @@ def _main(argv: Sequence[str]) -> int:
     return show_report(report, as_json=options.json)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="Create, list and revoke the bearer tokens of a backend.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--tokens", metavar="FILE", type=Path, required=True, help="the file of `kshunt serve`"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="create a token, and show it once")
-    create.add_argument(
-        "named", metavar="NAME", help="the owner of the token: the audit names them"
-    )
-    create.add_argument("--role", required=True, help=", ".join(Role))
-    create.add_argument(
-        "--expires", metavar="SPAN", help="expire after 90d or 12h, for example (default: never)"
-    )
-    revoke = actions.add_parser("revoke", help="reject the token from now on")
-    revoke.add_argument("named", metavar="NAME|ID")
-    actions.add_parser("list", help="list all tokens")
-    return parser
-
-
-def _created(tokens: TokenFile, options: argparse.Namespace) -> ToolReport:
-    try:
-        role, lifetime_ms = role_of(options.role), _lifetime_ms(options.expires)
-    except BadInput as error:
-        raise UsageError(str(error)) from None
-    token, text = tokens.create(options.named, role, lifetime_ms)
+def _created(tokens: TokenFile, options: Namespace) -> ToolReport:
+    token, text = tokens.create(options.named, options.role, options.expires)
     show(
         f"Token {token.id} for {token.name}, {token.role}, {_until(token)}. It is shown only once:",
         sys.stderr,
     )
     return ToolReport(text, {**_row(token), "token": text})
-
-
-def _lifetime_ms(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = _DAYS.fullmatch(text.strip())
-    if match is None:
-        raise BadInput(f"'{text}' is not a duration.", advice="Write 90d or 12h.")
-    return int(match[1]) * _HOUR_MS * (24 if match[2] == "d" else 1)
 
 
 def _listed(tokens: TokenFile) -> ToolReport:

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.cluster_flags import JSON
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Argument, Command
 from kshunt.backend.domain.text.formatting import listed, many, moment_text
 from kshunt.backend.errors import BadInput
 from kshunt.backend.notify.address import WebhookAddress
 from kshunt.backend.notify.dead_letters import Letter, read_letters, remove_letters
 from kshunt.backend.notify.http_sender import HttpSender
-from kshunt.backend.notify.options import add_target_options, targets_of
+from kshunt.backend.notify.options import TARGET_FLAGS, targets_of
 from kshunt.backend.notify.retries import AttemptResult, RetryPolicy
 from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
 from kshunt.backend.tools.shared.output import ToolReport
 
-PROG: Final = "kshunt webhooks"
 EPILOG: Final = """\
 A dead letter names its webhook by host and hash, because the address may be a secret. So resend
 needs the --webhook again, or those of [serve] in the configuration. Delivered messages are removed
 from the file; the others stay. Receivers recognize by its id a message that they already have.
-
-exit codes:
-  0   everything in the file was delivered, or the file was empty
-  1   some messages were not delivered and are still in the file
-  64  wrong usage; nothing was sent
 """
+
+
+_FLAGS: Final = (JSON, *TARGET_FLAGS)
+_FILE: Final = (Argument("file", "FILE", "Of dead letters.", value=Path),)
+CODES: Final[Mapping[int, str]] = {
+    ExitCode.DONE: "everything in the file was delivered, or the file was empty",
+    ExitCode.FAILED: "some messages were not delivered and are still in the file",
+}
+COMMAND: Final = Command(
+    ("webhooks",),
+    "List and send again the messages that a backend's webhooks did not accept.",
+    _FLAGS,
+    actions=(
+        Command(
+            ("webhooks", "list"), "List the messages.", _FLAGS, _FILE, summary="list the messages"
+        ),
+        Command(
+            ("webhooks", "resend"),
+            "Send the messages again, in order.",
+            _FLAGS,
+            _FILE,
+            summary="send the messages again, in order",
+            codes=CODES,
+        ),
+    ),
+    epilog=EPILOG,
+    codes=CODES,
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,37 +66,19 @@ def main(argv: Sequence[str]) -> int:
         "Interrupted. Some delivered messages may still be in the file; receivers recognize "
         "them by their id."
     )
-    return run_tool(PROG, _main, argv, interrupted=words, usage_code=output.USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted=words)
 
 
 def _main(argv: Sequence[str]) -> int:
-    options = _parser().parse_intermixed_args(list(argv))
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
     if options.action == "list":
         return show_report(_listed(options.file), as_json=options.json)
     targets = targets_of(options, os.environ)
     if not targets:
         raise BadInput("No --webhook is named; nothing was sent.")
     return show_report(asyncio.run(resent(options.file, targets)), as_json=options.json)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="List and send again the messages that a backend's webhooks did not accept.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        choices=("list", "resend"),
-        help="list the messages, or send them again in order",
-    )
-    parser.add_argument("file", metavar="FILE", type=Path, help="of dead letters")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_target_options(parser)
-    return parser
 
 
 def _listed(path: Path) -> ToolReport:
@@ -135,4 +142,4 @@ def _report(
         named = listed(f"{host} ({count})" for host, count in strange.items())
         problems = (*problems, f"No --webhook is named for {named}.")
     document = {"delivered": len(delivered), "left": left, "problems": list(problems)}
-    return ToolReport(words, document, output.FAILED if left else output.DONE, problems)
+    return ToolReport(words, document, ExitCode.FAILED if left else ExitCode.DONE, problems)

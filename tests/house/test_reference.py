@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents.command_help import COMMANDS
+from kshunt.backend.cli.commands import whole_table
 from tests.support.documents.reference import COMMAND, FOLDER, pages
 from tests.support.paths import ROOT
 
@@ -29,9 +29,9 @@ def test_there_is_no_page_that_nothing_makes() -> None:
 
 
 def test_every_command_is_there() -> None:
-    listed = (ROOT / "backend" / "cli" / "main.py").read_text().split('TOOLS = """')[1]
-    names = re.findall(r"^  ([a-z][a-z-]+)", listed.split('"""')[0], re.MULTILINE)
-    assert set(names) == {command[0] for command in COMMANDS if command}
+    page = (FOLDER / "command-line.md").read_text("utf-8")
+    titles = re.findall(r"^## `(.*)`$", page, re.MULTILINE)
+    assert set(titles) == {command.prog for command in whole_table().every()}
 
 
 def test_every_variable_of_the_environment_is_in_the_manual() -> None:

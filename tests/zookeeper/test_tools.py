@@ -161,7 +161,7 @@ def test_the_audit_is_read_without_a_backend_and_by_one(
     assert (code, warned(err)) == (0, "")
     assert len(json.loads(by_itself)["entries"]) > len(json.loads(by_backend)["entries"]) > 0
     code, _, err = tool(*at, "--bootstrap-server", zookeeper.bootstrap_servers)
-    assert code == 64
+    assert code == 2
     assert "either" in err
 
 
@@ -281,6 +281,5 @@ def test_the_dashboard_shows_such_a_cluster_and_warns(
         shown.until(b"brokers up", DEADLINE_S)
         with BackendClient(f"unix:{path}") as live:
             os.kill(live.cluster().backend_pid, signal.SIGTERM)
-    with pytest.raises(SystemExit):
-        kshunt(["--zookeeper", "z:1", "--bootstrap-server", "b:1"])
+    assert kshunt(["--zookeeper", "z:1", "--bootstrap-server", "b:1"]) == 2
     assert "both --zookeeper and --bootstrap-server" in capsys.readouterr().err

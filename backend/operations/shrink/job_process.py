@@ -67,7 +67,7 @@ class JobSettings:
 def command_line(settings: JobSettings, command: JobCommand) -> list[str]:
     """The command line of a job, whose files are in its folder."""
     flags: dict[str, object] = {
-        "--bootstrap-servers": settings.bootstrap_servers,
+        "--bootstrap-server": settings.bootstrap_servers,
         "--source": command.source,
         "--target": command.target,
         "--operation": command.operation,

@@ -7,8 +7,8 @@ any calibration, and a calibration from how they turned out.
 
 from __future__ import annotations
 
-import argparse
 import json
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
 )
 from kshunt.backend.pipeline.backtest.residuals import fitted
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.process.console import absolute, say
+from kshunt.backend.pipeline.process.console import say
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.samples.file_sieve import FileSieve
 from kshunt.backend.pipeline.samples.replica_samples import (
@@ -57,22 +57,6 @@ from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 
 DONE: Final = 0
-_ABOUT: Final = """\
-Compare the forecasts of recorded operations with their true ends.
-
-It checks all operations of kshunt that ended within the samples, by stage of progress. It compares
-them with the two common forecasts: by the rate between the last two samples, and by the mean rate
-since the start. Numbers in brackets: how often there was no forecast, in percent. It contacts no
-broker, and writes only the files that you name.
-"""
-_EPILOG: Final = """\
-exit codes:
-  0   done
-  1   an error; nothing was written
-  64  wrong usage
-"""
-
-
 _TURNS: Final = ("operation", "rid", "at_ms", "in_isr", "removing")
 
 
@@ -92,41 +76,16 @@ class Tested:
     """That was made, if one was asked for."""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
-    parser.description, parser.epilog = _ABOUT, _EPILOG
-    parser.add_argument(
-        "--samples", metavar="DIR", type=absolute, required=True, nargs="+", help="recordings"
-    )
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--calibration", metavar="FILE", type=Path, default=SHIPPED, help="(default: as shipped)"
-    )
-    which.add_argument(
-        "--calibrate",
-        metavar="FILE",
-        type=Path,
-        help="make a calibration and write it to this file",
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", type=Path, help="write the table to this file, too"
-    )
-    parser.add_argument(
-        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
-    )
-    parser.add_argument(
-        "--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)"
-    )
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Run it as the command line says.
 
     Raises:
         KshuntError: there is no such recording, nothing to be tested in it, or no Spark.
     """
     calibrate: Path | None = options.calibrate
-    calibration = None if calibrate is not None else Calibration.read(options.calibration)
+    calibration = (
+        None if calibrate is not None else Calibration.read(options.calibration or SHIPPED)
+    )
     session = start_session(PipelineSettings(options.master, "", options.memory))
     try:
         found = backtest(session, options.samples, calibration, SystemClock())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.domain.text.formatting import moment_text
-from kshunt.backend.errors import ConfigError
-from kshunt.backend.pipeline.process.console import absolute, say
+from kshunt.backend.pipeline.process.console import say
 from kshunt.backend.pipeline.process.ending import (
     end_anyway,
     ended_by_signals,
@@ -31,65 +30,9 @@ if TYPE_CHECKING:
 
 SAY_S: Final = 60.0
 """A line this often, of what was done."""
-_SECONDS: Final = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)s?")
-
-_RUN: Final = """\
-Make results of new samples: rates, stalls and the tables made from them, until you stop it.
-
-After a stop or a crash it continues from the same place; each sample counts once. It can run next
-to a dashboard and a backend. It reads only samples from brokers, and changes only its folder of
-results.
-"""
-
-_EPILOG: Final = """\
-Samples are the files that `kshunt serve --samples DIR` writes, or the rows of
-`kshunt serve --samples-topic TOPIC`. To read a topic, Spark needs its Kafka connector. Its jars are
-in the folder of --kafka-jars or KSHUNT_KAFKA_JARS; without one, Spark downloads them.
-
-A backfill can make only the hours before those that this command still writes.
-
-exit codes:
-  0   it was told to stop, or had read everything (--once)
-  1   an error; the results end with the last batch
-  64  wrong usage
-"""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
-    parser.description, parser.epilog = _RUN, _EPILOG
-    parser.add_argument("--samples", metavar="DIR", type=absolute, help="a cluster's recording")
-    parser.add_argument(
-        "--samples-topic", metavar="TOPIC", help="or the topic that holds the samples"
-    )
-    parser.add_argument(
-        "--bootstrap-servers", metavar="HOST:PORT,…", help="brokers of the cluster with that topic"
-    )
-    parser.add_argument(
-        "--command-config", metavar="FILE", type=Path, help="Kafka client properties (security)"
-    )
-    parser.add_argument("--kafka-jars", metavar="DIR", type=absolute, help="Spark's connector")
-    parser.add_argument(
-        "--results", metavar="DIR", type=absolute, help="(default: results, in --samples)"
-    )
-    parser.add_argument(
-        "--every",
-        metavar="SECONDS",
-        type=_seconds,
-        help="look for samples at this interval (default 1s; for a topic 5s)",
-    )
-    parser.add_argument("--once", action="store_true", help="end when everything is read")
-    parser.add_argument(
-        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
-    )
-    parser.add_argument(
-        "--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)"
-    )
-    # Of whoever supervises it: it ends when standard input does.
-    parser.add_argument("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Run until told to end.
 
     Raises:
@@ -126,25 +69,25 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: Namespace) -> None:
     """See that it is said where samples come from, and where results go.
 
     Raises:
-        ConfigError: it is not.
+        UsageError: it is not.
         NoSamples: there is no such folder.
     """
     if (options.samples is None) == (options.samples_topic is None):
-        raise ConfigError("Name either a recording (--samples) or a topic (--samples-topic).")
+        raise UsageError("Name either a recording (--samples) or a topic (--samples-topic).")
     if options.samples is not None:
         require_folder(options.samples)
     if options.samples_topic is not None:
-        if options.bootstrap_servers is None:
-            raise ConfigError("A topic is read from brokers: name them by --bootstrap-servers.")
+        if options.bootstrap_server is None:
+            raise UsageError("A topic is read from brokers: name them by --bootstrap-server.")
         if options.results is None:
-            raise ConfigError("Name a folder for the results of a topic by --results.")
+            raise UsageError("Name a folder for the results of a topic by --results.")
 
 
-def _settings(options: argparse.Namespace) -> PipelineSettings:
+def _settings(options: Namespace) -> PipelineSettings:
     connector = {}
     if options.samples_topic is not None:
         connector = chosen_connector(options.kafka_jars)
@@ -165,14 +108,14 @@ _STREAMING: Final = {
 }
 
 
-def _source(options: argparse.Namespace, results: Path, clock: SystemClock) -> Source:
+def _source(options: Namespace, results: Path, clock: SystemClock) -> Source:
     from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, TopicSource
     from kshunt.backend.pipeline.results.stream_state import checkpoint
 
     if options.samples is not None:
         return FolderSource(options.samples, clock)
     return TopicSource(
-        options.bootstrap_servers,
+        options.bootstrap_server,
         options.samples_topic,
         checkpoint(results),
         clock,
@@ -180,7 +123,7 @@ def _source(options: argparse.Namespace, results: Path, clock: SystemClock) -> S
     )
 
 
-def _every_s(options: argparse.Namespace) -> float:
+def _every_s(options: Namespace) -> float:
     every_s: float | None = options.every
     if every_s is None:
         return 1.0 if options.samples is not None else 5.0
@@ -216,10 +159,3 @@ class _ProgressLines:
                 f"{done.seconds:.1f} s; newest sample "
                 f"{'none' if done.newest_ms is None else moment_text(done.newest_ms)}"
             )
-
-
-def _seconds(text: str) -> float:
-    match = _SECONDS.fullmatch(text)
-    if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a time: 5s or 0.5s")
-    return float(match[1])

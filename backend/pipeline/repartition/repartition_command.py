@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.admin.security.client_properties import load_client_config
-from kshunt.backend.domain.topics.partitioners import Partitioner
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.errors import BadInput, ConfigError, KshuntError
-from kshunt.backend.pipeline.process.console import absolute
 from kshunt.backend.pipeline.process.ending import (
     end_anyway,
     ended_by_signals,
@@ -38,119 +37,9 @@ if TYPE_CHECKING:
     from kshunt.backend.pipeline.repartition.topics_and_positions import Positions, TopicQuestions
 
 _OPERATION: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
-_KEYLESS: Final = ("round-robin", "as-source")
-_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-
-_ABOUT: Final = """\
-Copy each record of a topic once into an empty topic with another number of partitions.
-
-The records of a key stay in order. Key, value, headers and timestamp do not change, and kshunt
-adds a header `kshunt-source` (partition:offset). Kafka's own partitioner chooses the partition of
-records with a key. The group kshunt-shrink-OPERATION holds the progress, in the same transactions
-as the records: start it again with the same --operation, and it continues. It changes only the
-target and that group.
-"""
-
-_EPILOG: Final = """\
-A file of offsets is {"0": 1042, "1": 977}. For each partition of the source it has the offset of
-the first record that is not part of it. --cuts has a list of these, each at or after the previous
-one. kshunt copies all records before a cut before it copies any record after it. So a consumer
-group at a cut moves to the target without reading a record twice.
-
---verify compares both topics by counts and checksums for each bucket of keys. It writes the
-offset map (Parquet, in DIR/offset-map). For this, Spark needs its Kafka connector. Its jars are
-in the folder of --kafka-jars or KSHUNT_KAFKA_JARS; without one, Spark downloads them. A copy
-needs no connector. Workers on other machines need confluent-kafka, numpy and pyarrow.
-
-exit codes:
-  0   copied, or told to stop before that (--json says `"complete": false`); or verified and equal
-  1   an error, or not equal; the source is unchanged
-  64  wrong usage
-"""
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command line."""
-    parser.description, parser.epilog = _ABOUT, _EPILOG
-    add = parser.add_argument
-    add("--bootstrap-servers", metavar="HOST:PORT,…", required=True, help="brokers")
-    add("--command-config", metavar="FILE", type=Path, help="Kafka client properties (security)")
-    add("--source", metavar="TOPIC", required=True, help="the topic to copy")
-    add("--target", metavar="TOPIC", required=True, help="the topic to copy to")
-    add(
-        "--operation",
-        metavar="ID",
-        required=True,
-        help="name of the copy: the same name continues it",
-    )
-    add("--cuts", metavar="FILE", type=Path, help="file of offsets to reach one after another")
-    add(
-        "--until",
-        metavar="FILE",
-        type=Path,
-        help="file of offsets to end at (default: the log ends now)",
-    )
-    add(
-        "--strip-header",
-        action="store_true",
-        help="copy back: remove the header, and keep the partition of each record",
-    )
-    _add_placing(parser)
-    add(
-        "--compression",
-        choices=_CODECS,
-        default="none",
-        help="compression of the written records (default none)",
-    )
-    add(
-        "--batch-records",
-        metavar="N",
-        type=_count,
-        default=1_000_000,
-        help="about this many records between two lines of progress, and before it can stop "
-        "(default 1000000)",
-    )
-    add(
-        "--batch-seconds",
-        metavar="S",
-        type=float,
-        default=0.0,
-        help="fewer records in a batch that takes longer than this (default: no limit)",
-    )
-    add("--json", action="store_true", help="progress as one JSON object a line")
-    add("--verify", action="store_true", help="compare the copied records, instead of copying")
-    add("--folder", metavar="DIR", type=absolute, help="with --verify: folder of the offset map")
-    add("--kafka-jars", metavar="DIR", type=absolute, help="with --verify: Spark's connector")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "--master", metavar="URL", default="", help="the Spark master (default local[*])"
-    )
-    where.add_argument("--remote", metavar="URL", default="", help="a Spark Connect server")
-    add("--memory", metavar="SIZE", default="2g", help="memory of a local Spark (default 2g)")
-    # Of whoever supervises it: it ends when standard input does.
-    add("--until-end-of-input", action="store_true", help=argparse.SUPPRESS)
-
-
-def _add_placing(parser: argparse.ArgumentParser) -> None:
-    """Where records go."""
-    add = parser.add_argument
-    add(
-        "--keyless",
-        choices=_KEYLESS,
-        default=_KEYLESS[0],
-        help="records without a key: to each partition in turn, or all of one partition to one",
-    )
-    add(
-        "--partitioner",
-        type=Partitioner,
-        choices=tuple(Partitioner),
-        default=Partitioner.MURMUR2,
-        help="records with a key: as Kafka's Java client places them (murmur2, default), as "
-        "librdkafka does by default (crc32), or as Sarama does (fnv1a)",
-    )
-
-
-def run(options: argparse.Namespace) -> int:
+def run(options: Namespace) -> int:
     """Copy, or verify.
 
     Raises:
@@ -161,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         _check(options)
         clients = {
             **load_client_config(options.command_config).librdkafka,
-            "bootstrap.servers": options.bootstrap_servers,
+            "bootstrap.servers": options.bootstrap_server,
         }
         return _verify(options, clients, say) if options.verify else _copy(options, clients, say)
     except KshuntError as error:
@@ -169,16 +58,16 @@ def run(options: argparse.Namespace) -> int:
         raise
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: Namespace) -> None:
     if options.source == options.target:
-        raise BadInput("A topic cannot be copied into itself.")
+        raise UsageError("A topic cannot be copied into itself.")
     if not _OPERATION.fullmatch(options.operation):
-        raise BadInput("--operation may have only letters, digits, dots, dashes and underscores.")
+        raise UsageError("--operation may have only letters, digits, dots, dashes and underscores.")
     if options.verify != (options.folder is not None):
-        raise BadInput("--verify needs a --folder for the offset map; nothing else uses one.")
+        raise UsageError("--verify needs a --folder for the offset map; nothing else uses one.")
 
 
-def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
+def _copy(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
     from kshunt.backend.pipeline.repartition.copy_batches import (
         QUICK_JAVA,
         SETTINGS,
@@ -212,9 +101,7 @@ def _copy(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputL
     return 0
 
 
-def _plan(
-    options: argparse.Namespace, clients: Mapping[str, Any], topics: TopicQuestions
-) -> Copying:
+def _plan(options: Namespace, clients: Mapping[str, Any], topics: TopicQuestions) -> Copying:
     from kshunt.backend.pipeline.kernels.copying import Copying
 
     partitions, former = topics.partitions(options.target), topics.partitions(options.source)
@@ -237,7 +124,7 @@ def _plan(
     )
 
 
-def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
+def _verify(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
     from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
     from kshunt.backend.pipeline.repartition.verification import Side, verify
 
@@ -271,7 +158,7 @@ def _verify(options: argparse.Namespace, clients: Mapping[str, Any], say: _Outpu
 
 
 def _settings(
-    options: argparse.Namespace, others: Mapping[str, str], java_options: str = ""
+    options: Namespace, others: Mapping[str, str], java_options: str = ""
 ) -> PipelineSettings:
     return PipelineSettings(
         master=options.master or ("" if options.remote else "local[*]"),
@@ -404,9 +291,3 @@ def _stop(stopping: threading.Event) -> None:
     if stopping.is_set():
         os._exit(1)
     stopping.set()
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
-    return int(text)

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from kshunt import __version__
-from kshunt.backend.addresses import cluster_options, take_zookeeper
-from kshunt.backend.config_file import CLIENT_HELP
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    CLUSTER_FLAGS,
+    JSON,
+    take_zookeeper,
+)
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools.doctor.findings import Finding, report
 from kshunt.backend.tools.doctor.installation import installation, samples_folder
 from kshunt.backend.tools.shared.console import run_tool, show_report
 
-PROG: Final = "kshunt doctor"
-EPILOG: Final = """\
-It reads only: it changes neither this machine nor the cluster.
-
-exit codes:
-  0   no problem; warnings are possible
-  1   a problem: kshunt cannot do a part of its work
-  2   wrong usage
-"""
+COMMAND: Final = Command(
+    ("doctor",),
+    "Check whether this machine and a cluster have what kshunt needs.",
+    (
+        *CLUSTER_FLAGS,
+        *BACKEND_FLAGS,
+        Flag("samples", "Check the folder of kshunt serve --samples.", "DIR", value=Path),
+        JSON,
+    ),
+    epilog="It reads only: it changes neither this machine nor the cluster.",
+    codes={
+        ExitCode.DONE: "no problem; warnings are possible",
+        ExitCode.FAILED: "a problem: kshunt cannot do a part of its work",
+    },
+)
 Checks: TypeAlias = Callable[[], Iterable[Finding]]
 """Checks of a part that the tools do not import."""
 
@@ -32,14 +44,17 @@ def main(argv: Sequence[str], more: Checks) -> int:
     """Run the checks, and `more`; returns the exit code."""
 
     def tool(arguments: Sequence[str]) -> int:
-        options = _options(arguments)
+        options = read(COMMAND, arguments)
+        if options is None:
+            return ExitCode.DONE
+        _check(options)
         findings = [*installation(), *more(), *_asked(options)]
         return show_report(report(findings), as_json=options.json)
 
-    return run_tool(PROG, tool, argv, interrupted="Interrupted. Nothing was changed.")
+    return run_tool(COMMAND, tool, argv, interrupted="Interrupted. Nothing was changed.")
 
 
-def _asked(options: argparse.Namespace) -> Iterator[Finding]:
+def _asked(options: Namespace) -> Iterator[Finding]:
     """What depends on the flags."""
     if options.samples is not None:
         yield samples_folder(options.samples)
@@ -60,30 +75,8 @@ def _asked(options: argparse.Namespace) -> Iterator[Finding]:
         )
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = build_parser()
-    options = parser.parse_args(list(arguments))
-    if take_zookeeper(parser, options):
-        parser.error("the checks need brokers: give --bootstrap-server")
+def _check(options: Namespace) -> None:
+    if take_zookeeper(options):
+        raise UsageError("the checks need brokers: give --bootstrap-server")
     if options.backend is not None and options.bootstrap_server is not None:
-        parser.error("give either --bootstrap-server or --backend")
-    return options
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """What can be typed."""
-    parser = argparse.ArgumentParser(
-        prog=PROG,
-        description="Check whether this machine and a cluster have what kshunt needs.",
-        epilog=f"{EPILOG}\n{CLIENT_HELP}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    cluster_options(parser, required=False)
-    parser.add_argument("--backend", metavar="URL", help="check a running backend")
-    parser.add_argument(
-        "--samples", metavar="DIR", type=Path, help="check the folder of kshunt serve --samples"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--version", action="version", version=f"kshunt {__version__}")
-    return parser
+        raise UsageError("give either --bootstrap-server or --backend")

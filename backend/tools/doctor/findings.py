@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
-from kshunt.backend.tools.shared import output
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.tools.shared.output import ToolReport
 
 Status: TypeAlias = Literal["ok", "warning", "problem", "unknown"]
@@ -37,7 +37,7 @@ def report(findings: Sequence[Finding]) -> ToolReport:
     return ToolReport(
         "\n".join(line for finding in findings for line in _lines(finding)),
         {"ok": not failed, "findings": [asdict(finding) for finding in findings]},
-        output.FAILED if failed else output.DONE,
+        ExitCode.FAILED if failed else ExitCode.DONE,
     )
 
 

@@ -15,27 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import WrongCluster
 from kshunt.backend.tools.plan.options import (
-    PROG,
+    COMMAND,
     PlanAction,
     PlanOptions,
-    build_parser,
     parse_options,
-    split,
 )
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
     show,
-    show_help_or_version,
     show_report,
 )
-from kshunt.backend.tools.shared.flags import read_arguments
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.shared.work_progress import WorkProgress
@@ -47,23 +44,19 @@ if TYPE_CHECKING:
 
 LEARNING_S: Final = 30.0
 """So long the cluster is watched at most, to learn what is written to its partitions."""
-PARTLY: Final = output.IN_PROGRESS
-"""Exit code of a plan that does not reach all of its goal."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
-    return run_tool(PROG, _main, argv, interrupted="Interrupted. Nothing was changed.")
+    return run_tool(COMMAND, _main, argv, interrupted="Interrupted. Nothing was changed.")
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = build_parser()
-    words, rest = split(argv)
-    given = read_arguments(rest, parser)
-    if show_help_or_version(given, parser):
-        return output.DONE
+    words = read(COMMAND, argv)
+    if words is None:
+        return ExitCode.DONE
     clock = SystemClock()
-    options = parse_options(words, given, clock)
+    options = parse_options(words, clock)
     check_client_config(options.command_config)
     for path in _targets(options):
         check_target(path)
@@ -174,7 +167,8 @@ def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     if targets and options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": targets}, clock, document)]
     lines += ["", *_written(options, answer, document)]
-    code = PARTLY if answer.proposal.measure.after > 0 and answer.proposal.notes else output.DONE
+    partly = answer.proposal.measure.after > 0 and answer.proposal.notes
+    code = ExitCode.UNFINISHED if partly else ExitCode.DONE
     return ToolReport("\n".join(lines).rstrip(), document, code)
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    JSON,
+    backend_address,
+)
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.commandline.table import Argument, Command, Flag
+from kshunt.backend.commandline.values import between, path_of
 from kshunt.backend.domain.planning.requests import (
     DISK_FRACTION,
     THROTTLES_MAX,
@@ -24,50 +35,24 @@ from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
-from kshunt.backend.tools.shared.flags import (
-    ABOUT,
-    JSON,
-    Flag,
-    UsageError,
-    backend_address,
-    parser_of,
-    path_of,
-    whole,
-)
 
-PROG: Final = "kshunt plan"
 T = TypeVar("T")
+SEED_MAX: Final = 2**31 - 1
 
 DESCRIPTION: Final = """\
 Plan a reassignment for a goal, show the effect of a plan, rehearse it, and save it for
 kafka-reassign-partitions. The command changes nothing in the cluster.
-
-goals:
-  drain               remove every replica from brokers                 --broker
-  expand              give new brokers their share                      --broker [--by]
-  replication-factor  another number of replicas            --factor TOPICS=N[,...]
-  rebalance           even out the brokers                 [--by] [--tolerance]
-  leaders             even out the leaders; copies nothing              [--tolerance]
-  rack-repair         spread replicas over racks again
-  replace             give all replicas of a broker to another one      --broker --with
-  move-log-dirs       empty directories of a broker, or even them out   --broker [--empty]
-
-actions:
-  show FILE           show the effect of any plan in a file
-  rehearse FILE...    rehearse plans in a twin of the cluster   --throttle, --deadline [--quick]
-  picture             save the cluster's facts, to plan and rehearse elsewhere        --out
 """
 
 EPILOG: Final = """\
 A plan is Kafka's reassignment JSON. --out plan.json also writes plan.rollback.json, which reverses
 it. Neither replaces an existing file.
-
-exit codes:
-  0   done; if there is nothing to change, no file is written
-  1   an error; nothing was written
-  2   a plan was made, but it does not reach all of its goal: see its notes
-  64  wrong usage
 """
+CODES: Final[Mapping[int, str]] = {
+    ExitCode.DONE: "done; if there is nothing to change, no file is written",
+    ExitCode.FAILED: "an error; nothing was written",
+    ExitCode.UNFINISHED: "a plan was made, but it does not reach all of its goal: see its notes",
+}
 
 
 class PlanAction(enum.StrEnum):
@@ -78,8 +63,77 @@ class PlanAction(enum.StrEnum):
     PICTURE = "picture"
 
 
-_WORDS: Final = (*Goal, *PlanAction)
-_TAKES_FILES: Final = frozenset({PlanAction.SHOW, PlanAction.REHEARSE})
+_SUMMARIES: Final[Mapping[str, str]] = {
+    Goal.DRAIN: "remove every replica from brokers",
+    Goal.EXPAND: "give new brokers their share",
+    Goal.REPLICATION_FACTOR: "give topics another number of replicas",
+    Goal.REBALANCE: "even out the brokers",
+    Goal.LEADERS: "even out the leaders; copies nothing",
+    Goal.RACK_REPAIR: "spread replicas over racks again",
+    Goal.REPLACE: "give all replicas of a broker to another one",
+    Goal.MOVE_LOG_DIRS: "empty directories of a broker, or even them out",
+    PlanAction.SHOW: "show the effect of any plan in a file",
+    PlanAction.REHEARSE: "rehearse plans in a twin of the cluster",
+    PlanAction.PICTURE: "save the cluster's facts, to plan and rehearse elsewhere",
+}
+"""Each goal and action."""
+_FILES: Final[Mapping[str, tuple[Argument, ...]]] = {
+    PlanAction.SHOW: (Argument("file", "FILE", "A plan."),),
+    PlanAction.REHEARSE: (Argument("file", "FILE", "A plan.", many=True),),
+}
+
+
+# One value, and lists of them
+
+
+def _listed(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise BadInput(f"'{text}' has an empty part")
+    return parts
+
+
+def _each(parse: Callable[[str], T]) -> Callable[[str], list[T]]:
+    return lambda text: [parse(part) for part in _listed(text)]
+
+
+def _id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 11):
+        raise BadInput(f"'{text}' is not a broker id")
+    return int(text)
+
+
+def _factors(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for word in _listed(text):
+        topics, _, number = word.rpartition("=")
+        if not (topics and number.isascii() and number.isdigit() and 0 < int(number) <= 1_000):
+            raise BadInput(f"'{word}' must be like orders*=3")
+        if topics in found:
+            raise BadInput(f"'{topics}' is given twice")
+        found[topics] = int(number)
+    return found
+
+
+_PERCENT: Final = re.compile(r"\d{1,4}(?:\.\d{1,6})?")
+
+
+def _percent(most: float) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        number = text.strip().removesuffix("%").strip()
+        if not _PERCENT.fullmatch(number) or float(number) > most:
+            raise BadInput(f"'{text}' must be a percentage up to {most:g}")
+        return float(number) / 100
+
+    return read
+
+
+def _a_rate(text: str) -> float | None:
+    rate = parse_rate(text)
+    return None if rate is None else float(rate)
+
+
+# Flags
 
 
 def _of(*words: str) -> frozenset[str]:
@@ -92,18 +146,28 @@ _BY: Final = _of(Goal.EXPAND, Goal.REBALANCE)
 _LEVELS: Final = _of(Goal.REBALANCE, Goal.LEADERS, Goal.MOVE_LOG_DIRS)
 
 FLAGS: Final = (
-    Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
-    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    BOOTSTRAP_SERVER,
+    *BACKEND_FLAGS,
     Flag("picture", "Plan from this file of `kshunt plan picture` instead of a cluster.", "FILE"),
-    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    COMMAND_CONFIG,
     Flag(
         "broker",
         "The brokers of the goal, by id.",
         "ID[,...]",
         _of(Goal.DRAIN, Goal.EXPAND, Goal.REPLACE, Goal.MOVE_LOG_DIRS),
         required=True,
+        value=_each(_id),
+        default=(),
     ),
-    Flag("with", "The broker that gets the replicas.", "ID", _of(Goal.REPLACE), required=True),
+    Flag(
+        "with",
+        "The broker that gets the replicas.",
+        "ID",
+        _of(Goal.REPLACE),
+        required=True,
+        value=_each(_id),
+        default=(),
+    ),
     Flag(
         "factor",
         "Topics, or patterns, with the number of replicas that they should have; the first match "
@@ -111,31 +175,84 @@ FLAGS: Final = (
         "TOPICS=N[,...]",
         _of(Goal.REPLICATION_FACTOR),
         required=True,
+        value=_factors,
     ),
-    Flag("empty", "Directories to empty.", "PATH[,...]", _of(Goal.MOVE_LOG_DIRS)),
-    Flag("topic", "Topics that may change, or patterns (default all).", "TOPICS[,...]", _GOALS),
-    Flag("exclude", "Topics that must not change.", "TOPICS[,...]", _GOALS),
-    Flag("by", "The load to even out (default bytes).", "|".join(Weighing), _BY),
-    Flag("tolerance", "Allowed distance from the mean, in percent (default 10).", "%", _LEVELS),
-    Flag("max-bytes", "Copy no more than this.", "SIZE", _of(Goal.REBALANCE)),
-    Flag("disk-limit", "Fill no volume beyond this, in percent (default 85).", "%", _GOALS),
+    Flag(
+        "empty",
+        "Directories to empty.",
+        "PATH[,...]",
+        _of(Goal.MOVE_LOG_DIRS),
+        value=_listed,
+        default=(),
+    ),
+    Flag(
+        "topic",
+        "Topics that may change, or patterns (default all).",
+        "TOPICS[,...]",
+        _GOALS,
+        value=_listed,
+        default=("*",),
+    ),
+    Flag(
+        "exclude",
+        "Topics that must not change.",
+        "TOPICS[,...]",
+        _GOALS,
+        value=_listed,
+        default=(),
+    ),
+    Flag(
+        "by",
+        "The load to even out.",
+        "LOAD",
+        _BY,
+        choices=tuple(Weighing),
+        default=str(Weighing.BYTES),
+    ),
+    Flag(
+        "tolerance",
+        f"Allowed distance from the mean, in percent (default {100 * TOLERANCE:g}).",
+        "%",
+        _LEVELS,
+        value=_percent(1_000),
+        default=TOLERANCE,
+    ),
+    Flag("max-bytes", "Copy no more than this.", "SIZE", _of(Goal.REBALANCE), value=parse_size),
+    Flag(
+        "disk-limit",
+        f"Fill no volume beyond this, in percent (default {100 * DISK_FRACTION:g}).",
+        "%",
+        _GOALS,
+        value=_percent(100),
+        default=DISK_FRACTION,
+    ),
     Flag(
         "allow-fewer-racks",
         "Allow fewer racks for a partition if nothing else is possible.",
         actions=_of(Goal.DRAIN, Goal.REPLACE),
     ),
-    Flag("seed", "Another number breaks ties differently (default 0).", "N", _MOVES),
+    Flag(
+        "seed",
+        "Another number breaks ties differently.",
+        "N",
+        _MOVES,
+        value=between(0, SEED_MAX),
+        default=0,
+    ),
     Flag(
         "moves-per-broker",
         "Show the phases with at most this many moves at the same time.",
         "N",
         _GOALS,
+        value=between(1, 10_000),
     ),
     Flag(
         "throttle",
         f"Rehearse it at these rates; none means no throttle. At most {THROTTLES_MAX}.",
         "RATE[,...]",
         _MOVES,
+        value=_each(parse_rate),
+        default=(),
     ),
     Flag(
         "deadline",
@@ -145,8 +262,18 @@ FLAGS: Final = (
         _MOVES,
     ),
     Flag("quick", "Forecast when the plan is done, without a rehearsal.", actions=_MOVES),
-    Flag("network", "Capacity of each broker's network in each direction, if known.", "RATE"),
-    Flag("disk-rate", "Rate at which each log directory reads and writes, together.", "RATE"),
+    Flag(
+        "network",
+        "Capacity of each broker's network in each direction, if known.",
+        "RATE",
+        value=_a_rate,
+    ),
+    Flag(
+        "disk-rate",
+        "Rate at which each log directory reads and writes, together.",
+        "RATE",
+        value=_a_rate,
+    ),
     Flag(
         "out",
         "Write the plan to this new file, and its rollback next to it.",
@@ -154,8 +281,31 @@ FLAGS: Final = (
         _GOALS | _of(PlanAction.PICTURE),
     ),
     JSON,
-    *ABOUT,
 )
+
+
+def _action(word: str) -> Command:
+    flags = tuple(replace(flag, actions=None) for flag in FLAGS if flag.goes_with(word))
+    return Command(
+        ("plan", word),
+        f"{_SUMMARIES[word].capitalize()}.",
+        flags,
+        _FILES.get(word, ()),
+        summary=_SUMMARIES[word],
+        epilog=EPILOG,
+        codes=CODES,
+    )
+
+
+COMMAND: Final = Command(
+    ("plan",),
+    DESCRIPTION,
+    FLAGS,
+    actions=tuple(map(_action, _SUMMARIES)),
+    epilog=EPILOG,
+    codes=CODES,
+)
+"""Its actions are goals, and what can be done with plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,179 +347,85 @@ class PlanOptions:
         return self.rehearses or by_load or self.action is PlanAction.PICTURE
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all that comes after the goal or action and its files."""
-    return parser_of(PROG, "GOAL|ACTION [FILE...] [options]", DESCRIPTION, EPILOG, FLAGS)
-
-
-def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that begin the command line, and the flags after them."""
-    words = []
-    for word in argv:
-        if word.startswith("-"):
-            break
-        words.append(word)
-    return words, list(argv[len(words) :])
-
-
-def parse_options(words: Sequence[str], given: Mapping[str, str], clock: Clock) -> PlanOptions:
+def parse_options(words: Namespace, clock: Clock) -> PlanOptions:
     """What the command line means.
 
     Raises:
         UsageError: it cannot be meant.
     """
-    action, files = _action(words)
-    _check_flags(action, given)
-    throttles = tuple(_each(given, "throttle", parse_rate))
+    given: Mapping[str, str] = words.given
+    goal = words.action in _GOALS
+    action = Goal(words.action) if goal else PlanAction(words.action)
+    _check_source(action, given)
+    throttles = tuple(getattr(words, "throttle", ()))
     ends = throttles or "deadline" in given
     if action is PlanAction.REHEARSE and not ends:
         raise UsageError("rehearse needs --throttle or --deadline")
     if "quick" in given and not ends:
-        raise UsageError("Option quick needs --throttle or --deadline")
+        raise UsageError("--quick needs --throttle or --deadline")
     if len(throttles) > THROTTLES_MAX:
         raise UsageError(f"{len(throttles)} throttles; the maximum is {THROTTLES_MAX}")
+    file = getattr(words, "file", [])
     return PlanOptions(
         action,
         given.get("bootstrap-server", ""),
         backend_address(given),
         path_of(given, "picture"),
         path_of(given, "command-config"),
-        _request(action, given) if isinstance(action, Goal) else None,
-        tuple(files),
+        _request(action, words) if isinstance(action, Goal) else None,
+        (file,) if isinstance(file, str) else tuple(file),
         throttles,
-        _meant(given, "deadline", lambda text: deadline_ms(text, clock.now_ms(), None)),
-        "quick" in given,
-        _meant(given, "network", _a_rate),
-        _meant(given, "disk-rate", _a_rate),
+        _deadline_ms(given, clock),
+        getattr(words, "quick", False),
+        words.network,
+        words.disk_rate,
         path_of(given, "out"),
-        whole(given, "seed", 0, 2**31 - 1) or 0,
-        "json" in given,
+        getattr(words, "seed", 0),
+        words.json,
     )
 
 
-def _action(words: Sequence[str]) -> tuple[Goal | PlanAction, Sequence[str]]:
-    if not words:
-        raise UsageError(f"Name a goal or an action: {', '.join(_WORDS)}")
-    first, *files = words
-    if first not in _WORDS:
-        raise UsageError(f"'{first}' is not a goal or an action: {', '.join(_WORDS)}")
-    action = Goal(first) if first in _GOALS else PlanAction(first)
-    if action in _TAKES_FILES and not files:
-        raise UsageError(f"{action} needs the file of a plan")
-    if files and (action not in _TAKES_FILES or (action is PlanAction.SHOW and len(files) > 1)):
-        raise UsageError(f"Unexpected argument '{files[-1]}'")
-    return action, files
-
-
-def _check_flags(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
-    for flag in FLAGS:
-        if flag.name in given and not flag.goes_with(action):
-            raise UsageError(f"Option {flag.name} cannot be used with {action}")
-        if flag.required and flag.name not in given and flag.goes_with(action):
-            raise UsageError(f"{action} needs --{flag.name} {flag.metavar}")
+def _check_source(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
     sources = [name for name in ("bootstrap-server", "backend", "picture") if given.get(name)]
     if len(sources) != 1:
         raise UsageError("Give one of --bootstrap-server, --backend and --picture")
     if "command-config" in given and sources != ["bootstrap-server"]:
-        raise UsageError("Option command-config needs --bootstrap-server")
+        raise UsageError("--command-config needs --bootstrap-server")
     if action is PlanAction.PICTURE and "out" not in given:
         raise UsageError("picture needs --out FILE")
     if action is PlanAction.PICTURE and sources == ["picture"]:
         raise UsageError("picture reads a cluster: give --bootstrap-server or --backend")
 
 
-def _request(goal: Goal, given: Mapping[str, str]) -> PlanRequest:
-    brokers = _ids(given, "broker")
-    if goal is Goal.REPLACE:
-        brokers += _ids(given, "with")
-    cap = whole(given, "moves-per-broker", 1, 10_000)
+def _deadline_ms(given: Mapping[str, str], clock: Clock) -> int | None:
+    if "deadline" not in given:
+        return None
+    try:
+        return deadline_ms(given["deadline"], clock.now_ms(), None)
+    except BadInput as error:
+        raise UsageError(f"--deadline: {error}") from None
+
+
+def _request(goal: Goal, words: Namespace) -> PlanRequest:
+    def said(name: str, otherwise: T) -> T:
+        return getattr(words, name, otherwise)
+
+    cap: int | None = words.moves_per_broker
     try:
         return PlanRequest(
             goal,
-            brokers,
-            tuple(_listed(given, "topic")) or ("*",),
-            tuple(_listed(given, "exclude")),
-            _factors(given),
-            _weighing(given),
-            _percent(given, "tolerance", TOLERANCE, 1_000),
-            _meant(given, "max-bytes", parse_size),
-            tuple(_listed(given, "empty")),
-            _percent(given, "disk-limit", DISK_FRACTION, 100),
-            "allow-fewer-racks" not in given,
-            whole(given, "seed", 0, 2**31 - 1) or 0,
-            None if cap is None else MoveCaps(cap, 2**31 - 1),
+            (*said("broker", ()), *said("with", ())),
+            tuple(words.topic),
+            tuple(words.exclude),
+            said("factor", {}) or {},
+            Weighing(said("by", Weighing.BYTES)),
+            said("tolerance", TOLERANCE),
+            said("max_bytes", None),
+            tuple(said("empty", ())),
+            words.disk_limit,
+            not said("allow_fewer_racks", False),
+            words.seed,
+            None if cap is None else MoveCaps(cap, SEED_MAX),
         )
     except BadInput as error:
         raise UsageError(error.message) from None
-
-
-# One argument, and lists of them
-
-
-def _listed(given: Mapping[str, str], name: str) -> list[str]:
-    if name not in given:
-        return []
-    parts = [part.strip() for part in given[name].split(",")]
-    if not all(parts):
-        raise UsageError(f"Option {name}: '{given[name]}' has an empty part")
-    return parts
-
-
-def _each(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> list[T]:
-    try:
-        return [parse(part) for part in _listed(given, name)]
-    except BadInput as error:
-        raise UsageError(f"Option {name}: {error}") from None
-
-
-def _meant(given: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
-    if name not in given:
-        return None
-    try:
-        return parse(given[name])
-    except BadInput as error:
-        raise UsageError(f"Option {name}: {error}") from None
-
-
-def _ids(given: Mapping[str, str], name: str) -> tuple[int, ...]:
-    words = _listed(given, name)
-    wrong = [word for word in words if not (word.isascii() and word.isdigit() and len(word) < 11)]
-    if wrong:
-        raise UsageError(f"Option {name}: '{wrong[0]}' is not a broker id")
-    return tuple(map(int, words))
-
-
-def _factors(given: Mapping[str, str]) -> dict[str, int]:
-    found = {}
-    for word in _listed(given, "factor"):
-        topics, _, number = word.rpartition("=")
-        if not (topics and number.isascii() and number.isdigit() and 0 < int(number) <= 1_000):
-            raise UsageError(f"Option factor: '{word}' must be like orders*=3")
-        if topics in found:
-            raise UsageError(f"Option factor: '{topics}' is given twice")
-        found[topics] = int(number)
-    return found
-
-
-def _weighing(given: Mapping[str, str]) -> Weighing:
-    text = given.get("by", Weighing.BYTES)
-    if text not in tuple(Weighing):
-        raise UsageError(f"Option by: '{text}' must be one of {', '.join(Weighing)}")
-    return Weighing(text)
-
-
-_PERCENT: Final = re.compile(r"\d{1,4}(?:\.\d{1,6})?")
-
-
-def _percent(given: Mapping[str, str], name: str, default: float, most: float) -> float:
-    if name not in given:
-        return default
-    text = given[name].strip().removesuffix("%").strip()
-    if not _PERCENT.fullmatch(text) or float(text) > most:
-        raise UsageError(f"Option {name}: '{given[name]}' must be a percentage up to {most}")
-    return float(text) / 100
-
-
-def _a_rate(text: str) -> float | None:
-    rate = parse_rate(text)
-    return None if rate is None else float(rate)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import (
     ReassignmentPlan,
@@ -20,39 +22,34 @@ from kshunt.backend.domain.reassignment.plan import (
 from kshunt.backend.errors import BackendError, Conflict, NotSupported
 from kshunt.backend.tools.reassign import reports
 from kshunt.backend.tools.reassign.options import (
-    PROG,
+    COMMAND,
     ReassignAction,
     ReassignCommandLine,
-    build_parser,
     parse_options,
 )
 from kshunt.backend.tools.reassign.sources import open_gateway, open_reader
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
     run_tool,
-    show_help_or_version,
     show_report,
     warn_of_zookeeper,
 )
-from kshunt.backend.tools.shared.flags import read_arguments
 from kshunt.backend.tools.shared.output import ToolReport
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
     left = "Interrupted. Moves that were started continue in the cluster."
-    return run_tool(PROG, _main, argv, interrupted=left)
+    return run_tool(COMMAND, _main, argv, interrupted=left)
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = build_parser()
-    given = read_arguments(argv, parser)
-    if show_help_or_version(given, parser):
-        return output.DONE
-    options = parse_options(given)
-    _refuse_what_is_not_served(options, given)
+    words = read(COMMAND, argv)
+    if words is None:
+        return ExitCode.DONE
+    options = parse_options(words.given)
+    _refuse_what_is_not_served(options, words.given)
     check_client_config(options.command_config)
     return show_report(_ACTIONS[options.action](options), as_json=options.json)
 

@@ -6,36 +6,36 @@ tool and speak its words, so that a script which reads them reads ours.
 
 from __future__ import annotations
 
-import argparse
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.addresses import ZOOKEEPER_HELP
-from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    BOOTSTRAP_SERVER,
+    COMMAND_CONFIG,
+    JSON,
+    ZK_CONFIG,
+    ZOOKEEPER_HELP,
+    backend_address,
+    check_zk_config,
+    cluster_address,
+)
+from kshunt.backend.commandline.exit_codes import KafkaExitCode
+from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import (
+    DEFAULT_TIMEOUT_MS,
+    REASON_HELP,
+    path_of,
+    reason,
+)
 from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operator_identity import who_am_i
-from kshunt.backend.tools.shared.flags import (
-    ABOUT,
-    DEFAULT_TIMEOUT_MS,
-    JSON,
-    REASON_HELP,
-    ZK_CONFIG,
-    Flag,
-    UsageError,
-    backend_address,
-    check_zk_config,
-    cluster_address,
-    parser_of,
-    path_of,
-    reason,
-)
-
-PROG: Final = "kshunt kafka-reassign-partitions"
 
 
 class ReassignAction(enum.StrEnum):
@@ -102,14 +102,14 @@ _ACTION_HELP: Final[Mapping[ReassignAction, str]] = {
 
 FLAGS: Final = (
     *(Flag(action.value, _ACTION_HELP[action]) for action in ReassignAction),
-    Flag("bootstrap-server", "Brokers to connect to first.", "HOST:PORT[,...]"),
+    BOOTSTRAP_SERVER,
     Flag(
         "bootstrap-controller",
         "Kafka's flag for direct contact with a controller; not supported by this version.",
         "HOST:PORT[,...]",
         _with(ReassignAction.CANCEL, ReassignAction.LIST),
     ),
-    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    *BACKEND_FLAGS,
     Flag(
         "zookeeper",
         ZOOKEEPER_HELP,
@@ -117,7 +117,7 @@ FLAGS: Final = (
         frozenset(ReassignAction) - {ReassignAction.PROGRESS, ReassignAction.CANCEL},
     ),
     ZK_CONFIG,
-    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    COMMAND_CONFIG,
     Flag(
         "reassignment-json-file",
         'The plan: {"version": 1, "partitions": [{"topic": "foo", "partition": 1, '
@@ -201,23 +201,21 @@ FLAGS: Final = (
     ),
     Flag("reason", REASON_HELP, "TEXT", _with(ReassignAction.EXECUTE, ReassignAction.CANCEL)),
     JSON,
-    *ABOUT,
 )
 
-EPILOG: Final = """\
-exit codes:
-  0   done: every partition is where the plan wants it, or the change was made
-  1   an error, or some partition failed, is missing, or is not where the plan wants it and
-      nothing moves it there
-  2   still in progress (--verify, --progress)
-  64  wrong usage; nothing was done
-"""
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    description = "Move partitions between brokers, watch them arrive, and stop them."
-    return parser_of(PROG, "ACTION [OPTION ...]", description, EPILOG, FLAGS)
+COMMAND: Final = Command(
+    ("kafka-reassign-partitions",),
+    "Move partitions between brokers, watch them arrive, and stop them.",
+    FLAGS,
+    codes={
+        KafkaExitCode.DONE: "done: every partition is where the plan wants it, or the change was "
+        "made",
+        KafkaExitCode.FAILED: "an error or wrong usage, or some partition failed, is missing, or "
+        "is not where the plan wants it and nothing moves it there",
+        KafkaExitCode.IN_PROGRESS: "still in progress (--verify, --progress)",
+    },
+    kafka=True,
+)
 
 
 def parse_options(given: Mapping[str, str]) -> ReassignCommandLine:
@@ -264,6 +262,9 @@ def _action(given: Mapping[str, str]) -> ReassignAction:
 def _deadline_ms(given: Mapping[str, str]) -> int | None:
     if "deadline" not in given:
         return None
+    # It loads asyncio, which no other action needs.
+    from kshunt.backend.clock import SystemClock
+
     try:
         return deadline_ms(given["deadline"], SystemClock().now_ms(), None)
     except BadInput as error:

@@ -1,7 +1,7 @@
 """What `kafka-reassign-partitions` says: Kafka's words, or the same facts as JSON.
 
 Where Kafka's tool has a line for it, the line is Kafka's to the letter, trailing blanks included,
-because scripts compare them. Each report carries its exit code (`options.EPILOG`).
+because scripts compare them. Each report carries its exit code (`options.COMMAND`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kshunt.backend.api.schema.reassignments import (
     MovingPartitions,
     ProgressRows,
 )
+from kshunt.backend.commandline.exit_codes import KafkaExitCode
 from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.forecast.end_words import full_text
@@ -34,7 +35,7 @@ from kshunt.backend.domain.reassignment.progress import (
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
-from kshunt.backend.tools.shared.output import DONE, FAILED, IN_PROGRESS, ToolReport
+from kshunt.backend.tools.shared.output import ToolReport
 
 EXISTING_ASSIGNMENT: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -69,9 +70,9 @@ def list_report(moves: Iterable[OngoingReassignment]) -> ToolReport:
 def progress_report(answer: ProgressRows) -> ToolReport:
     """`--progress`. Below the table stands when the plan will be done, where that is watched."""
     rows, end, record = answer.rows, answer.expected_end, answer.forecast_record
-    code = DONE if all(row.in_sync for row in rows) else IN_PROGRESS
+    code = KafkaExitCode.DONE if all(row.in_sync for row in rows) else KafkaExitCode.IN_PROGRESS
     if not all(row.matches for row in rows):
-        code = FAILED
+        code = KafkaExitCode.FAILED
     lines = [format_progress(rows)]
     if end is not None:
         lines += ["", f"Done: {full_text(end, end.at_ms)}"]
@@ -94,9 +95,9 @@ def verify_report(answer: VerifyAnswer) -> ToolReport:
         )
     if answer.active_elsewhere:
         lines.append("Other partitions still move, so no throttle was changed.")
-    code = DONE if answer.done else IN_PROGRESS
+    code = KafkaExitCode.DONE if answer.done else KafkaExitCode.IN_PROGRESS
     if is_not_as_planned(answer):
-        code = FAILED
+        code = KafkaExitCode.FAILED
     return ToolReport("\n".join(lines), to_document(answer), code, answer.notes)
 
 
@@ -132,7 +133,7 @@ def execute_report(
     return ToolReport(
         "\n".join([*lines, *moved]),
         to_document(answer),
-        FAILED if answer.failures else DONE,
+        KafkaExitCode.FAILED if answer.failures else KafkaExitCode.DONE,
         (*problems, *unmoved),
     )
 
@@ -223,7 +224,7 @@ def cancel_report(plan: ReassignmentPlan, answer: ChangeAnswer) -> ToolReport:
     return ToolReport(
         "\n".join([*lines, *answer.notes]),
         to_document(answer),
-        FAILED if failed or plan.log_dirs else DONE,
+        KafkaExitCode.FAILED if failed or plan.log_dirs else KafkaExitCode.DONE,
         tuple(problems),
     )
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from kshunt.backend.commandline.values import ANSWER_MARGIN_S
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import PlacerSettings, Settings
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
-from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.reassignments import ReassignmentsClient

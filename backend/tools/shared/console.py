@@ -6,16 +6,17 @@ client or a web framework.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
-from kshunt import __version__
 from kshunt.backend.addresses import ZOOKEEPER_WARNING
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import UsageError, usage_lines
+from kshunt.backend.commandline.table import Command
 from kshunt.backend.errors import (
     AwaitsApproval,
     BadInput,
@@ -27,21 +28,17 @@ from kshunt.backend.errors import (
 )
 from kshunt.backend.settings import LIMITS
 from kshunt.backend.tools.shared import output
-from kshunt.backend.tools.shared.flags import UsageError
 from kshunt.backend.tools.shared.output import ToolReport
 
 T = TypeVar("T")
 
-INTERRUPTED: Final = 130
-
 
 def run_tool(
-    prog: str,
+    command: Command,
     tool: Callable[[Sequence[str]], int],
     argv: Sequence[str],
     *,
     interrupted: str,
-    usage_code: int = output.USAGE,
 ) -> int:
     """Run a tool; its exit code, with every error of ours put into words.
 
@@ -51,29 +48,18 @@ def run_tool(
     try:
         return tool(argv)
     except UsageError as error:
-        _show_error(error, prog, as_json=as_json)
-        return usage_code
+        _show_error(error, command, as_json=as_json)
+        return command.usage_code
     except KshuntError as error:
-        _show_error(error, prog, as_json=as_json)
-        return output.FAILED
+        _show_error(error, command, as_json=as_json)
+        return ExitCode.FAILED
     except KeyboardInterrupt:
         show(interrupted, sys.stderr)
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python must not complain when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return output.FAILED
-
-
-def show_help_or_version(given: Collection[str], parser: argparse.ArgumentParser) -> bool:
-    """Print the help or the version, if one is asked for; whether it was."""
-    if "help" in given:
-        show(parser.format_help().rstrip(), sys.stdout)
-        return True
-    if "version" in given:
-        show(f"kshunt {__version__}", sys.stdout)
-        return True
-    return False
+        return ExitCode.FAILED
 
 
 def show(text: str, where: TextIO) -> None:
@@ -92,7 +78,7 @@ def show_report(report: ToolReport, *, as_json: bool) -> int:
     return report.code
 
 
-def _show_error(error: KshuntError, prog: str, *, as_json: bool) -> None:
+def _show_error(error: KshuntError, command: Command, *, as_json: bool) -> None:
     if as_json:
         document: dict[str, Any] = {"title": error.title, "detail": error.message}
         document["advice"] = error.advice
@@ -102,9 +88,7 @@ def _show_error(error: KshuntError, prog: str, *, as_json: bool) -> None:
             document["proposal"] = error.proposal_id
         show(json.dumps({"error": document}), sys.stdout)
     elif isinstance(error, UsageError):
-        # The message stands alone on its line, as Kafka's tool prints it.
-        hint = f"Run '{prog} --help' for every option."
-        show("\n".join(filter(None, [error.message, error.advice, hint])), sys.stderr)
+        show(usage_lines(error, command.prog), sys.stderr)
     elif isinstance(error, Conflict | AwaitsApproval):
         # Kafka's tool names a conflict without calling it an error.
         show(str(error), sys.stderr)

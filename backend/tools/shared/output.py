@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-DONE: Final = 0
-FAILED: Final = 1
-IN_PROGRESS: Final = 2
-USAGE: Final = 64
+from kshunt.backend.commandline.exit_codes import ExitCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,7 @@ class ToolReport:
     """For standard output."""
     document: Mapping[str, Any]
     """The same with --json."""
-    code: int = DONE
+    code: int = ExitCode.DONE
     problems: tuple[str, ...] = ()
     """For standard error, beside the text."""
 

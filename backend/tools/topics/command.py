@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.values import ANSWER_MARGIN_S
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.delete_partitions import (
     KEYED,
@@ -32,24 +35,19 @@ from kshunt.backend.domain.topics.descriptions import (
 from kshunt.backend.errors import BadInput, NotSupported
 from kshunt.backend.local_sockets import running_backend
 from kshunt.backend.settings import PlacerSettings, Settings
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     refuse_zookeeper,
     run_tool,
     show,
-    show_help_or_version,
     show_report,
 )
-from kshunt.backend.tools.shared.flags import ANSWER_MARGIN_S, read_arguments
 from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.topics import reports
 from kshunt.backend.tools.topics.options import (
-    PROG,
-    USAGE,
+    COMMAND,
     TopicOptions,
     TopicsAction,
-    build_parser,
     parse_options,
 )
 
@@ -81,15 +79,14 @@ class Cluster(NamedTuple):
 def main(argv: Sequence[str]) -> int:
     """Run the tool; its exit code is described in --help."""
     left = "Interrupted. The requested change may still be made; check with --describe."
-    return run_tool(PROG, _main, argv, interrupted=left, usage_code=USAGE)
+    return run_tool(COMMAND, _main, argv, interrupted=left)
 
 
 def _main(argv: Sequence[str]) -> int:
-    parser = build_parser()
-    given = read_arguments(argv, parser)
-    if show_help_or_version(given, parser):
-        return output.DONE
-    options = parse_options(given)
+    words = read(COMMAND, argv)
+    if words is None:
+        return ExitCode.DONE
+    options = parse_options(words.given)
     if options.zookeeper:
         refuse_zookeeper()
     check_client_config(options.command_config)

@@ -6,7 +6,6 @@ tool and speak its words, so that a script which reads them reads ours.
 
 from __future__ import annotations
 
-import argparse
 import enum
 import re
 from collections.abc import Mapping
@@ -14,27 +13,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-from kshunt.backend.domain.topics.partitioners import Partitioner
-from kshunt.backend.operator_identity import who_am_i
-from kshunt.backend.tools.shared.flags import (
-    ABOUT,
-    DEFAULT_TIMEOUT_MS,
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    COMMAND_CONFIG,
     JSON,
+    backend_address,
+)
+from kshunt.backend.commandline.exit_codes import KafkaExitCode
+from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.values import (
+    DEFAULT_TIMEOUT_MS,
     REASON_HELP,
     TIMEOUT_MS_MAX,
-    Flag,
-    UsageError,
-    backend_address,
-    parser_of,
     path_of,
     reason,
     whole,
 )
+from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+from kshunt.backend.domain.topics.partitioners import Partitioner
+from kshunt.backend.operator_identity import who_am_i
 
-PROG: Final = "kshunt kafka-topics"
-USAGE: Final = 1
-"""Kafka's tool has one code for everything that is not done."""
 PARTITIONS_MAX: Final = 2**31 - 1
 
 DESCRIPTION: Final = "List and describe topics, and change how many partitions they have."
@@ -49,10 +48,6 @@ Apache Kafka does not support KIP-694. There, kshunt starts an operation that lo
 waits until the last partitions had no new records for the delay. It copies the topic into one
 with fewer partitions, and compares them. It asks for the topic's name in the dashboard before it
 replaces the topic with the copy.
-
-exit codes:
-  0   done, or started in the cluster
-  1   an error or wrong usage; the message names what was changed
 """
 
 
@@ -125,9 +120,9 @@ FLAGS: Final = (
         "Brokers to connect to first. REQUIRED unless --backend is given.",
         "HOST:PORT[,...]",
     ),
-    Flag("backend", "Use this shared kshunt backend instead.", "unix:PATH|http://HOST:PORT"),
+    *BACKEND_FLAGS,
     Flag("zookeeper", "DEPRECATED, and not supported; use --bootstrap-server.", "HOST:PORT[,...]"),
-    Flag("command-config", "Java properties file of an admin client.", "FILE"),
+    COMMAND_CONFIG,
     Flag(
         "topic",
         "The topic. For --list and --describe a regular expression, as in Kafka's tool; for "
@@ -199,14 +194,20 @@ FLAGS: Final = (
     ),
     Flag("reason", REASON_HELP, "TEXT", _ALTER),
     JSON,
-    *ABOUT,
 )
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser."""
-    usage = "ACTION --bootstrap-server HOST:PORT[,...] [OPTION ...]"
-    return parser_of(PROG, usage, DESCRIPTION, EPILOG, FLAGS)
+COMMAND: Final = Command(
+    ("kafka-topics",),
+    DESCRIPTION,
+    FLAGS,
+    epilog=EPILOG,
+    codes={
+        KafkaExitCode.DONE: "done, or started in the cluster",
+        KafkaExitCode.FAILED: "an error or wrong usage; the message names what was changed",
+    },
+    kafka=True,
+)
 
 
 def parse_options(given: Mapping[str, str]) -> TopicOptions:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kshunt.backend.api.schema.topics import Topics, TopicsAnswer
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -25,7 +26,6 @@ from kshunt.backend.domain.topics.descriptions import (
     TopicSummary,
 )
 from kshunt.backend.domain.untrusted.json_codec import to_document
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.output import ToolReport
 from kshunt.backend.tools.topics.options import TopicOptions
 
@@ -126,7 +126,7 @@ def added_report(options: TopicOptions, answer: ChangeAnswer) -> ToolReport:
         return ToolReport(
             "Nothing was changed.",
             document,
-            output.FAILED,
+            ExitCode.FAILED,
             tuple(f"Error: {one.item}: {one.message or one.error_name}" for one in failed),
         )
     if answer.validate_only:
@@ -143,7 +143,7 @@ def deleted_report(options: TopicOptions, answer: ShrinkAnswer) -> ToolReport:
     return ToolReport(
         "\n".join(lines),
         to_document(answer),
-        output.FAILED if answer.failures else output.DONE,
+        ExitCode.FAILED if answer.failures else ExitCode.DONE,
         tuple(f"Error: {_failure(one)}" for one in answer.failures),
     )
 

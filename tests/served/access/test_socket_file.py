@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import grp
 import os
 import socket
@@ -16,9 +15,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from kshunt.backend.access.socket_mode import SocketFile, add_options, socket_file
+from kshunt.backend.access.socket_mode import FLAGS, SocketFile, socket_file
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.server.listener import Listen, bind
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.config_file import expanded
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
@@ -31,10 +32,10 @@ DEADLINE_S = 30.0
 
 
 def parsed(*words: str) -> SocketFile:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--socket", type=Path)
-    add_options(parser)
-    return socket_file(parser.parse_args(["--socket", "/k.sock", *words]))
+    flags = (Flag("socket", "", "PATH", value=Path), *FLAGS)
+    options = read(Command(("serve",), "", flags), ["--socket", "/k.sock", *words])
+    assert options is not None
+    return socket_file(options)
 
 
 def other_group() -> int:

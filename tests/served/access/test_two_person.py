@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -15,6 +14,8 @@ import pytest
 
 from kshunt.backend import two_person
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Command
 from kshunt.backend.config_file import expanded
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.approval import ShownProposal
@@ -394,6 +395,6 @@ def test_the_file_and_the_environment_say_it_as_the_flag_does(tmp_path: Path) ->
 
 
 def rule(words: list[str]) -> TwoPersonRule:
-    parser = argparse.ArgumentParser()
-    two_person.add_options(parser)
-    return two_person.rule_of(parser.parse_args(words[1:]), identified=True)
+    options = read(Command(("serve",), "", two_person.FLAGS), words[1:])
+    assert options is not None
+    return two_person.rule_of(options, identified=True)

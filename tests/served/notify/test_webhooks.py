@@ -16,11 +16,13 @@ from standardwebhooks.webhooks import Webhook
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Command
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.notify.options import add_options, dead_letter_path, notifier_of, targets_of
+from kshunt.backend.notify.options import FLAGS, dead_letter_path, notifier_of, targets_of
 from tests.support.access.certificates import Authority
 from tests.support.embedded.background import running
 from tests.support.faults.truth_ground import untrue_of
@@ -189,9 +191,9 @@ def test_a_second_backend_needs_files_of_its_own(scene: Scene) -> None:
 
 
 def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add_options(parser)
-    return parser.parse_args(list(words))
+    options = read(Command(("serve",), "", FLAGS), words)
+    assert options is not None
+    return options
 
 
 def test_a_key_for_each_or_one_for_all_or_that_of_the_environment(tmp_path: Path) -> None:

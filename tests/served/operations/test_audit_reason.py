@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.commandline.values import reason
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
@@ -24,7 +26,6 @@ from kshunt.backend.tools.local.audit import LocalAudit
 from kshunt.backend.tools.local.cluster import LocalCluster
 from kshunt.backend.tools.reassign import command
 from kshunt.backend.tools.shared import private_backend
-from kshunt.backend.tools.shared.flags import UsageError, reason
 from tests.support.access.keys import KEYS
 from tests.support.operations.journal import embedded_cluster, raw_producer
 from tests.support.serving import serving
@@ -59,7 +60,7 @@ def test_who_and_why_go_with_a_reassignment_and_its_end(
         assert run(action, *at)[0] == 0
         assert stub.asked[-1][2]["reason"] == ""
     code, out, err = run("--verify", *at, "--reason", "x")
-    assert (code, out) == (64, "")
+    assert (code, out) == (1, "")
     assert err.startswith('Option "[reason]" can\'t be used with action "[verify]"')
 
 

@@ -129,8 +129,6 @@ def test_a_backend_that_cannot_record_serves_all_the_same(servers: str, tmp_path
 def test_options_that_cannot_be_meant_are_refused(
     options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["serve", "--bootstrap-server", "127.0.0.1:1", *options])
-    assert ended.value.code == 2
+    assert main(["serve", "--bootstrap-server", "127.0.0.1:1", *options]) == 2
     said = capsys.readouterr().err
-    assert "--samples-topic: not allowed with" in said or "--keep-samples" in said
+    assert "--samples and --samples-topic cannot" in said or "--keep-samples" in said

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.election import UncleanAnswer
@@ -23,7 +24,7 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, PlanError
 from kshunt.backend.local_sockets import socket_path
 from kshunt.backend.operator_identity import who_am_i
-from kshunt.backend.tools.election import FLAGS, build_parser, main
+from kshunt.backend.tools.election import COMMAND, FLAGS, main
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
@@ -97,7 +98,7 @@ def test_zookeeper_warns_before_anything_else_is_done(tool: Tool) -> None:
 def test_help_says_what_a_preferred_replica_is_and_when_nothing_is_needed(tool: Tool) -> None:
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
-    assert out.rstrip() == build_parser().format_help().rstrip()
+    assert out.rstrip() == help_of(COMMAND).rstrip()
     assert all(f"--{flag.name}" in out for flag in FLAGS)
     assert "is the first broker in its list of replicas" in out
     assert "This command is not necessary" in out

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.domain.shrink.delete_partitions import (
     COPIED,
     KEYED,
@@ -19,7 +20,7 @@ from kshunt.backend.domain.shrink.delete_partitions import (
 )
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.tools.topics.command import INCREASED, main
-from kshunt.backend.tools.topics.options import FLAGS, build_parser
+from kshunt.backend.tools.topics.options import COMMAND, FLAGS
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
@@ -98,7 +99,7 @@ def test_a_wrong_command_line_does_nothing_and_says_why(line: str, tool: Tool) -
 def test_help_names_every_flag(tool: Tool) -> None:
     code, out, err = tool("--help")
     assert (code, err) == (0, "")
-    assert out.rstrip() == build_parser().format_help().rstrip()
+    assert out.rstrip() == help_of(COMMAND).rstrip()
     assert all(f"--{flag.name}" in out for flag in FLAGS)
     assert tool("--version")[:2] == (0, "kshunt 0.1.0\n")
 

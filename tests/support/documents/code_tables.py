@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
 from kshunt.backend import errors
+from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
 from kshunt.backend.domain.operations.lifecycle import STEPS, OperationState
 from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import (
@@ -137,6 +138,11 @@ def _value(value: object) -> str:
             return f"{value:,}"
         case _:
             return ""
+
+
+def codes_table(meanings: Mapping[ExitCode, str] | Mapping[KafkaExitCode, str]) -> str:
+    """Exit codes."""
+    return table(("Code", "Meaning"), ((str(int(code)), text) for code, text in meanings.items()))
 
 
 def errors_table() -> str:

@@ -3,63 +3,46 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from collections.abc import Iterator
 from typing import Final
 
-from kshunt.backend.cli.main import main
+from kshunt.backend.cli.commands import COMMANDS, table_of
+from kshunt.backend.commandline.help_text import help_of
+from kshunt.backend.commandline.table import Command
 
 COLUMNS: Final = 96
-COMMANDS: Final = (
-    (),
-    ("demo",),
-    ("cluster",),
-    ("serve",),
-    ("kafka-reassign-partitions",),
-    ("kafka-preferred-replica-election",),
-    ("kafka-topics",),
-    ("plan",),
-    ("audit",),
-    ("replay",),
-    ("proposals",),
-    ("tokens",),
-    ("tokens", "create"),
-    ("tokens", "revoke"),
-    ("tokens", "list"),
-    ("keys",),
-    ("webhooks",),
-    ("config",),
-    ("doctor",),
-    ("web",),
-    ("pipeline",),
-    ("pipeline", "run"),
-    ("pipeline", "backfill"),
-    ("pipeline", "report"),
-    ("pipeline", "backtest"),
-    ("pipeline", "repartition"),
-)
-"""Each command, and each action with a help of its own."""
-_BEFORE_ACTION: Final = {"tokens": ("--tokens", "tokens.json")}
-"""What a command needs before it reads its action."""
 
 
 def help_pages() -> str:
-    """A heading and a block for each command."""
-    return "\n\n".join(
-        f"## `{' '.join(('kshunt', *command))}`\n\n```text\n{help_of(command)}\n```"
-        for command in COMMANDS
+    """A heading and what belongs below it, for each command and for each of its actions."""
+    with _columns():
+        return "\n\n".join(
+            part
+            for top in (table_of(""), *map(table_of, COMMANDS))
+            for part in (_whole(top), *(_action(top, each) for each in top.actions))
+        )
+
+
+def _whole(command: Command) -> str:
+    return f"## `{command.prog}`\n\n```text\n{_stripped(help_of(command))}\n```"
+
+
+def _action(command: Command, action: Command) -> str:
+    """In full, or with the names of the flags where those of the command explain all of them."""
+    explained = {(flag.name, flag.help) for flag in command.own_flags}
+    taken = [flag for flag in action.own_flags if not flag.hidden]
+    if not explained.issuperset((flag.name, flag.help) for flag in taken):
+        return _whole(action)
+    names = ", ".join(f"`--{flag.name}`" for flag in taken if not flag.group)
+    return (
+        f"## `{action.prog}`\n\n{action.description.strip()}\n\n"
+        f"```text\nusage: {action.usage}\n```\n\n`{command.prog}` explains its flags: {names}."
     )
 
 
-def help_of(command: tuple[str, ...]) -> str:
-    """What `--help` prints."""
-    out = io.StringIO()
-    first, rest = command[:1], command[1:]
-    before = _BEFORE_ACTION.get(first[0], ()) if rest else ()
-    with _columns(), contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        main([*first, *before, *rest, "--help"])
-    return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
+def _stripped(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
 @contextlib.contextmanager

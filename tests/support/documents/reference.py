@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.cli.commands import COMMANDS
+from kshunt.backend.commandline.exit_codes import KAFKA_MEANINGS, MEANINGS
+from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.settings import LIMITS, RecordingSettings, SamplerSettings
 from kshunt.tui.actions import key_table
 from tests.support.documents import code_tables
@@ -133,6 +136,22 @@ This is what each command prints with `--help`.
     )
 
 
+def _exit_codes() -> str:
+    return _page(
+        "Exit codes",
+        """
+Each command ends with one of these codes. `kshunt help exit-codes` prints them too.
+[The command line](command-line.md) says what a code means for a command of its own.
+""",
+        "## Commands of kshunt",
+        code_tables.codes_table(MEANINGS),
+        "## Kafka's tools",
+        f"These are {listed(f'`{n}`' for n, one in COMMANDS.items() if one.kafka)}.\n"
+        "They keep Kafka's words for a wrong command line, and its code.",
+        code_tables.codes_table(KAFKA_MEANINGS),
+    )
+
+
 def _http_routes() -> str:
     return _page(
         "HTTP routes",
@@ -184,6 +203,7 @@ A scenario is a cluster with topics, traffic and events. `kshunt demo --scenario
 _PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "command-line.md": _command_line,
     "errors.md": _errors,
+    "exit-codes.md": _exit_codes,
     "http-routes.md": _http_routes,
     "keys.md": _keys,
     "limits.md": _limits,

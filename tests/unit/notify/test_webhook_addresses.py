@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from pathlib import Path
 
 import pytest
 
+from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.table import Command
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.address import WebhookAddress
-from kshunt.backend.notify.options import add_target_options, targets_of
+from kshunt.backend.notify.options import TARGET_FLAGS, targets_of
 
 SECRET = "https://hooks.example.org/services/T0/B0/hidden-hidden"
 PLAIN = "https://hooks.example.org/kshunt"
@@ -19,9 +20,9 @@ PLAIN = "https://hooks.example.org/kshunt"
 
 def targets(*words: str) -> tuple[WebhookAddress, ...]:
     """The webhooks of a command line."""
-    parser = argparse.ArgumentParser()
-    add_target_options(parser)
-    return targets_of(parser.parse_args(words), {})
+    options = read(Command(("webhooks",), "", TARGET_FLAGS), words)
+    assert options is not None
+    return targets_of(options, {})
 
 
 def test_addresses_come_from_a_file(tmp_path: Path) -> None:

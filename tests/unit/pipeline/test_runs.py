@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import socket
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.pipeline.command import parse_time
+from kshunt.backend.pipeline.flags import parse_time
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
 from kshunt.backend.pipeline.samples.recording_folder import NoSamples
 from kshunt.backend.pipeline.samples.replica_samples import (
@@ -132,17 +131,18 @@ def test_a_server_that_is_not_there_is_said_at_once() -> None:
 
 
 def test_a_command_line_that_is_wrong_is_told_so_without_spark() -> None:
-    look = "import sys, kshunt.backend.pipeline.command as c\ntry: c.main(['backfill'])\n"
+    look = "import sys, kshunt.backend.cli.main as c\n"
+    look += "try: sys.exit(c.main(['pipeline', 'backfill']))\n"
     look += "finally: print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (64, "False\n")
+    assert (done.returncode, done.stdout) == (2, "False\n")
     assert "--samples" in done.stderr
 
 
 def test_times_are_ago_or_of_a_calendar() -> None:
     assert parse_time("2h", NOW_MS) == NOW_MS - 2 * HOUR_MS
     assert parse_time("2026-11-22T04:00:00+01:00", NOW_MS) == START_MS
-    with pytest.raises(argparse.ArgumentTypeError, match="not a time"):
+    with pytest.raises(ValueError, match="not a time"):
         parse_time("yesterday", NOW_MS)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.addresses import without_secrets
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.config_file import expanded
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.tools import config
@@ -133,11 +134,11 @@ def test_what_is_named_and_not_there_is_refused(
         expanded([], {"KSHUNT_CONFIG": str(tmp_path / "none")})
     with pytest.raises(ConfigError, match="There is no context 'dev'"):
         expanded(["--context", "dev"], environment)
-    with pytest.raises(ConfigError, match="needs a name"):
+    with pytest.raises(UsageError, match="needs a name"):
         expanded(["--context"], environment)
-    with pytest.raises(ConfigError, match="cannot be used with"):
+    with pytest.raises(UsageError, match="cannot be used with"):
         expanded(["--context", "prod", "--backend", "unix:/x"], environment)
-    with pytest.raises(ConfigError, match="has no effect on kshunt demo"):
+    with pytest.raises(UsageError, match="has no effect on kshunt demo"):
         expanded(["demo", "--context", "prod"], environment)
 
 
@@ -161,12 +162,12 @@ def test_a_flag_that_is_none_is_named_with_where_it_stands_and_not_with_what_it_
     path = tmp_path / "config.toml"
     path.write_text('[serve]\nbootstrap-server = "b:1"\nwebhoook = "https://a/hidden"\n')
     said = refused("serve", KSHUNT_CONFIG=str(path))
-    assert f"--webhoook, which {path} [serve] has. Did you mean 'webhook'?" in said
+    assert f"--webhoook. Did you mean '--webhook'?\n{path} [serve] has it." in said
     assert "hidden" not in said
     said = refused("serve", "--bootstrap-server", "b:1", KSHUNT_SERVE_TOKNES="x")
-    assert "--toknes, which KSHUNT_SERVE_TOKNES has. Did you mean 'tokens'?" in said
+    assert "--toknes. Did you mean '--tokens'?\nKSHUNT_SERVE_TOKNES has it." in said
     said = refused("serve", "--bootstrap-server", "b:1", "--nonsense=hidden", "more")
-    assert "unknown option --nonsense. See kshunt serve --help." in said
+    assert "unknown option --nonsense.\nRun 'kshunt serve --help' for every option." in said
     assert "hidden" not in said
     assert "unknown option more" in refused("serve", "--bootstrap-server", "b:1", "more")
 

@@ -144,9 +144,7 @@ def test_another_server_is_not_taken_for_a_backend(tool: Tool, stub: Stub) -> No
     ],
 )
 def test_flags_that_make_no_sense_end_with_2(tool: Tool, words: tuple[str, ...]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        tool(*words)
-    assert ended.value.code == 2
+    assert tool(*words)[0] == 2
 
 
 def test_the_folder_of_samples_has_to_be_there_and_writable(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""`kshunt` alone: the dashboard."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kshunt.backend.addresses import ZOOKEEPER_WARNING
+from kshunt.backend.cli.commands import summaries
+from kshunt.backend.commandline.cluster_flags import BACKEND_FLAGS, CLUSTER_FLAGS, take_zookeeper
+from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.help_text import listing
+from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.table import Command, Flag
+
+COMMAND: Final = Command(
+    (),
+    "Watch and steer Kafka reassignments. Without a command, kshunt shows the dashboard.\n\n"
+    f"{listing('commands', summaries())}",
+    (
+        *CLUSTER_FLAGS,
+        *BACKEND_FLAGS,
+        Flag("read-only", "Show everything, but change nothing."),
+        Flag(
+            "record",
+            "Record to this new file (default: below $XDG_STATE_HOME).",
+            "PATH",
+            value=Path,
+            either="record",
+        ),
+        Flag("no-record", "Keep no recording.", either="record"),
+        # What `kshunt web` starts for a browser.
+        Flag("in-browser", "", hidden=True),
+    ),
+    epilog="`kshunt help COMMAND` and `kshunt COMMAND --help` say more of a command. `kshunt help "
+    "TOPIC`\nexplains exit-codes, configuration and environment.",
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Show the dashboard; the exit code.
+
+    Raises:
+        KshuntError: no cluster is named, no backend can be reached, or there is no terminal.
+    """
+    options = read(COMMAND, argv)
+    if options is None:
+        return ExitCode.DONE
+    in_zookeeper = take_zookeeper(options)
+    if (options.backend is None) == (options.bootstrap_server is None):
+        raise UsageError("give either --bootstrap-server, --backend or --context")
+    if in_zookeeper:
+        sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
+    from kshunt.tui.__main__ import require_terminal, run
+
+    if not options.in_browser:
+        require_terminal()
+    run_options = {
+        "record": not options.no_record,
+        "record_path": options.record,
+        "in_browser": options.in_browser,
+    }
+    if options.backend is not None:
+        return run(options.backend, read_only=options.read_only, **run_options)
+    from kshunt.backend.tools.shared.private_backend import private_backend
+
+    def start_backend() -> str:
+        return private_backend(options.bootstrap_server, options.command_config)
+
+    return run(start_backend(), read_only=options.read_only, revive=start_backend, **run_options)

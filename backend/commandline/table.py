@@ -1,0 +1,166 @@
+"""The description of what can be typed: commands, their flags and their arguments.
+
+From these values come the reader of the command line, `--help`, the reference, the completion of
+shells and the manual pages. Nothing else says what a command takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kshunt.backend.commandline.exit_codes import (
+    KAFKA_MEANINGS,
+    KAFKA_SHOWN,
+    MEANINGS,
+    SHOWN,
+    ExitCode,
+    KafkaExitCode,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag of a command."""
+
+    name: str
+    help: str
+    metavar: str = ""
+    """Empty for a switch."""
+    actions: frozenset[str] | None = None
+    """The actions that it may go with; None: with every one."""
+    required: bool = False
+    """True where those actions cannot do without it."""
+    value: Callable[[str], Any] = str
+    """Reads its text; it raises `BadInput` or `ValueError` with what is wrong."""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    repeatable: bool = False
+    """True where each use adds a value."""
+    negatable: bool = False
+    """True for a switch with a `--no-` of its own."""
+    hidden: bool = False
+    """True for what only kshunt types."""
+    short: str = ""
+    """A letter that means the same."""
+    also: tuple[str, ...] = ()
+    """Other names."""
+    either: str = ""
+    """Flags with the same word here exclude each other."""
+    variable: str = ""
+    """The variable of the environment that is used where the flag is not given."""
+    group: str = ""
+    """The heading of the help that it is below."""
+    dest: str = ""
+    """The attribute that holds its value; empty: the name, with underscores."""
+
+    def goes_with(self, action: str) -> bool:
+        """Whether it may be given with an action."""
+        return self.actions is None or action in self.actions
+
+    @property
+    def attribute(self) -> str:
+        """The attribute of what was read."""
+        return self.dest or self.name.replace("-", "_").replace(".", "_")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All words that mean it."""
+        letter = (f"-{self.short}",) if self.short else ()
+        negated = (f"--no-{self.name}",) if self.negatable else ()
+        return (*letter, f"--{self.name}", *(f"--{name}" for name in self.also), *negated)
+
+    @property
+    def initial(self) -> Any:
+        """Its value where it is not given."""
+        if self.repeatable:
+            return []
+        return bool(self.default) if not self.metavar else self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A word of a command line that is no flag."""
+
+    name: str
+    metavar: str
+    help: str = ""
+    many: bool = False
+    optional: bool = False
+    value: Callable[[str], Any] = str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """As in a line of usage."""
+        text = f"{self.metavar}..." if self.many else self.metavar
+        return f"[{text}]" if self.optional else text
+
+
+ABOUT: Final = (
+    Flag("help", "Print this and exit.", short="h"),
+    Flag("version", "Print the version and exit."),
+)
+"""What every command has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, or an action of one."""
+
+    words: tuple[str, ...]
+    """Without `kshunt`; empty for the dashboard."""
+    description: str
+    own_flags: tuple[Flag, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    actions: tuple[Command, ...] = ()
+    """Where it has some, one of them is named first, and reads the rest."""
+    summary: str = ""
+    """For the list of its siblings."""
+    epilog: str = ""
+    codes: Mapping[int, str] = field(default_factory=dict)
+    """Its own words for exit codes."""
+    kafka: bool = False
+    """True where it replaces a tool of Kafka: in Kafka's words, with Kafka's exit codes."""
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """All that it takes."""
+        return (*self.own_flags, *ABOUT)
+
+    @property
+    def prog(self) -> str:
+        """What is typed for it."""
+        return " ".join(("kshunt", *self.words))
+
+    @property
+    def usage(self) -> str:
+        """One line: what it needs, then what it may be given."""
+        needed = [
+            f"--{one.name} {one.metavar}"
+            for one in self.own_flags
+            if one.required and one.actions is None
+        ]
+        action = ["ACTION"] if self.actions else []
+        words = [*action, *needed, "[OPTION ...]", *(one.shown for one in self.arguments)]
+        return f"{self.prog} {' '.join(words)}"
+
+    @property
+    def usage_code(self) -> int:
+        """The exit code of a wrong command line."""
+        return KafkaExitCode.FAILED if self.kafka else ExitCode.USAGE
+
+    def exit_codes(self) -> Mapping[int, str]:
+        """What it ends with, and what that means."""
+        if self.kafka:
+            kafkas = {int(code): text for code, text in KAFKA_MEANINGS.items()}
+            return {c: self.codes.get(c, kafkas[c]) for c in sorted({*KAFKA_SHOWN, *self.codes})}
+        ours = {int(code): text for code, text in MEANINGS.items()}
+        return {code: self.codes.get(code, ours[code]) for code in sorted({*SHOWN, *self.codes})}
+
+    def every(self) -> Iterator[Command]:
+        """It, and all of its actions."""
+        yield self
+        for action in self.actions:
+            yield from action.every()
