@@ -80,6 +80,13 @@ async def test_lines_of_a_part_lead_to_their_rows(large: Shown) -> None:
     assert "clickstream-web-sessions-eu-west-1" in large.cursor
 
 
+async def test_a_topic_that_moves_leads_to_its_moving_partitions(large: Shown) -> None:
+    await large.press("tab", "tab", "j", "enter")
+    assert large.app.current_mode == PARTITIONS
+    assert len(large.grid.table or ()) == 2 * 4
+    assert "payments.transactions.settled.v2" in large.cursor
+
+
 async def test_a_part_without_a_chosen_line_leads_to_its_view(large: Shown) -> None:
     await large.press("tab", "tab", "enter")
     assert large.app.current_mode == BROKERS
