@@ -134,6 +134,20 @@ async def test_parts_follow_the_cluster(large: Shown) -> None:
     assert in_sight(large) == list(PARTS)
 
 
+async def test_parts_are_not_made_anew_for_each_of_many_snapshots(large: Shown) -> None:
+    large.backend.cluster.copy_bytes_per_s = {2: 800_000_000}
+
+    def lane() -> str:
+        return next(line for line in large.lines() if "eu-west-1-9 " in line)
+
+    await large.publish(1.0)
+    before = lane()
+    await large.publish(0.4)
+    assert lane() == before
+    await large.publish(0.6)
+    assert lane() != before
+
+
 async def test_the_middle_layout(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), size=(120, 36), start_view=OVERVIEW) as shown:
         await shown.publish()
