@@ -28,11 +28,13 @@ class Part(Widget):
         """What is in the frame."""
         return self.query_one(SelectableLines)
 
-    def is_new(self, facts: object, look: tuple[object, ...]) -> bool:
-        """Whether its lines have to be made anew: of other facts, or in another way."""
-        new = facts is not self._facts or look != self._look
+    def is_new(self, facts: object, look: tuple[object, ...], *, soon: bool) -> bool:
+        """Whether its lines have to be made anew: in another way, or of facts that are not `soon`
+        after the last ones."""
+        if look == self._look and (soon or facts is self._facts):
+            return False
         self._facts, self._look = facts, look
-        return new
+        return True
 
     def title(self, text: str) -> None:
         """Say what it is about."""

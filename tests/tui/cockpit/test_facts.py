@@ -68,6 +68,17 @@ def test_every_move_stands_in_one_place() -> None:
     assert lags == sorted(lags, reverse=True)
 
 
+def test_what_is_copied_is_summed_by_topic() -> None:
+    found = moves_of(facts_of(moving()), (), 0)
+    assert [(one.topic, one.copies) for one in found.topics] == [
+        ("payments.transactions.settled.v2", 2),
+        ("clickstream-web-sessions-eu-west-1", 2),
+        ("orders", 2),
+    ]
+    assert sum(one.lag_bytes for one in found.topics) == sum(o.lag_bytes for o in found.copies)
+    assert found.topics_all == 3
+
+
 def test_a_pause_is_told_from_being_stuck() -> None:
     cluster = moving()
     cluster.stuck = {(STUCK, 3): Stuck(STUCK, 3, Cause.PAUSED)}

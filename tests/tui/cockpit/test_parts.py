@@ -159,6 +159,19 @@ def test_a_stuck_pair_is_said_and_toned() -> None:
     assert stuck.text.endswith("! 2 stuck")
 
 
+def test_below_few_pairs_stand_the_topics_that_move() -> None:
+    lines = part_lines(FLOWS, HOMES["moving"], 78, 24, UNICODE, MORE)
+    head = next(place for place, line in enumerate(lines) if line.text.startswith("Topic"))
+    assert lines[head - 1].text == ""
+    first = lines[head + 1]
+    assert first.text.startswith("payments.transactions.settled.v2 ")
+    assert first.target is not None
+    assert first.target.filter_text == "topic:payments.transactions.settled.v2 moving"
+    assert sum(int(line.text.split()[-1]) for line in lines[head + 1 :]) == 6
+    none = texts(part_lines(FLOWS, HOMES["moving"], 78, 8, UNICODE, MORE))
+    assert not any(line.startswith("Topic") for line in none)
+
+
 def test_too_many_pairs_become_a_heat_map() -> None:
     lines = texts(flow_lines(cockpit_of(wide(12, 60)).flows, 76, 20, UNICODE, MORE))
     assert lines[0].split()[0] == "From"
@@ -203,11 +216,19 @@ def tiles(brokers: int, width: int, height: int, moves: int = 6) -> list[str]:
     return texts(tile_lines(found.brokers, found.traffic.brokers, width, height, UNICODE, MORE))
 
 
-def test_few_brokers_are_tiles_of_four_lines() -> None:
+def test_few_brokers_say_what_they_copy_and_what_is_produced_to_them() -> None:
     lines = tiles(6, 116, 16)
     assert lines[0].split()[0] == "1"
     assert "controller" in lines[0]
+    assert [line.split()[0] for line in lines[1:6]] == ["in", "out", "disk", "write", "lead"]
+    assert lines[6] == ""
+    assert lines[7].split()[0] == "4"
+
+
+def test_brokers_are_tiles_of_four_lines_where_there_is_no_room_for_more() -> None:
+    lines = tiles(9, 116, 14)
     assert [line.split()[0] for line in lines[1:4]] == ["in", "out", "disk"]
+    assert "leads" in lines[0]
     assert lines[4] == ""
     assert lines[5].split()[0] == "4"
 

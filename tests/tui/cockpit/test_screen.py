@@ -80,6 +80,13 @@ async def test_lines_of_a_part_lead_to_their_rows(large: Shown) -> None:
     assert "clickstream-web-sessions-eu-west-1" in large.cursor
 
 
+async def test_a_topic_that_moves_leads_to_its_moving_partitions(large: Shown) -> None:
+    await large.press("tab", "tab", "j", "enter")
+    assert large.app.current_mode == PARTITIONS
+    assert len(large.grid.table or ()) == 2 * 4
+    assert "payments.transactions.settled.v2" in large.cursor
+
+
 async def test_a_part_without_a_chosen_line_leads_to_its_view(large: Shown) -> None:
     await large.press("tab", "tab", "enter")
     assert large.app.current_mode == BROKERS
@@ -125,6 +132,20 @@ async def test_parts_follow_the_cluster(large: Shown) -> None:
     assert large.frame() != before
     await large.press("5", "1")
     assert in_sight(large) == list(PARTS)
+
+
+async def test_parts_are_not_made_anew_for_each_of_many_snapshots(large: Shown) -> None:
+    large.backend.cluster.copy_bytes_per_s = {2: 800_000_000}
+
+    def lane() -> str:
+        return next(line for line in large.lines() if "eu-west-1-9 " in line)
+
+    await large.publish(1.0)
+    before = lane()
+    await large.publish(0.4)
+    assert lane() == before
+    await large.publish(0.6)
+    assert lane() != before
 
 
 async def test_the_middle_layout(tmp_path: Path) -> None:

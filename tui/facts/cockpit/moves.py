@@ -20,6 +20,8 @@ from kshunt.tui.facts.snapshot_facts import Facts
 
 COPIES_MOST: Final = 200
 """Copies that are listed one by one."""
+TOPICS_MOST: Final = 50
+"""Topics of which something is copied that are listed."""
 _NEVER_IS: Final = 1e21
 _STUCK_IS: Final = 1e23
 
@@ -61,6 +63,18 @@ class CopyLine:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicCopies:
+    """What is copied of one topic."""
+
+    topic: str
+    copies: int
+    lag_bytes: int
+    """What they still lack, as far as is known."""
+    rate_bytes_per_s: float
+    """As far as is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moves:
     """What moves."""
 
@@ -69,15 +83,22 @@ class Moves:
     """Stuck ones first, then those that never arrive, then those that lack most."""
     copies_all: int = 0
     """How many there are; `copies` has no more than `COPIES_MOST` of them."""
+    topics: tuple[TopicCopies, ...] = ()
+    """The one that lacks most first."""
+    topics_all: int = 0
+    """How many there are; `topics` has no more than `TOPICS_MOST` of them."""
 
 
 def moves_of(facts: Facts, operations: Sequence[Operation], ended: int) -> Moves:
     """The moves of a snapshot; `ended` have been seen to end since all of this began."""
     places = np.flatnonzero(facts.arriving)
+    topics = _topics(facts, places)
     return Moves(
         _counts(facts, operations, ended),
         tuple(_copy(facts, place) for place in _worst(facts, places).tolist()),
         len(places),
+        topics[:TOPICS_MOST],
+        len(topics),
     )
 
 
@@ -119,6 +140,19 @@ def _worst(facts: Facts, places: NDArray[np.intp]) -> NDArray[np.intp]:
     most = min(COPIES_MOST, len(places))
     few = np.argpartition(-badness, most - 1)[:most]
     return places[few[np.lexsort((places[few], -badness[few]))]]
+
+
+def _topics(facts: Facts, places: NDArray[np.intp]) -> tuple[TopicCopies, ...]:
+    rows, names = facts.rows, facts.snapshot.topics
+    of, count = rows.topic_index[places], len(names)
+    copies = np.bincount(of, minlength=count)
+    lag = np.bincount(of, np.maximum(rows.lag_bytes[places], 0), count)
+    rate = np.bincount(of, np.nan_to_num(rows.fetched_bytes_per_s[places]), count)
+    moving = np.flatnonzero(copies)
+    order = moving[np.argsort(-lag[moving], kind="stable")].tolist()
+    return tuple(
+        TopicCopies(names[one], int(copies[one]), int(lag[one]), float(rate[one])) for one in order
+    )
 
 
 def _copy(facts: Facts, place: int) -> CopyLine:

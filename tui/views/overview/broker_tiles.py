@@ -23,6 +23,7 @@ from kshunt.tui.text.glyphs import Glyphs
 TILE_WIDTH: Final = 36
 TILE_MOST: Final = 52
 TILE_LINES: Final = 4
+TALL_LINES: Final = 6
 TILE_LABEL: Final = 5
 """Cells at the left of a tile's lines."""
 LOW_LINES: Final = 2
@@ -58,7 +59,10 @@ def tile_lines(
     if not rows:
         return [Line((Cell("No broker is known.", "dim"),))]
     scale = _scale(rows, traffic)
-    for tile, lines in ((_tile, TILE_LINES), (_low_tile, LOW_LINES)):
+    forms = [(_tile, TILE_LINES), (_low_tile, LOW_LINES)]
+    if scale.moving:
+        forms.insert(0, (_tall_tile, TALL_LINES))
+    for tile, lines in forms:
         columns = min(max((width + GAP) // (TILE_WIDTH + GAP), 1), len(rows))
         tall = math.ceil(len(rows) / columns)
         gap = int(tall * (lines + 1) - 1 <= height)
@@ -99,6 +103,20 @@ def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> li
 
 
 # A tile
+
+
+def _tall_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
+    """What a tile says while something moves, and what it says while nothing does."""
+    _, *lines = _tile(row, scale, width, glyphs)
+    head, room = (_name(row, TILE_LABEL), *_state(row)), _gauge_room(width)
+    more: list[tuple[Cell, ...]] = [(), ()]
+    if row.state == "up":
+        more = [
+            _measure("write", *_produced(row, scale), room, glyphs),
+            _measure("lead", *_leads(row, scale), room, glyphs),
+        ]
+    padding = (padded(line, width, glyphs) for line in (head, *lines, *more))
+    return list(padding)
 
 
 def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
@@ -146,6 +164,11 @@ def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
         _measure("lead", *_leads(row, scale), room, glyphs),
         _measure("disk", *_disk(row), room, glyphs),
     ]
+
+
+def _gauge_room(width: int) -> int:
+    """Cells of a gauge: what a label and the longest words leave."""
+    return max(width - TILE_LABEL - 1 - 19, 6)
 
 
 def _measure(

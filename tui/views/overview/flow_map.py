@@ -6,13 +6,18 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from rich.cells import cell_len
+
 from kshunt.backend.domain.text.formatting import bytes_text, rate_text
+from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.facts.brokers.flows import ALL, NOBODY, CopyFlow, Sent
-from kshunt.tui.tables.gauges import heat, heat_cell
+from kshunt.tui.facts.cockpit.moves import Moves, TopicCopies
+from kshunt.tui.tables.gauges import gauge, heat, heat_cell
 from kshunt.tui.tables.lines import BLANK, Line, beside, more_line
 from kshunt.tui.tables.model import Cell, RowKey
+from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.bars import FULL, REST
-from kshunt.tui.text.fitting import fit, join_fitting
+from kshunt.tui.text.fitting import fit, fit_middle, join_fitting, printable
 from kshunt.tui.text.glyphs import Glyphs
 
 PATH_LEAST: Final = 8
@@ -21,6 +26,8 @@ PATH_MOST: Final = 60
 ROWS_LEAST: Final = 12
 """Lines from which on a heat map says more than the heaviest pairs do."""
 GAP: Final = 4
+TOPICS_LEAST: Final = 4
+"""Lines below the pairs from which on topics stand there."""
 PAIRS_FROM: Final = 50
 """Cells at the right of a heat map from which on the heaviest pairs stand there."""
 MORE: Final = "brokers that send"
@@ -37,17 +44,27 @@ class Pair(NamedTuple):
 
 
 def flow_lines(
-    flows: Mapping[RowKey, Sent], width: int, height: int, glyphs: Glyphs, more: str
+    flows: Mapping[RowKey, Sent],
+    width: int,
+    height: int,
+    glyphs: Glyphs,
+    more: str,
+    moves: Moves | None = None,
 ) -> list[Line]:
     """All pairs line by line where they fit, else a heat map and the heaviest pairs.
 
-    `more` says how to see what does not fit.
+    `more` says how to see what does not fit. Where few pairs leave room, the topics that move
+    stand below them.
     """
     pairs = heaviest(flows)
     if not pairs:
         return [Line((Cell("Nothing is copied.", "dim"),))]
     if len(pairs) + 1 <= height:
-        return _pair_lines(pairs, width, height, glyphs, more)
+        lines = _pair_lines(pairs, width, height, glyphs, more)
+        room = height - len(lines) - 1
+        if moves is None or room < TOPICS_LEAST:
+            return lines
+        return [*lines, BLANK, *_topic_lines(moves, width, room, glyphs, more)]
     found = _map_within(flows, width)
     if found is None or height < ROWS_LEAST:
         return _pair_lines(pairs, width, height, glyphs, more)
@@ -57,6 +74,38 @@ def flow_lines(
     left = _heat_map(found, found.width, height, glyphs, more)
     right = _pair_lines(pairs, room, height, glyphs, more)
     return beside(left, right, found.width, GAP, glyphs)
+
+
+def _topic_lines(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
+    """The topics of which something is copied, the one that lacks most first."""
+    fits = moves.topics_all + 1 <= height
+    shown = moves.topics[: height - 1 if fits else height - 2]
+    longest = max((cell_len(printable(one.topic)) for one in shown), default=0)
+    titles = (("Rate", _RATE), ("Left", _LEFT), ("Copies", _COPIES))
+    numbers = sum(cells + 1 for _, cells in titles)
+    name = max(min(longest, width - numbers - PATH_LEAST - 1), PATH_LEAST)
+    path = min(max(width - numbers - name - 1, 0), PATH_MOST)
+    head = fit("Topic", name + 1 + path, glyphs)
+    head += "".join(" " + fit(title, cells, glyphs, right=True) for title, cells in titles)
+    lines = [Line((Cell(head, "dim"),))]
+    top = max((one.lag_bytes for one in shown), default=0)
+    lines += [_topic_line(one, name, path, top, glyphs) for one in shown]
+    if len(shown) < moves.topics_all:
+        lines.append(more_line(moves.topics_all - len(shown), "topic", more))
+    return lines
+
+
+def _topic_line(one: TopicCopies, name: int, path: int, top: int, glyphs: Glyphs) -> Line:
+    rate = fit(rate_text(one.rate_bytes_per_s), _RATE, glyphs, right=True)
+    left = fit(bytes_text(one.lag_bytes), _LEFT, glyphs, right=True)
+    cells = (
+        Cell(fit_middle(printable(one.topic), name, glyphs) + " "),
+        *(gauge(one.lag_bytes / top if top else 0.0, path, glyphs) or (Cell(" " * path),)),
+        Cell(f" {rate} {left}"),
+        Cell(" " + fit(f"{one.copies:,}", _COPIES, glyphs, right=True), "dim"),
+    )
+    target = ScreenTarget(PARTITIONS, filter_text=f"topic:{one.topic} moving")
+    return Line(cells, ("topic", one.topic), target)
 
 
 def heaviest(flows: Mapping[RowKey, Sent]) -> list[Pair]:

@@ -43,7 +43,7 @@ def part_lines(
     elif part == EVENTS:
         lines = event_lines(cockpit.events, overview.now_ms, width, height, glyphs, more)
     elif cockpit.flows:
-        lines = flow_lines(cockpit.flows, width, height, glyphs, more)
+        lines = flow_lines(cockpit.flows, width, height, glyphs, more, cockpit.moves)
     else:
         rows, health = cockpit.brokers, overview.health
         lines = traffic_lines(cockpit.traffic, health, rows, width, height, glyphs)

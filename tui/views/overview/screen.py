@@ -34,10 +34,13 @@ from kshunt.tui.views.overview.parts import (
 from kshunt.tui.views.status_bar import FRESH_S, STALE_S
 
 if TYPE_CHECKING:
+    from kshunt.tui.facts.overview import Home
     from kshunt.tui.tables.lines import Line
     from kshunt.tui.views.overview.layout import OverviewState
 
 
+PARTS_MS: Final = 900
+"""Parts are made anew for snapshots that lie at least so far apart: they have many numbers."""
 ZOOM_SHOWS: Final = "z shows more"
 """How what does not fit can be seen."""
 
@@ -52,6 +55,8 @@ class OverviewScreen(BoardScreen):
         self._chosen = HEAD
         """The part that keys go to."""
         self._zoomed = False
+        self._shown_ms = 0
+        """When the snapshot was taken that the parts show."""
 
     def compose_body(self) -> Iterable[Widget]:
         """The lines at the top, and the parts below them."""
@@ -162,11 +167,28 @@ class OverviewScreen(BoardScreen):
         from kshunt.tui.views.overview.part_lines import part_lines, part_title
 
         more = "" if self._zoomed else ZOOM_SHOWS
+        soon = self._is_soon(home)
         for part in self.query(Part):
             size = part.lines.size
-            if part.display and size.width and size.height and part.is_new(home, (size, more)):
+            if (
+                part.display
+                and size.width
+                and size.height
+                and part.is_new(home, (size, more), soon=soon)
+            ):
                 part.title(part_title(part.part, home))
                 part.lines.show(part_lines(part.part, home, size.width, size.height, glyphs, more))
+
+    def _is_soon(self, home: Home) -> bool:
+        """Whether parts show a snapshot from shortly before; remembers what they show."""
+        if home.overview is None or home.cockpit is None:
+            self._shown_ms = 0
+            return False
+        later_ms = home.overview.taken_ms - self._shown_ms
+        soon = 0 < later_ms < PARTS_MS and not self.kshunt.playback.past
+        if not soon:
+            self._shown_ms = home.overview.taken_ms
+        return soon
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Health, progress, what runs, what is worst, what to look at."""

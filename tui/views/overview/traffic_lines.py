@@ -158,4 +158,6 @@ def _topic(one: TopicTraffic, name: int, room: int, top: float, glyphs: Glyphs) 
         Cell(rate),
         Cell(f" {size}", "dim"),
     )
-    return Line(cells, ("topic", one.topic), ScreenTarget(PARTITIONS, filter_text=one.topic))
+    return Line(
+        cells, ("topic", one.topic), ScreenTarget(PARTITIONS, filter_text=f"topic:{one.topic}")
+    )
