@@ -25,6 +25,7 @@ from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.pipeline import delivered
 from tests.support.pipeline.poisoned import FAR, path_of, poison, whole
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, write
+from tests.support.pipeline.recorded_brokers import broker_sample, write_brokers
 from tests.support.pipeline.spark import QUICK_JAVA, missing_java, same
 from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
 from tests.support.waiting import require, wait_until
@@ -118,10 +119,13 @@ def test_an_hour_of_which_nothing_can_be_read_keeps_its_results(
         backfill(spark, tmp_path, results, check(tmp_path, None, None), clock, lambda made: None)
     assert rows_in(results, "rates") == former
     assert [*aside(results).values()] == ["damaged"]
-    # The next hour is made though this one cannot be.
-    write(tmp_path, [sample(3600 + 5 * i, i) for i in range(20)], number=2)
+    # The hours beside it are made though this one cannot be, whatever is known of its brokers.
+    write(tmp_path, [sample(n * 3600 + 5 * i, i) for n in (-1, 1) for i in range(20)], number=2)
+    write_brokers(tmp_path, [broker_sample(60 * i, 4) for i in range(-30, 90, 10)])
     backfill(spark, tmp_path, results, check(tmp_path, None, None), clock, lambda made: None)
-    assert len(rows_in(results, "rates")) == 2 * len(former)
+    found = rows_in(results, "rates")
+    assert len(found) == 3 * len(former)
+    assert [row for row in found if row in former] == former
     assert [*aside(results).values()] == ["damaged"]
 
 

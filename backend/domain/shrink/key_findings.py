@@ -85,8 +85,8 @@ def of_read_only(facts: ShrinkFacts, keys: KeyUse) -> Iterator[Finding]:
         "Producers lose these records unless they retry for longer than the delay."
     )
     advice = (
-        "Stop its producers until the partitions are gone, or use a delay of 0. "
-        "Records without a key are rejected too if a client sends them there."
+        "Stop its producers until the partitions are gone. Records without a key are rejected too "
+        "if a client sends them there."
     )
     yield warning("keyed-read-only", words, advice)
 

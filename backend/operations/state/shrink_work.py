@@ -143,8 +143,13 @@ class ShrinkWork:
 
 
 def document(work: ShrinkWork) -> Document:
-    """For an entry of the journal."""
-    return _with_offsets(to_document(work), _as_rows)
+    """For an entry of the journal.
+
+    A partitioner that is not known is absent, as in entries from before there was a choice.
+    """
+    found = to_document(work)
+    request = {k: v for k, v in found["request"].items() if (k, v) != ("partitioner", None)}
+    return _with_offsets({**found, "request": request}, _as_rows)
 
 
 def read_shrink(written: Document) -> ShrinkWork:

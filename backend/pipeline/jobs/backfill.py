@@ -225,7 +225,8 @@ class _Backfill:
         else:
             self.run.tables[QUARANTINE_BROKERS.name] = RunTable(0, None)
         tables += self._write_aside(aside)
-        apart = {QUARANTINE_FILES.name: hours}
+        # Of an hour brokers may be known where no replica is: that hides none of its other tables.
+        apart = {QUARANTINE_FILES.name: hours, BROKER_LOAD.name: tuple(own.good)}
         self.run.publish(tuple(own.good), self.clock.now_ms(), tables[0].newest_ms, apart)
         return BackfillReport(self.period, tuple(tables), counts, broker_counts, aside)
 

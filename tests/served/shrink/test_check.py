@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.check import CommittedOffset, KeyUse, Severity
+from kshunt.backend.domain.shrink.phases import ShrinkRequest
+from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
 from tests.support.shrink.check import commit, write
 from tests.support.topics import create_topic
+
+DEADLINE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +61,44 @@ def test_how_long_a_copy_takes_depends_on_the_rate_that_is_asked_for(
     assert quick.copy_ms is not None
     assert slow.copy_ms is not None
     assert quick.copy_ms < slow.copy_ms
+
+
+def keyed(servers: str, topic: str, partitioner: str | None, first: int) -> None:
+    """Sixty records with keys of their own, by a real client."""
+    settings = {} if partitioner is None else {"partitioner": partitioner}
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, **settings})
+    for number in range(first, first + 60):
+        producer.produce(topic, b"v", b"customer-%d" % number)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def test_the_partitioner_of_real_clients_is_found_and_several_need_a_choice(
+    cluster: Running, client: BackendClient
+) -> None:
+    servers, change = cluster.bootstrap_servers, Change(validate_only=True)
+    create_topic(servers, "customers", [[1 + n % 3] for n in range(6)])
+    keyed(servers, "customers", None, 0)
+    check = client.shrinks.check("customers", 2)
+    assert (check.placing, check.partitioner) == (KeyPlacing.ONE, Partitioner.CRC32)
+    assert check.distinct_keys == 60
+    hits = {one.partitioner: one.keys for one in check.partitioners}
+    assert hits[Partitioner.CRC32] == 60 > hits[Partitioner.MURMUR2]
+    request = ShrinkRequest("customers", 2, 0)
+    assert "It places keys by crc32." in client.shrinks.start(request, change).notes
+    keyed(servers, "customers", "murmur2_random", 60)
+    check = client.shrinks.check("customers", 2)
+    assert check.placing is KeyPlacing.MIXED
+    assert [one.code for one in check.refusals()] == ["mixed-keys"]
+    with pytest.raises(BackendError, match="follow several partitioners") as refused:
+        client.shrinks.start(request, change)
+    assert refused.value.status == 409
+    chosen = client.shrinks.check("customers", 2, partitioner=Partitioner.MURMUR2)
+    assert not chosen.refusals()
+    assert chosen.partitioner is Partitioner.MURMUR2
+    answer = client.shrinks.start(replace(request, partitioner=Partitioner.MURMUR2), change)
+    assert "It places keys by murmur2." in answer.notes
+    path = "/v1/topics/customers/shrink?partitions=2&partitioner=md5"
+    assert client.sender.exchange("GET", path, endless=False).status == 400
 
 
 @pytest.mark.parametrize("count", [-(2**31), -1, 0, 3, 2**31 - 1])

@@ -184,7 +184,7 @@ SAID: list[tuple[str, ShrinkFacts, str]] = [
         "While the partitions can only be read, brokers reject records of their keys, about 25% "
         "of all: clients do not know of ReadOnly, and still choose those partitions. Producers "
         "lose these records unless they retry for longer than the delay. Stop its producers until "
-        "the partitions are gone, or use a delay of 0. Records without a key are rejected too if "
+        "the partitions are gone. Records without a key are rejected too if "
         "a client sends them there.",
     ),
     (

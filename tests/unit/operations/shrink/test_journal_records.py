@@ -21,6 +21,7 @@ from kshunt.backend.domain.shrink.phases import (
     after,
     phases_of,
 )
+from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_json
 from kshunt.backend.operations.core.known_operations import known_operations
 from kshunt.backend.operations.journal.entries import (
@@ -65,6 +66,7 @@ requests = st.builds(
     st.booleans(),
     st.lists(texts, max_size=3).map(tuple),
     st.sampled_from(("round-robin", "as-source")),
+    partitioner=st.none() | st.sampled_from(Partitioner),
 )
 works = st.builds(
     ShrinkWork,
