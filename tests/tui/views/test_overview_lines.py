@@ -28,6 +28,7 @@ from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.overview import sections
+from kshunt.tui.views.overview.layout import OverviewState, head_lines
 from kshunt.tui.views.overview.sections import WANTED, ThrottleCounts
 
 NOW_MS = 1_760_000_120_000
@@ -236,6 +237,13 @@ def test_a_plot_says_its_top_its_span_and_the_limit_where_there_is_one() -> None
     assert marks
     assert set(marks) == {"dim"}
     assert not any("allowed" in line.text for line in plot(course(*[2e7] * 7, permitted=4), most=2))
+
+
+def test_the_plot_beside_the_head_of_a_large_terminal_shows_as_much_of_the_past() -> None:
+    found = overview(Summary(moving_replicas=3, moving_partitions=3))
+    home = Home(found.total, found.health, found, history=tuple(course(*[20e6] * 7)))
+    lines = head_lines(OverviewState(home), 200, 8, ASCII)
+    assert any("last 1m00s" in line.text for line in lines)
 
 
 def test_the_axis_of_a_plot_is_round_and_fits_what_was_moved() -> None:

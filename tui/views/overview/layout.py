@@ -108,8 +108,7 @@ def head_lines(sight: OverviewState, width: int, height: int, glyphs: Glyphs) ->
     home = sight.home
     chart: list[Line] = []
     if home is not None and home.overview is not None and width >= CHART_FROM:
-        moving = home.overview.summary.moving_replicas > 0
-        chart = parts.plot(home.history, moving, CHART, height, glyphs)
+        chart = parts.plot(home.history, _plot_span_s(home.overview), CHART, height, glyphs)
     sections: tuple[str, ...] = HEAD if chart else NARROW_HEAD
     if home is None or home.overview is None or not home.overview.running:
         # What has ended stands among the parts.
@@ -124,12 +123,17 @@ def _indented(line: Line) -> Line:
     return line._replace(spans=(Cell(" "), *line.spans)) if line.spans else line
 
 
+def _plot_span_s(overview: Overview) -> float:
+    """How much of the past the plot shows: the whole operation; 0 while nothing moves."""
+    moving = overview.summary.moving_replicas > 0 or overview.total.waiting
+    return max(overview.running_s, parts.PLOT_SPAN_S) if moving else 0.0
+
+
 def _builders(
     sight: OverviewState, home: Home, overview: Overview, glyphs: Glyphs
 ) -> Mapping[str, tuple[str, Builder]]:
     """Title and builder of each section."""
-    moving = overview.summary.moving_replicas > 0 or overview.total.waiting
-    span_s = max(overview.running_s, parts.PLOT_SPAN_S) if moving else 0.0
+    span_s = _plot_span_s(overview)
     counts = parts.ThrottleCounts(sight.drift, sight.orphans, sight.data_age)
     listed = overview.running or overview.ended
     return {
