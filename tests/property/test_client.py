@@ -211,7 +211,13 @@ def test_an_integer_of_more_than_64_bits_is_refused(name: str) -> None:
 @pytest.mark.parametrize("key", sorted({path[0] for path in PLACES if path[0] in HEADER}))
 def test_a_header_without_one_of_its_parts_is_refused(key: str) -> None:
     header = {name: value for name, value in HEADER.items() if name != key}
-    optional = key in ("history_rates", "min_isr", "failed_requests", "expected_ends")
+    optional = key in (
+        "history_rates",
+        "history_marks",
+        "min_isr",
+        "failed_requests",
+        "expected_ends",
+    )
     assert read(framed(header)) == int(optional)
 
 

@@ -85,7 +85,7 @@ def assert_same(got: Snapshot, wanted: Snapshot) -> None:
 
 WORDS = frozenset({"problems", "problem", "reason", "action"})
 """What earlier versions have in words alone."""
-FACTS = frozenset({"failed_requests", "failed", "evidence"})
+FACTS = frozenset({"failed_requests", "failed", "evidence", "history_marks"})
 """What they lack."""
 
 
