@@ -40,6 +40,7 @@ from kshunt.tui.tables.lines import Line, LinePart, fitted, wrapped
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.bars import LIMIT_MARKS, area, bar
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.operations.table import TONES
@@ -265,7 +266,9 @@ def operations(overview: Overview, width: int, most: int, glyphs: Glyphs) -> lis
     """Those that run, else the last ones that ended."""
     if overview.running:
         now_ms = overview.now_ms
-        lines = [_running(one, now_ms, width, glyphs) for one in overview.running]
+        longest = max(cell_len(one.operation.who or "?") for one in overview.running)
+        who = min(longest, 13 if width < 90 else 20)
+        lines = [_running(one, now_ms, who, width, glyphs) for one in overview.running]
         return _cut(lines, most, overview.running_more, "operation", ScreenTarget(OPERATIONS))
     return ended_operations(overview, width, min(most, 3), glyphs)
 
@@ -289,11 +292,11 @@ def _cut(
     return [*lines[: most - 1], Line((said,), key, target)]
 
 
-def _running(one: OperationLine, now_ms: int, width: int, glyphs: Glyphs) -> Line:
+def _running(one: OperationLine, now_ms: int, who: int, width: int, glyphs: Glyphs) -> Line:
     operation, progress = one.operation, one.progress
     parts = [
         LinePart(Cell(operation.id, "strong"), _id_width(operation)),
-        LinePart(Cell(operation.who or "?", "dim"), 13 if width < 90 else 20, 4),
+        LinePart(Cell(operation.who or "?", "dim"), who, 4),
         LinePart(Cell(operation.state.brief, TONES.get(operation.state, "strong")), 9),
     ]
     if progress is not None:
@@ -346,7 +349,11 @@ def _operation_line(
 def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Line]:
     """Stuck ones first, then the furthest from done."""
     state = max((cell_len(_state_words(one)) for one in overview.worst), default=0)
-    lines = [_replica(one, min(state, 18), width, glyphs) for one in overview.worst]
+    state = min(state, 18)
+    longest = max((cell_len(_name(one)) for one in overview.worst), default=0)
+    # As wide as the longest name, where that leaves room for the rest.
+    name = longest if longest + _NUMBERS + state + bool(state) <= width else 0
+    lines = [_replica(one, name, state, width, glyphs) for one in overview.worst]
     more = overview.behind - len(lines)
     target = ScreenTarget(
         PARTITIONS, filter_text=OUT_OF_SYNC if not overview.summary.moving_partitions else "-insync"
@@ -354,20 +361,26 @@ def worst(overview: Overview, width: int, most: int, glyphs: Glyphs) -> list[Lin
     return _cut(lines, most, more, "replica", target) if most < 5 else lines[:most]
 
 
-def _replica(one: WorstReplica, state: int, width: int, glyphs: Glyphs) -> Line:
-    name = f"{one.key.topic}-{one.key.partition}"
-    wide = width >= 100
+_NUMBERS: Final = sum((6, 7, 8, 6)) + 4
+"""Cells of what stands behind a name, with the blanks between."""
+
+
+def _name(one: WorstReplica) -> str:
+    return printable(f"{one.key.topic}-{one.key.partition}")
+
+
+def _replica(one: WorstReplica, name: int, state: int, width: int, glyphs: Glyphs) -> Line:
     # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
     eta = {"stuck": "stuck", "paused": "held"}.get(one.status) or eta_text(one.eta_s, 6)
     parts = [
-        LinePart(Cell(name), 44 if wide else 0, names=True),
+        LinePart(Cell(_name(one)), name, names=True),
         LinePart(Cell(f"on {one.key.broker}"), 6, 1),
         LinePart(Cell(bytes_text(one.lag_bytes, tight=True)), 7, 2, right=True),
         LinePart(Cell(rate_text(one.rate_bytes_per_s, tight=True) + "/s"), 8, 5, right=True),
         LinePart(Cell(eta, one.tone), 6, 4, right=True),
     ]
     if state:
-        part = LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if wide else state, 3)
+        part = LinePart(Cell(_state_words(one), one.tone or "dim"), 0 if name else state, 3)
         parts.append(part)
     return Line(fitted(parts, width, glyphs), one.key, ScreenTarget(PARTITIONS, one.key))
 
