@@ -49,8 +49,9 @@ def _files(pipeline_status: PipelineStatus) -> list[Item]:
         return []
     last = pipeline_status.aside[0]
     count = many(pipeline_status.files_aside, "file")
-    about = f"{printable(last.file)}: {printable(fault_text(last.fault))}"
-    return [_item(f"The pipeline set aside {count} of samples, the last {about}.", "files")]
+    # A path is long: what is wrong comes before it.
+    about = f"{printable(fault_text(last.fault))} ({printable(last.file)})"
+    return [_item(f"The pipeline set aside {count} of samples. Of the last: {about}.", "files")]
 
 
 def _samples(samples: SamplesStatus, now_ms: int) -> list[Item]:
