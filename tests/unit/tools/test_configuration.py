@@ -14,6 +14,7 @@ from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.config_file import expanded
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.tools import config
+from tests.support.paths import ROOT
 from tests.support.tools import run_with
 
 FILE = """
@@ -146,7 +147,12 @@ def refused(*words: str, **environment: str) -> str:
     """What a command says that nobody understands."""
     done = subprocess.run(
         [sys.executable, "-m", "kshunt", *words],
-        env={"PATH": "", "XDG_CONFIG_HOME": "/none", **environment},
+        env={
+            "PATH": "",
+            "PYTHONPATH": str(ROOT / "src"),
+            "XDG_CONFIG_HOME": "/none",
+            **environment,
+        },
         capture_output=True,
         text=True,
         timeout=30,
