@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Flag
-from kshunt.backend.errors import ConfigError
 
 
 class TwoPersonKind(enum.StrEnum):
@@ -62,19 +62,19 @@ def rule_of(options: Namespace, *, identified: bool) -> TwoPersonRule:
         identified: whether every caller shows a credential of their own.
 
     Raises:
-        ConfigError: a flag cannot be meant, or callers are not told apart and have to be.
+        UsageError: a flag cannot be meant, or callers are not told apart and have to be.
     """
     words = [word.strip() for text in options.two_person for word in text.split(",")]
     try:
         guarded = frozenset(TwoPersonKind(word.lower()) for word in words)
     except ValueError:
-        raise ConfigError(
+        raise UsageError(
             f"--two-person '{','.join(options.two_person)}' is not valid.",
             advice=f"These changes can need a second person: {', '.join(TwoPersonKind)}.",
         ) from None
     rule = TwoPersonRule(guarded, _expiry_s(options.proposal_expiry))
     if guarded and not identified:
-        raise ConfigError(
+        raise UsageError(
             "--two-person needs callers that can be told apart. On a socket, and on a port "
             "without credentials, one person could propose and then approve under another name. "
             "Nothing was started.",
@@ -87,7 +87,7 @@ def _expiry_s(text: str) -> float:
     match = _SPAN.fullmatch(text.strip())
     seconds = 0.0 if match is None else int(match[1]) * _UNITS_S[match[2]]
     if not 0 < seconds <= EXPIRY_S_MAX:
-        raise ConfigError(
+        raise UsageError(
             f"--proposal-expiry '{text}' must be a duration of at most 30 days.",
             advice="Write 90s, 15m or 2h.",
         )

@@ -19,8 +19,9 @@ from kshunt.backend.access.cluster_keys import (
 )
 from kshunt.backend.access.roles import Role, role_of
 from kshunt.backend.clock import Clock
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Flag
-from kshunt.backend.errors import BadInput, ConfigError
+from kshunt.backend.errors import BadInput
 
 if TYPE_CHECKING:
     from kshunt.backend.access.oidc import ClaimsCheck
@@ -104,7 +105,7 @@ def credentials_of(options: Namespace, clock: Clock) -> list[TokenFile | ClaimsC
     """What callers are asked for; empty: nothing.
 
     Raises:
-        ConfigError: a flag lacks another one, or cannot be meant.
+        UsageError: a flag lacks another one, or cannot be meant.
     """
     found: list[TokenFile | ClaimsCheck] = []
     if options.tokens is not None:
@@ -114,7 +115,7 @@ def credentials_of(options: Namespace, clock: Clock) -> list[TokenFile | ClaimsC
     given = [name for name in _TOGETHER if getattr(options, name)]
     if given and len(given) < len(_TOGETHER):
         flags = ", ".join(f"--{name.replace('_', '-')}" for name in _TOGETHER)
-        raise ConfigError(f"{flags} must be given together; nothing was started.")
+        raise UsageError(f"{flags} must be given together; nothing was started.")
     if given:
         from kshunt.backend.access.oidc import ClaimsCheck, Provider
 
@@ -135,11 +136,11 @@ def _roles(texts: Sequence[str]) -> dict[str, Role]:
     for text in texts:
         value, equals, role = text.rpartition("=")
         if not value or not equals:
-            raise ConfigError(f"--oidc-role '{text}' is not like kafka-oncall=operator.")
+            raise UsageError(f"--oidc-role '{text}' is not like kafka-oncall=operator.")
         try:
             found[value] = role_of(role)
         except BadInput as error:
-            raise ConfigError(f"--oidc-role: {error}") from None
+            raise UsageError(f"--oidc-role: {error}") from None
     return found
 
 
@@ -154,5 +155,5 @@ def _keys(where: str) -> str:
     url = urlsplit(where)
     local = url.scheme == "http" and url.hostname in ("127.0.0.1", "localhost", "::1")
     if url.scheme != "https" and not local:
-        raise ConfigError(f"--oidc-keys {where} is not an https address.")
+        raise UsageError(f"--oidc-keys {where} is not an https address.")
     return where

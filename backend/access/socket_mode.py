@@ -12,8 +12,8 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Flag
-from kshunt.backend.errors import ConfigError
 
 ALONE: Final = 0o600
 GROUP: Final = 0o660
@@ -50,39 +50,39 @@ def socket_file(options: Namespace) -> SocketFile:
     """How the socket's file shall be made.
 
     Raises:
-        ConfigError: others could connect, its owner could not, there is no such group, or a flag
+        UsageError: others could connect, its owner could not, there is no such group, or a flag
             lacks another one.
     """
     text, name = options.socket_mode, options.socket_group
     if options.socket is None and (text or name):
-        raise ConfigError("--socket-mode and --socket-group need --socket PATH.")
+        raise UsageError("--socket-mode and --socket-group need --socket PATH.")
     mode = ALONE if text is None else _mode(text)
     if name is None:
         return SocketFile(mode)
     if not mode & 0o020:
-        raise ConfigError(
+        raise UsageError(
             f"With mode {mode:04o} no member of {name} can connect.",
             advice="Give --socket-mode 0660.",
         )
     try:
         return SocketFile(mode, grp.getgrnam(name).gr_gid)
     except KeyError:
-        raise ConfigError(f"There is no group '{name}' on this machine.") from None
+        raise UsageError(f"There is no group '{name}' on this machine.") from None
 
 
 def _mode(text: str) -> int:
     if not _MODE.fullmatch(text):
-        raise ConfigError(
+        raise UsageError(
             f"--socket-mode '{text}' is not a valid mode.", advice="Write 0600 or 0660."
         )
     mode = int(text, 8)
     if mode & 0o007:
-        raise ConfigError(
+        raise UsageError(
             f"--socket-mode {mode:04o} would allow every user of this machine to connect.",
             advice="Write 0660 and name a --socket-group, or serve on a port with --tokens.",
         )
     if mode & ~GROUP or mode & ALONE != ALONE:
-        raise ConfigError(
+        raise UsageError(
             f"--socket-mode {mode:04o}: the owner must be able to read and write, and no user may "
             "execute it.",
             advice="Write 0600 or 0660.",

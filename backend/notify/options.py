@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.secret_files import read_secret
@@ -84,10 +85,10 @@ def targets_of(options: Namespace, environment: Mapping[str, str]) -> tuple[Webh
     urls = [*options.webhook, *_addresses(options.webhook_file)]
     if not urls:
         if options.webhook_secret_file or options.webhook_ca is not None:
-            raise ConfigError("--webhook-secret-file and --webhook-ca need --webhook URL.")
+            raise UsageError("--webhook-secret-file and --webhook-ca need --webhook URL.")
         return ()
     if len(set(urls)) < len(urls):
-        raise ConfigError("The same --webhook is given twice.")
+        raise UsageError("The same --webhook is given twice.")
     keys = _keys(options.webhook_secret_file, len(urls), environment)
     targets = tuple(
         target_of(url, key, options.webhook_ca) for url, key in zip(urls, keys, strict=True)
@@ -131,7 +132,7 @@ def _keys(
         text = environment.get(SECRET, "")
         return [keys_of(text, SECRET) if text else ()] * count
     if len(files) not in (1, count):
-        raise ConfigError(
+        raise UsageError(
             f"{len(files)} --webhook-secret-file are given for {count} --webhook.",
             advice="Give one for all of them, or one for each, in the same order.",
         )

@@ -25,7 +25,7 @@ from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import whole_number
 from kshunt.backend.config_file import serve_source
-from kshunt.backend.errors import ConfigError, KshuntError
+from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import make_folder
 from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
@@ -71,6 +71,11 @@ def main(arguments: Sequence[str]) -> int:
 def flags() -> frozenset[str]:
     """What [serve] and the environment may say: every flag, without its dashes."""
     return frozenset(flag.name for flag in COMMAND.flags if not flag.hidden)
+
+
+def _address(text: str) -> str:
+    host_and_port(text)
+    return text
 
 
 def _keep_days(text: str) -> int:
@@ -124,7 +129,7 @@ COMMAND: Final = Command(
             value=Path,
             either="where",
         ),
-        Flag("listen", "A TCP port.", "HOST:PORT", either="where"),
+        Flag("listen", "A TCP port.", "HOST:PORT", value=_address, either="where"),
         Flag("linger", "Stop after a while without requests, if no operation runs."),
         Flag(
             "linger-seconds",
@@ -417,13 +422,13 @@ def _listen(options: Namespace) -> Listen | None:
 
     file = socket_file(options)
     if (options.tls_certificate is None) != (options.tls_key is None):
-        raise ConfigError(
+        raise UsageError(
             "--tls-certificate and --tls-key must be given together; nothing was started."
         )
     tls = None if options.tls_key is None else Tls(options.tls_certificate, options.tls_key)
     if options.listen is None:
         if tls is not None or options.tokens is not None or options.oidc_issuer:
-            raise ConfigError(
+            raise UsageError(
                 "TLS, tokens and claims are for a TCP port; the mode of its file protects a "
                 "socket.",
                 advice="Give --listen HOST:PORT.",

@@ -18,7 +18,7 @@ import pytest
 from kshunt.backend.access.socket_mode import FLAGS, SocketFile, socket_file
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.server.listener import Listen, bind
-from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.config_file import expanded
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -70,16 +70,16 @@ def test_modes_that_may_be(text: str, mode: int) -> None:
     ],
 )
 def test_modes_that_may_not_be(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(UsageError, match=said):
         parsed(f"--socket-mode={text}")
 
 
 def test_a_group_has_to_be_one_and_to_be_let_in() -> None:
     name = grp.getgrgid(other_group()).gr_name
     assert parsed("--socket-mode", "0660", "--socket-group", name).group == other_group()
-    with pytest.raises(ConfigError, match="Give --socket-mode 0660"):
+    with pytest.raises(UsageError, match="Give --socket-mode 0660"):
         parsed("--socket-group", name)
-    with pytest.raises(ConfigError, match="no group 'nobody-is-in-it'"):
+    with pytest.raises(UsageError, match="no group 'nobody-is-in-it'"):
         parsed("--socket-mode", "0660", "--socket-group", "nobody-is-in-it")
 
 
@@ -94,7 +94,7 @@ def test_on_a_port_they_mean_nothing() -> None:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "need --socket PATH" in done.stderr
 
 

@@ -370,7 +370,7 @@ def test_it_does_not_start(cluster: Running, tmp_path: Path, options: list[str],
         timeout=DEADLINE_S,
         check=False,
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 2, done.stderr
     assert said in done.stderr
 
 
