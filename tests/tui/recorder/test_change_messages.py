@@ -143,6 +143,8 @@ INTENTS: Final[Mapping[str, tuple[Callable[[Given], Intent], ...]]] = {
     "remove_orphans": (_orphans,),
     "remove_all_orphans": (_orphans,),
     "adopt": (lambda given: operations.adopt_intent(given.target, 2),),
+    # What the others send, filled in.
+    "fix": (_rates, _cancel, _elect, _steered("resume")),
     "proposals": (lambda given: proposals.approve_intent(given.target, PROPOSAL, START_MS),),
 }
 """By the action of a key: what it may send."""
