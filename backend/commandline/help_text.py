@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from kshunt.backend.commandline.table import Argument, Command, Flag
+
+NAME_MAX: Final = 18
+"""A longer name has a line of its own."""
+MEANING_MIN: Final = 30
 
 
 def help_of(command: Command) -> str:
@@ -87,14 +93,16 @@ def ending(command: Command) -> str:
 
 
 def listing(title: str, rows: Mapping[str, str]) -> str:
-    """Names with their meanings, below each other."""
-    width = min(max(map(len, rows)), 28)
+    """Names with their meanings, below each other and as wide as the terminal."""
+    width = max((len(name) for name in rows if len(name) <= NAME_MAX), default=NAME_MAX)
+    room = max(shutil.get_terminal_size().columns - width - 4, MEANING_MIN)
     lines = [f"{title}:"]
     for name, text in rows.items():
+        first, *rest = textwrap.wrap(text, room) or [""]
         if len(name) > width:
-            lines += [f"  {name}", f"  {'':{width}}  {text}"]
-        else:
-            lines.append(f"  {name:{width}}  {text}")
+            lines.append(f"  {name}")
+            name = ""
+        lines += [f"  {name:{width}}  {first}", *(f"  {'':{width}}  {line}" for line in rest)]
     return "\n".join(lines)
 
 
