@@ -159,7 +159,7 @@ def _mark(one: PhaseShown, glyphs: Glyphs) -> str:
 
 
 def _progress(one: PhaseShown, glyphs: Glyphs) -> str:
-    """`████░░ 45%, ETA 3m00s to 5m00s`."""
+    """`━━━━── 45%, ETA 3m00s to 5m00s`."""
     share, eta = share_of(one), eta_range(one)
     done = f"{bar(share, BAR_CELLS, glyphs)} {percent_done_text(share)}"
     parts = [] if math.isnan(share) else [done]

@@ -323,7 +323,7 @@ async def test_bars_are_ascii_where_there_is_nothing_else(tmp_path: Path) -> Non
         tmp_path / "s", incident(), size=(160, 50), start_view="brokers", glyphs=ASCII
     ) as shown:
         assert re_bar(shown.frame())
-        assert "█" not in shown.frame()
+        assert "━" not in shown.frame()
 
 
 def re_bar(text: str) -> bool:
