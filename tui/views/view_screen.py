@@ -295,23 +295,33 @@ class ViewScreen(Screen[None]):
             self.say("kshunt owns all throttled moves.", "warn")
 
     def chosen_fix(self) -> Fix | None:
-        """What mends the line or the row under the cursor; None where it has no remedy here."""
+        """What mends the row under the cursor; None where it has no remedy here."""
         return None
 
-    def action_fix(self) -> None:
-        """Open the change that the diagnosis proposes: of the row, else the most urgent one."""
+    def chosen_item(self) -> Item | None:
+        """The thing that `F` is about where no row is: the most urgent one."""
         from kshunt.tui.views.attention import overview_attention
+
+        return next(iter(overview_attention(self.kshunt.store)), None)
+
+    def action_fix(self) -> None:
+        """Open the change that the diagnosis proposes: of the row, else the most urgent one.
+
+        Never that of another thing than the one that the operator looks at.
+        """
         from kshunt.tui.views.fixes import fix_of_item
 
         if self.refused("fix"):
             return
-        store = self.kshunt.store
-        others = (fix_of_item(store, item) for item in overview_attention(store))
-        fix = self.chosen_fix() or next((one for one in others if one is not None), None)
-        if fix is None:
-            self.say("kshunt knows no change that would help here.", "warn")
-        else:
+        item = self.chosen_item()
+        fix = self.chosen_fix() or (fix_of_item(self.kshunt.store, item) if item else None)
+        if fix is not None:
             fix(self.kshunt.workflows)
+        elif item is None:
+            self.say("Nothing needs a fix.")
+        else:
+            where = f" Press {item.target.keys}." if item.target is not None else ""
+            self.say(f"kshunt knows no change for: {item.text}{where}", "warn")
 
     def action_attention(self) -> None:
         """Everything that is wrong, in full."""

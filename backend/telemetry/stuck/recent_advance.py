@@ -64,7 +64,7 @@ class WatchedRows:
     whole: Mask
     """Every replica that remains was in sync, then and at present, and still the move goes on."""
     steady: Mask
-    """Its part of the throttles that hold it has not grown much since."""
+    """Its part of the throttles that hold it has not grown much in the last `KEEP_S`."""
     sides: tuple[ThrottleShare, ThrottleShare]
     """The leader's side and the follower's."""
     due_bytes_per_s: Floats
@@ -203,12 +203,25 @@ class AdvanceWatch:
             found.seconds[looking] = age_s[looking]
             old = age_s >= RECENT_S
             found.nearer[old] |= _came_nearer(then, now, own_s, leader_s)[old]
-            found.grew[looking] |= (now.due > then.due * STEADY)[looking]
             judged = age_s >= ENOUGH_S
             found.caught_up[judged] |= (then.caught_up & now.caught_up)[judged]
             found.whole[judged] |= (then.whole & now.whole)[judged]
             looking &= ~judged
+        found.grew[:] = self._grew(now)
         return found
+
+    def _grew(self, now: _Sample) -> Mask:
+        """Rows whose part of a throttle has grown in the last `KEEP_S`.
+
+        What a throttle is used for is an average: it holds what was before it was raised.
+        """
+        grew = np.zeros(len(now.keys), np.bool_)
+        for sample in self._samples:
+            places = sample.places(now.keys)
+            if not (places >= 0).any():
+                continue
+            grew |= (places >= 0) & (now.due > sample.at(places).due * STEADY)
+        return grew
 
     def _remember(self, now: _Sample) -> None:
         samples = self._samples

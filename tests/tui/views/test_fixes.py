@@ -136,4 +136,13 @@ async def test_the_line_under_the_cursor_goes_before_what_is_more_urgent(shown: 
 async def test_where_no_change_helps_that_is_said(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", ScriptedCluster.of(3, {"t": 3})) as shown:
         await shown.press("F")
-        assert shown.said == "kshunt knows no change that would help here."
+        assert shown.said == "Nothing needs a fix."
+
+
+async def test_another_things_change_is_never_opened(tmp_path: Path) -> None:
+    """A broker that is down comes first, and no change brings it back."""
+    async with dashboard(tmp_path / "s", ailing(DOWN), start_view=OVERVIEW) as shown:
+        await shown.until(lambda: "stuck: broker down" in shown.frame(), "it is seen")
+        await shown.press("F")
+        assert shown.said.startswith("kshunt knows no change for: ")
+        assert shown.backend.changes == []

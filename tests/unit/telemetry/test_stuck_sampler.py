@@ -32,13 +32,14 @@ from kshunt.backend.embedded.scenario.model import (
     SlowLink,
     TopicSpec,
 )
+from kshunt.backend.embedded.scenario.reading import load_scenario
 from kshunt.backend.settings import SamplerSettings
 from kshunt.backend.telemetry.sampling.observed_state import not_asked
 from kshunt.backend.telemetry.sampling.sampler import Sampler
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from kshunt.backend.telemetry.stuck.diagnosis import OwnOperations
 from tests.support.admin import connected
-from tests.support.operations.stuck import apply_needs, configure
+from tests.support.operations.stuck import apply_needs, configure, published_causes
 from tests.support.sampled_cluster import BROKERS, MB, PATIENCE_S, ClusterClock, Sampled
 
 NEW = ("t", 0, 4)
@@ -65,7 +66,16 @@ async def sampled(
         leaders=(1,),
     )
     scenario = Scenario("mine", "t", "a", BROKERS, topics=(topic,), events=events)
-    spec = ClusterSpec(BROKERS, simulated=True, timing=timing or Timing())
+    async with played(scenario, timing or Timing(), patience_s) as seen:
+        yield seen
+
+
+@asynccontextmanager
+async def played(
+    scenario: Scenario, timing: Timing, patience_s: float = PATIENCE_S
+) -> AsyncIterator[Sampled]:
+    """A scenario on the cluster's own clock."""
+    spec = ClusterSpec(scenario.brokers, simulated=True, timing=timing)
     async with (
         run_cluster(spec, scenario) as here,
         connected(here.cluster.bootstrap_servers) as admin,
@@ -95,6 +105,20 @@ async def test_a_throttle_below_what_is_written_and_the_rate_that_would_do() -> 
         seen.cluster.advance(5_400_000)
         assert not seen.cluster.image.is_moving
         await seen.until(lambda found: not found, 3)
+
+
+async def test_no_copy_is_called_slow_because_it_was_slow_before_the_throttle_was_raised() -> None:
+    """What a throttle is used for is an average, and holds for a while what was before."""
+    async with played(load_scenario("throttle-too-low"), Timing()) as seen:
+        snapshot = await seen.until(
+            lambda found: list(found.values()).count(Cause.THROTTLE_TOO_LOW) > 10
+        )
+        needs = {need for said in snapshot.explained.values() for need in said.rates}
+        apply_needs(seen.cluster.core, needs)
+        await seen.tick()
+        for _ in range(90):
+            snapshot = await seen.tick() or snapshot
+            assert Cause.COPY_TOO_SLOW not in published_causes(snapshot).values()
 
 
 async def test_a_move_that_goes_on_has_no_cause() -> None:

@@ -19,7 +19,6 @@ from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.views.attention import overview_attention
 from kshunt.tui.views.board_screen import BoardScreen
-from kshunt.tui.views.fixes import Fix, fix_of_item
 from kshunt.tui.views.overview.parts import BROKERS as BROKERS_PART
 from kshunt.tui.views.overview.parts import (
     EVENTS,
@@ -36,6 +35,7 @@ from kshunt.tui.views.status_bar import FRESH_S, STALE_S
 if TYPE_CHECKING:
     from kshunt.tui.facts.overview import Home
     from kshunt.tui.tables.lines import Line
+    from kshunt.tui.tables.targets import Item
     from kshunt.tui.views.overview.layout import OverviewState
 
 
@@ -246,12 +246,11 @@ class OverviewScreen(BoardScreen):
 
     # What can be done
 
-    def chosen_fix(self) -> Fix | None:
-        """Of the attention line under the cursor."""
-        key, store = self.board.cursor_key, self.kshunt.store
-        items = overview_attention(store)
-        chosen = (item for item in items if ("item", item.key) == key)
-        return next((fix_of_item(store, item) for item in chosen), None)
+    def chosen_item(self) -> Item | None:
+        """The attention line under the cursor, else the first one."""
+        items = overview_attention(self.kshunt.store)
+        chosen = (one for one in items if ("item", one.key) == self.board.cursor_key)
+        return next(chosen, None) or next(iter(items), None)
 
     def action_plan(self) -> None:
         """Make a plan."""
