@@ -27,7 +27,7 @@ from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
 from tests.support.waiting import wait_until_async
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 RETRY_S = 0.1
 """Until it tries to reach its backend again; all the time, and no screen ever stands still."""
 SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
