@@ -196,15 +196,15 @@ def test_both_ways_at_once_and_progress_are_refused_before_anything_is_done(
 ) -> None:
     plan = plan_file(tmp_path, "t", {0: [1]})
     both = ("--zookeeper", zookeeper.connect, "--bootstrap-server", zookeeper.bootstrap_servers)
-    cases: list[tuple[Callable[..., tuple[int, str, str]], tuple[str, ...], int]] = [
-        (reassigning, ("--execute", *both, "--reassignment-json-file", plan), 64),
-        (reassigning, ("--progress", *both[:2], "--reassignment-json-file", plan), 64),
-        (reassigning, ("--cancel", *both[:2], "--reassignment-json-file", plan), 64),
-        (electing, both, 1),
+    cases: list[tuple[Callable[..., tuple[int, str, str]], tuple[str, ...]]] = [
+        (reassigning, ("--execute", *both, "--reassignment-json-file", plan)),
+        (reassigning, ("--progress", *both[:2], "--reassignment-json-file", plan)),
+        (reassigning, ("--cancel", *both[:2], "--reassignment-json-file", plan)),
+        (electing, both),
     ]
-    for tool, argv, expected in cases:
+    for tool, argv in cases:
         code, out, err = tool(*argv)
-        assert (code, out) == (expected, "")
+        assert (code, out) == (1, "")
         assert "zookeeper" in err
     # No backend was started for any of them.
     assert list(own_runtime_dir.iterdir()) == []
