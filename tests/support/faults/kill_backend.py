@@ -303,9 +303,11 @@ def _run(arguments: list[str], log: str, watched: bool) -> None:
     os.dup2(output, 2)
     if watched:
         sys.exit(main(arguments))
-    keys = Path(log).with_suffix(".keys")
-    write_keys(keys, KEYS)
-    sys.exit(kshunt(["serve", "--cluster-keys", str(keys), *arguments]))
+    if "--cluster-keys" not in arguments:
+        keys = Path(log).with_suffix(".keys")
+        write_keys(keys, KEYS)
+        arguments = [*arguments, "--cluster-keys", str(keys)]
+    sys.exit(kshunt(["serve", *arguments]))
 
 
 if __name__ == "__main__":
