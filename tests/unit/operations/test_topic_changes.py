@@ -127,7 +127,11 @@ async def test_several_topics_are_named_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (DeletePartitions(1), "keeps 1 partition; the others are deleted immediately"),
+        (
+            DeletePartitions(1),
+            "keeps 1 partition; the others are deleted immediately, or when the delay that was "
+            "set before is over",
+        ),
         (DeletePartitions(1, 1), "keeps 1 partition; the others are deleted after 1 ms"),
     ],
 )
