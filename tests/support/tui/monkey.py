@@ -186,11 +186,20 @@ class Monkey:
         )
         return next(iter(screen.query(AskPart)), None) if asking else None
 
+    def _at_preview(self) -> bool:
+        """Whether a wizard shows a preview that needs no name typed: `y` agrees there, too."""
+        screen = self.shown.app.screen
+        return (
+            isinstance(screen, WizardScreen)
+            and screen.step is Step.PREVIEW
+            and screen.may_be_agreed_to
+        )
+
     def _may_agree(self, keys: tuple[str, ...]) -> bool:
         """Whether these keys may agree to the question in sight."""
         question, focused = self.question(), self.shown.app.focused
         if question is None:
-            return False
+            return self._at_preview() and "y" in keys
         if len(keys) > 1:
             return not {"y", "enter", "space"}.isdisjoint(keys)
         match focused:

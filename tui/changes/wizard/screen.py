@@ -383,10 +383,14 @@ class WizardScreen(Dialog[NextStep | None]):
         elif self.step is Step.WATCH:
             self.action_next("confirm")
 
+    @property
+    def may_be_agreed_to(self) -> bool:
+        """Whether the preview is there, was painted, and is not of a change that is refused."""
+        return self._looked is not None and self._seen and not self._refused
+
     async def _agree_to_preview(self) -> None:
         """A name that has to be typed is asked for; else it is sent."""
-        ready = self._looked is not None and self._seen and not self._refused
-        if not ready or not self._may_ask():
+        if not self.may_be_agreed_to or not self._may_ask():
             return
         self._go(Step.CONFIRM)
         await self._ask()
