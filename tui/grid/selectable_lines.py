@@ -17,6 +17,7 @@ from kshunt.tui.tables.gauges import HEAT
 from kshunt.tui.tables.lines import BLANK, Line
 from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.text.fitting import printable
 from kshunt.tui.text.glyphs import Glyphs
 
 LINES_CACHED = 512
@@ -184,8 +185,10 @@ class SelectableLines(Widget):
     def _draw(self, spans: Sequence[Cell], at_cursor: bool) -> Strip:
         # A cursor that is the line in reverse has no place for colours.
         toned = not (at_cursor and self.app.native_ansi_color)
+        # Whatever a cell holds, it drives no terminal.
         segments = [
-            Segment(text, self._style(at_cursor, tone if toned else "")) for text, tone in spans
+            Segment(printable(text), self._style(at_cursor, tone if toned else ""))
+            for text, tone in spans
         ]
         strip = Strip(segments).adjust_cell_length(self.size.width, self._style(at_cursor, ""))
         return strip.simplify()

@@ -453,3 +453,27 @@ def test_the_rate_stands_at_the_right_of_the_head_where_there_is_room() -> None:
 def test_each_part_has_a_title() -> None:
     titles = [part_title(part, HOMES["moving"]) for part in (MOVES, FLOWS, BROKERS, EVENTS)]
     assert titles == ["Moves", "Who feeds whom", "Brokers", "Events"]
+
+
+# Hostile text
+
+
+@pytest.mark.parametrize("brokers", [5, 12, 60])
+@pytest.mark.parametrize("width", [40, 60, 116, 180])
+@pytest.mark.parametrize("height", [3, 8, 16, 40])
+def test_why_a_broker_is_down_drives_no_terminal(brokers: int, width: int, height: int) -> None:
+    cluster = wide(brokers, 2)
+    cluster.down = {3: "gone\x1b[2J\u202eaway"}
+    found = cockpit_of(cluster)
+    for moves in (found, cockpit_of(ailing_idle(brokers))):
+        lines = tile_lines(moves.brokers, moves.traffic.brokers, width, height, UNICODE, MORE)
+        said = "".join(texts(lines))
+        assert "\x1b" not in said
+        assert "\u202e" not in said
+
+
+def ailing_idle(brokers: int) -> ScriptedCluster:
+    """Nothing moves, and a broker is down for a hostile reason."""
+    cluster = ScriptedCluster.of(brokers, {"orders": brokers})
+    cluster.down = {3: "gone\x1b[2J\u202eaway"}
+    return cluster

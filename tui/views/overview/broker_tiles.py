@@ -228,7 +228,7 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     """Two lines of one width: what comes and the disk, what goes and the leaders."""
     room = max(width - scale.ids - _LOW_WORDS, 4)
     if row.state != "up":
-        reason = Cell(fit(row.reason, max(width - scale.ids - 1, 1), glyphs), "dim")
+        reason = Cell(fit(printable(row.reason), max(width - scale.ids - 1, 1), glyphs), "dim")
         lines = [[_name(row, scale.ids), *_state(row)], [Cell(" " * (scale.ids + 1)), reason]]
         return [padded(line, width, glyphs) for line in lines]
     tone = _disk(row)[2]
@@ -335,8 +335,9 @@ def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
     if row.state != "up":
         state = _state(row)
-        fits = 8 + len(row.state) + len(row.reason) <= width
-        return [_name(row, scale.ids), *state, *([Cell(f"  {row.reason}", "dim")] if fits else [])]
+        reason = printable(row.reason)
+        fits = 8 + len(row.state) + cell_len(reason) <= width
+        return [_name(row, scale.ids), *state, *([Cell(f"  {reason}", "dim")] if fits else [])]
     cells = [_name(row, scale.ids)]
     for share, said in _pair(row, scale):
         # How long the gauge is says what part of the throttle it is.
