@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.schema.forecasts import Forecasts
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -22,7 +24,11 @@ DEADLINE_S = 120.0
 BINS = tuple(Bin(kind, None, None, None, 50, 500, -2.0, 0.0, 2.0) for kind in ("copy", "operation"))
 
 
-def test_forecasts_survive_their_backend_and_are_scored_by_the_next_one(tmp_path: Path) -> None:
+def test_forecasts_survive_their_backend_and_are_scored_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Clusters of other tests have the same id, and this host remembers their throttles.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     path, samples, calibration = tmp_path / "k.sock", tmp_path / "s", tmp_path / "prod.json"
     options = ("--samples", str(samples), "--calibration", str(calibration))
     with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:

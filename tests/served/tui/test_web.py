@@ -210,6 +210,8 @@ async def test_a_session_in_a_browser(tmp_path: Path) -> None:
             page = Page(terminal)
             await page.shows("READ-ONLY")
             await page.press("2")
+            await page.shows("following")
+            await page.press("f")
             await page.shows("audit-log")
             await page.resize(120, 40)
             await page.shows("Catch-up")
