@@ -323,7 +323,9 @@ class Monkey:
     async def _is_live(self, version: int) -> bool:
         self.judge()
         if self.shown.app.playback.past:
-            # A thread may have been on its way there until this moment.
+            # A thread may have been on its way there until this moment. A filter takes letters.
+            if isinstance(self.shown.app.focused, Input):
+                self._press(("escape",))
             self._press(("T",))
             await idle(self.shown.app)
         store = self.shown.app.store
