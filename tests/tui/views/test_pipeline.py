@@ -104,6 +104,8 @@ async def test_why_a_replica_is_stuck_tells_of_its_past(tmp_path: Path) -> None:
             await shown.press("j")
         await shown.press("enter")
         await shown.until(lambda: "in a day" in shown.frame(), "its past is told")
+        # A dialogue is on the screen before what lies behind it.
+        await shown.until(lambda: "kshunt" in shown.lines()[0], "all of it is painted")
         check_frame("details-stalls-80x24", shown)
         asked = [path for path in shown.backend.looked if "/pipeline/stalls" in path]
         assert any("topic=" in path and "broker=" in path for path in asked)
