@@ -267,8 +267,7 @@ def _arrived(
     """Of rows whose partition does not move any more, those that were not there before."""
     if not len(plan.broker) or not still.any():
         return np.zeros(len(still), np.bool_)
-    counts = np.diff(np.append(facts.starts, len(facts.rows)))
-    entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), counts)
+    entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), facts.row_counts)
     codes = (entries << 32) | facts.rows.broker
     before = (places[plan.entry] << 32) | plan.broker
     # A partition of which it is not known where it was tells nothing.

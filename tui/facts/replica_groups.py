@@ -95,5 +95,4 @@ def group_rows(
 
 def partition_ids(facts: Facts) -> NDArray[np.int64]:
     """Of each row the number of its partition."""
-    counts = np.diff(np.append(facts.starts, len(facts.rows)))
-    return np.repeat(np.arange(len(facts.starts), dtype=np.int64), counts)
+    return np.repeat(np.arange(len(facts.starts), dtype=np.int64), facts.row_counts)

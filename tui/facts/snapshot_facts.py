@@ -86,6 +86,22 @@ class Facts:
         return partition_starts(self.rows)
 
     @cached_property
+    def row_counts(self) -> NDArray[np.intp]:
+        """How many rows each partition has. Shape (partitions,)."""
+        return np.diff(np.append(self.starts, len(self.rows)))
+
+    @cached_property
+    def leader_listed(self) -> NDArray[np.bool_]:
+        """Whether each partition's leader is among the leader-throttled replicas.
+
+        Shape (partitions,).
+        """
+        rows, found = self.rows, np.zeros(len(self.starts), np.bool_)
+        listed = np.flatnonzero((rows.broker == rows.leader) & rows.leader_throttled)
+        found[np.searchsorted(self.starts, listed, side="right") - 1] = True
+        return found
+
+    @cached_property
     def moving(self) -> NDArray[np.bool_]:
         """Rows of partitions that gain or lose a replica."""
         return moving_rows(self.rows, self.starts)
@@ -134,8 +150,7 @@ class Facts:
         status = self.rows.status
         ails = (status == ReplicaStatus.BEHIND) | (status == ReplicaStatus.OFFLINE)
         whole = np.logical_or.reduceat((ails & ~self.being_deleted) | self.stuck, self.starts)
-        counts = np.diff(np.append(self.starts, len(self.rows)))
-        found: NDArray[np.bool_] = self.moving | np.repeat(whole, counts)
+        found: NDArray[np.bool_] = self.moving | np.repeat(whole, self.row_counts)
         return found
 
     @cached_property

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.tui.facts.moves.plan_places import rows_among
 from kshunt.tui.facts.snapshot_facts import Facts
 
 
@@ -54,7 +55,7 @@ def loads_of(facts: Facts, brokers: list[int]) -> BrokerLoadColumns:
     copying = facts.behind & ~leads
     fed = copying & led
     adding, fetched = rows.adding & ~leads, rows.fetched_bytes_per_s
-    listed_source = _leader_listed(facts, leads)
+    listed_source = rows_among(facts, facts.leader_listed)
     limited = copying & rows.follower_throttled & ~rows.in_isr
     limiting = fed & listed_source & ~rows.in_isr
 
@@ -76,17 +77,6 @@ def loads_of(facts: Facts, brokers: list[int]) -> BrokerLoadColumns:
         throttled_in_bytes_per_s=_rates(fetched, limited, here, count),
         throttled_out_bytes_per_s=_rates(fetched, limiting, source, count),
     )
-
-
-def _leader_listed(facts: Facts, leads: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Rows of partitions whose leader is among the leader-throttled replicas."""
-    listed = facts.rows.leader_throttled & leads
-    if not listed.any():
-        return listed
-    by_partition = np.logical_or.reduceat(listed, facts.starts)
-    counts = np.diff(np.append(facts.starts, len(facts.rows)))
-    found: NDArray[np.bool_] = np.repeat(by_partition, counts)
-    return found
 
 
 def _fed_partitions(

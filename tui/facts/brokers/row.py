@@ -14,6 +14,7 @@ from kshunt.tui.facts.brokers.disks import Disk, sizes_of, whole_disk
 from kshunt.tui.facts.brokers.loads import BrokerLoadColumns, loads_of
 from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.text.fitting import printable
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
@@ -29,7 +30,7 @@ class BrokerRow:
     state: str
     """`up`, `stale 12s`, or `down`."""
     reason: str
-    """Why it is not up."""
+    """Why it is not up, without what would drive a terminal."""
     leaders: int
     preferred: int
     """Partitions whose preferred replica it is."""
@@ -91,7 +92,7 @@ def _row(facts: Facts, place: int, loads: BrokerLoadColumns, queued: PendingTran
         rack=status.broker.rack or "",
         address=f"{status.broker.host}:{status.broker.port}" if status.broker.host else "",
         state=state,
-        reason=reason,
+        reason=printable(reason),
         leaders=int(loads.leaders[place]),
         preferred=int(loads.preferred[place]),
         replicas=int(loads.replicas[place]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kshunt.tui.facts.snapshot_facts import Facts
 
@@ -35,15 +34,7 @@ def bound_of(facts: Facts) -> Bound:
     target, source = rows.broker[copies], rows.leader[copies]
     unknown = ~np.isin(target, known) | ~np.isin(source, known)
     held = rows.follower_throttled[copies] & np.isin(target, follower)
-    held |= _leader_listed(facts)[partition] & np.isin(source, leader)
+    held |= facts.leader_listed[partition] & np.isin(source, leader)
     if (~held & ~unknown).any():
         return Bound.NONE
     return Bound.UNKNOWN if (~held).any() else Bound.ALL
-
-
-def _leader_listed(facts: Facts) -> NDArray[np.bool_]:
-    """Whether the leader of each partition is listed. Shape (partitions,)."""
-    rows, found = facts.rows, np.zeros(len(facts.starts), np.bool_)
-    leads = np.flatnonzero((rows.broker == rows.leader) & rows.leader_throttled)
-    found[np.searchsorted(facts.starts, leads, side="right") - 1] = True
-    return found

@@ -66,8 +66,7 @@ def places_of(facts: Facts, plan: PlanArrays) -> NDArray[np.int64]:
 
 def rows_among(facts: Facts, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The rows of some of the snapshot's partitions."""
-    counts = np.diff(np.append(facts.starts, len(facts.rows)))
-    return np.repeat(members, counts)
+    return np.repeat(members, facts.row_counts)
 
 
 def members_of(facts: Facts, places: NDArray[np.int64]) -> NDArray[np.bool_]:

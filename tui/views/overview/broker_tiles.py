@@ -17,7 +17,7 @@ from kshunt.tui.facts.cockpit.traffic import BrokerTraffic
 from kshunt.tui.tables.gauges import gauge
 from kshunt.tui.tables.lines import BLANK, Line, more_line, padded
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.text.fitting import fit, printable
+from kshunt.tui.text.fitting import fit
 from kshunt.tui.text.glyphs import Glyphs
 
 TILE_WIDTH: Final = 36
@@ -123,7 +123,7 @@ def _tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tupl
     """Four lines of one width."""
     first = [_name(row, scale.ids), *_state(row)]
     if row.state != "up":
-        reason = wrap(printable(row.reason), max(width - 6, 8))[: TILE_LINES - 1]
+        reason = wrap(row.reason, max(width - 6, 8))[: TILE_LINES - 1]
         told = [[Cell(" " * (scale.ids + 1)), Cell(text, "dim")] for text in reason]
         lines = [first, *told, *[[] for _ in range(TILE_LINES - 1 - len(told))]]
         return [padded(line, width, glyphs) for line in lines]
@@ -228,7 +228,7 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     """Two lines of one width: what comes and the disk, what goes and the leaders."""
     room = max(width - scale.ids - _LOW_WORDS, 4)
     if row.state != "up":
-        reason = Cell(fit(printable(row.reason), max(width - scale.ids - 1, 1), glyphs), "dim")
+        reason = Cell(fit(row.reason, max(width - scale.ids - 1, 1), glyphs), "dim")
         lines = [[_name(row, scale.ids), *_state(row)], [Cell(" " * (scale.ids + 1)), reason]]
         return [padded(line, width, glyphs) for line in lines]
     tone = _disk(row)[2]
@@ -335,9 +335,8 @@ def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
     if row.state != "up":
         state = _state(row)
-        reason = printable(row.reason)
-        fits = 8 + len(row.state) + cell_len(reason) <= width
-        return [_name(row, scale.ids), *state, *([Cell(f"  {reason}", "dim")] if fits else [])]
+        fits = 8 + len(row.state) + cell_len(row.reason) <= width
+        return [_name(row, scale.ids), *state, *([Cell(f"  {row.reason}", "dim")] if fits else [])]
     cells = [_name(row, scale.ids)]
     for share, said in _pair(row, scale):
         # How long the gauge is says what part of the throttle it is.
