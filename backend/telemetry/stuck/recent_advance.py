@@ -187,14 +187,23 @@ class AdvanceWatch:
         return messages, in_bytes
 
     def _look_back(self, now: _Sample) -> _Found:
-        """What the samples since each row began to lack something say of it."""
+        """What the samples since each row began to lack something say of it.
+
+        Whether its part of a throttle has grown is looked for in all of them. What a throttle is
+        used for is an average: it holds what was before it was raised.
+        """
         found = _Found.nothing(len(now.keys))
         looking = (now.sampled_ms >= 0) & (now.leader_ms >= 0)
         for sample in reversed(self._samples):
             places = sample.places(now.keys)
-            looking &= places >= 0
+            there = places >= 0
+            if not there.any():
+                looking[:] = False
+                continue
+            found.grew[there] |= (now.due > sample.due[places] * STEADY)[there]
+            looking &= there
             if not looking.any():
-                break
+                continue
             then = sample.at(places)
             looking &= (then.sampled_ms >= 0) & (then.leader_ms >= 0)
             own_s = (now.sampled_ms - then.sampled_ms) / 1000
@@ -207,21 +216,7 @@ class AdvanceWatch:
             found.caught_up[judged] |= (then.caught_up & now.caught_up)[judged]
             found.whole[judged] |= (then.whole & now.whole)[judged]
             looking &= ~judged
-        found.grew[:] = self._grew(now)
         return found
-
-    def _grew(self, now: _Sample) -> Mask:
-        """Rows whose part of a throttle has grown in the last `KEEP_S`.
-
-        What a throttle is used for is an average: it holds what was before it was raised.
-        """
-        grew = np.zeros(len(now.keys), np.bool_)
-        for sample in self._samples:
-            places = sample.places(now.keys)
-            if not (places >= 0).any():
-                continue
-            grew |= (places >= 0) & (now.due > sample.at(places).due * STEADY)
-        return grew
 
     def _remember(self, now: _Sample) -> None:
         samples = self._samples
