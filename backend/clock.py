@@ -24,7 +24,7 @@ def time_ms(text: str, now_ms: int) -> int:
     """A time as a person writes it, in milliseconds since the epoch.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a time.
     """
     ago = _AGO.fullmatch(text)
     if ago is not None:

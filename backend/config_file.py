@@ -7,22 +7,8 @@ Constraints
     A flag goes before the environment, and the environment before the file. Every command has one
     reader of flags, which checks them; nothing here is checked a second time.
 Algorithm
-    The file is TOML, `~/.config/kshunt/config.toml`, or what `KSHUNT_CONFIG` names:
-
-        context = "prod"                  # unless --context or KSHUNT_CONTEXT says otherwise
-
-        [contexts.prod]
-        bootstrap-server = "broker1:9092,broker2:9092"
-        command-config = "/etc/kshunt/prod.properties"
-
-        [contexts.shared]
-        backend = "https://kshunt.example.org:8095"
-        token-file = "/run/secrets/kshunt"
-        ca-file = "/etc/kshunt/ca.pem"
-
-        [serve]
-        listen = "0.0.0.0:8095"
-        tokens = "/etc/kshunt/tokens.json"
+    The file is TOML, `~/.config/kshunt/config.toml`, or what `KSHUNT_CONFIG` names. `kshunt help
+    configuration` prints an example.
 
     1. A command that names neither a cluster nor a backend gets the flags of the context.
     2. `serve` gets those of `[serve]`, and of variables such as `KSHUNT_SERVE_LISTEN`; but not one

@@ -118,7 +118,7 @@ def named(words: Sequence[str]) -> Command:
     """The command, or the action of one, of these words; of none the dashboard.
 
     Raises:
-        UsageError: there is none.
+        UsageError: kshunt has no such command or action.
     """
     if not words:
         return table_of("")

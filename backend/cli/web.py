@@ -30,7 +30,8 @@ def main(argv: Sequence[str]) -> int:
     """Serve until told to stop; the exit code.
 
     Raises:
-        KshuntError: no cluster is named, the address is none, or a package is missing.
+        KshuntError: no cluster is named, the address cannot be read, or a package is
+            missing.
     """
     options = read(COMMAND, argv)
     if options is None:
@@ -53,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         "--backend": options.backend,
     }
     session = [word for flag, value in named.items() if value for word in (flag, str(value))]
-    # Whoever opens a page is not the one whose recordings are kept here.
+    # Recordings here belong to the user of this machine, not to people who open a page.
     session += ["--no-record", "--in-browser"]
     serve(
         session if options.allow_changes else [*session, "--read-only"],

@@ -69,7 +69,7 @@ def about(flag: Flag) -> str:
 
 
 def default_of(flag: Flag) -> str:
-    """The default as it would be typed; empty where there is none to be shown."""
+    """The default as it would be typed; empty if the help shows no default."""
     shown = isinstance(flag.default, str | int | float) and not isinstance(flag.default, bool)
     if not shown or not flag.metavar or flag.default == "" or "(default" in flag.help:
         return ""

@@ -81,7 +81,7 @@ def whole_number(text: str) -> int:
     """A whole number of at most sixteen digits.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not such a number.
     """
     if not (text.isascii() and text.isdigit() and len(text) < 17):
         raise ValueError(f"'{text}' is not a whole number")

@@ -32,7 +32,7 @@ def parse_time(text: str, now_ms: int) -> int:
     """A time of a command line, in milliseconds since the epoch.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a time.
     """
     try:
         return time_ms(text, now_ms)
@@ -91,7 +91,7 @@ _JARS: Final = Flag(
     value=absolute,
     variable="KSHUNT_KAFKA_JARS",
 )
-# Of whoever supervises it: it ends when standard input does.
+# A supervisor gives it: the command ends when its standard input does.
 _UNTIL_END: Final = Flag("until-end-of-input", "", hidden=True)
 
 

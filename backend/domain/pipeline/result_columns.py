@@ -187,7 +187,7 @@ STALLS: Final = ResultTable(
             "cause",
             Type.STRING,
             "the cause that was diagnosed most often in the interval, by its key; of several the "
-            "one that was diagnosed last; `unknown` if there is none",
+            "one that was diagnosed last; `unknown` without a diagnosis",
         ),
         _column("operation_id", Type.STRING, "the operation of kshunt that moved it at its start"),
     ),

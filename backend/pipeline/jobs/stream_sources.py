@@ -275,7 +275,7 @@ def made_ms(manifest: Manifest, hour_ms: int) -> int:
 
 
 def _newest_before(path: Path, now_ms: int) -> int:
-    """The newest sample of a file that is not ahead of a clock; 0: there is none.
+    """The newest sample of a file that is not ahead of a clock; 0 without one.
 
     Whether the file is torn is for the worker that reads it to find out.
     """

@@ -72,7 +72,7 @@ class ExactProducer:
             self._producer.partitions_for(topic)
 
     def init_transactions(self, timeout_s: float) -> None:
-        """Fence whoever has the same transactional id."""
+        """Fence other producers that have the same transactional id."""
         with _told():
             self._producer.init_transactions()
 

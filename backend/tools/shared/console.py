@@ -7,7 +7,6 @@ client or a web framework.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,10 +55,6 @@ def run_tool(
     except KeyboardInterrupt:
         show(interrupted, sys.stderr)
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough; Python must not complain when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.FAILED
 
 
 def show(text: str, where: TextIO) -> None:
