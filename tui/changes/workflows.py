@@ -19,7 +19,14 @@ from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.actions import key_of
-from kshunt.tui.changes.intents import common_intents, common_wizards, operations, proposals
+from kshunt.tui.changes.intents import (
+    audit,
+    election,
+    operations,
+    proposals,
+    reassignment,
+    throttles,
+)
 from kshunt.tui.changes.wizard.change_service import ChangePreview, ChangeService, Stale
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
@@ -59,7 +66,7 @@ class ChangeWorkflows:
         if self._app.downloads is not None:
             self._app.say(NO_FILES.format(plan=key_of("plan")), "warn")
             return
-        self._fill(lambda facts, target: common_wizards.start_wizard(facts, target, glyphs))
+        self._fill(lambda facts, target: reassignment.start_wizard(facts, target, glyphs))
 
     def plan(self, *, brokers: Sequence[int] = (), topics: Sequence[str] = ()) -> None:
         """Make a plan for a goal; about these brokers and topics, where any are chosen."""
@@ -73,16 +80,14 @@ class ChangeWorkflows:
     def elect(self, partitions: Sequence[TopicPartition] | None) -> None:
         """Elect the preferred leaders of these partitions, or of all."""
         if self._chosen(partitions):
-            self._fill(
-                lambda facts, target: common_wizards.election_wizard(facts, target, partitions)
-            )
+            self._fill(lambda facts, target: election.election_wizard(facts, target, partitions))
 
     def edit_rates(self, brokers: Sequence[int] | None) -> None:
         """Edit the rates of these brokers, or of all."""
 
         def filled(facts: Facts, target: TargetCluster) -> Wizard:
             ids = sorted(facts.snapshot.brokers) if brokers is None else list(brokers)
-            return common_wizards.rates_wizard(facts, target, self._app.glyphs, ids)
+            return throttles.rates_wizard(facts, target, self._app.glyphs, ids)
 
         self._fill(filled)
 
@@ -94,14 +99,14 @@ class ChangeWorkflows:
         async def flow(facts: Facts, target: TargetCluster) -> None:
             glyphs = self._app.glyphs
             await self._carry_out(
-                lambda: common_intents.rates_intent(facts, target, rates, glyphs), done
+                lambda: throttles.rates_intent(facts, target, rates, glyphs), done
             )
 
         self._start(flow)
 
     def edit_lists(self, topic: str) -> None:
         """Edit a topic's throttled replicas."""
-        self._fill(lambda facts, target: common_wizards.lists_wizard(facts, target, topic))
+        self._fill(lambda facts, target: throttles.lists_wizard(facts, target, topic))
 
     def shrink(self, topic: str) -> None:
         """Let a topic have fewer partitions: by the cluster itself, or by a copy."""
@@ -111,7 +116,7 @@ class ChangeWorkflows:
         """Give a topic more partitions, or another replication factor."""
 
         def filled(facts: Facts, target: TargetCluster) -> Wizard:
-            from kshunt.tui.changes.intents.alter_wizard import alter_wizard
+            from kshunt.tui.changes.intents.alter import alter_wizard
 
             return alter_wizard(target, _present(facts, topic), self._app.glyphs)
 
@@ -127,14 +132,14 @@ class ChangeWorkflows:
 
     def abandon(self, operation: Operation) -> None:
         """End an operation although brokers that are gone for good have its throttle."""
-        self._fill(lambda facts, target: common_wizards.abandon_wizard(facts, target, operation))
+        self._fill(lambda facts, target: operations.abandon_wizard(facts, target, operation))
 
     def decide_drift(self, drift: Sequence[ShownDrift], *, ours: bool) -> None:
         """Put our throttles back or keep theirs."""
 
         async def flow(facts: Facts, target: TargetCluster) -> None:
             glyphs = self._app.glyphs
-            await self._carry_out(lambda: operations.drift_intent(target, drift, glyphs, ours=ours))
+            await self._carry_out(lambda: throttles.drift_intent(target, drift, glyphs, ours=ours))
 
         self._start(flow)
 
@@ -142,7 +147,7 @@ class ChangeWorkflows:
         """Take off throttles that no move justifies; `every` one has to be meant."""
 
         async def flow(facts: Facts, target: TargetCluster) -> None:
-            await self._carry_out(lambda: operations.orphans_intent(target, orphans, every=every))
+            await self._carry_out(lambda: throttles.orphans_intent(target, orphans, every=every))
 
         self._start(flow)
 
@@ -151,7 +156,7 @@ class ChangeWorkflows:
 
         async def flow(facts: Facts, target: TargetCluster) -> None:
             moves = self._app.store.foreign
-            await self._carry_out(lambda: operations.adopt_intent(target, moves))
+            await self._carry_out(lambda: throttles.adopt_intent(target, moves))
 
         self._start(flow)
 
@@ -169,9 +174,7 @@ class ChangeWorkflows:
         known = [one.id for one in self._app.store.scene.operations]
         chosen = "" if operation is None else operation.id
         downloads = self._app.downloads
-        self._fill(
-            lambda facts, target: common_wizards.audit_wizard(target, known, chosen, downloads)
-        )
+        self._fill(lambda facts, target: audit.audit_wizard(target, known, chosen, downloads))
 
     # How it goes
 
@@ -246,7 +249,7 @@ class ChangeWorkflows:
         await self._then(then)
 
     async def _shrink(self, facts: Facts, target: TargetCluster, topic: str) -> None:
-        from kshunt.tui.changes.intents.shrink_wizard import Shrunk, delete_wizard, shrink_wizard
+        from kshunt.tui.changes.intents.shrink import Shrunk, delete_wizard, shrink_wizard
 
         app = self._app
         there = facts.partitions_in(topic)
@@ -296,7 +299,7 @@ class ChangeWorkflows:
             return
         every = partitions is None
         await self._carry_out(
-            lambda: common_intents.cancel_intent(facts, target, chosen, every=every)
+            lambda: reassignment.cancel_intent(facts, target, chosen, every=every)
         )
 
     # Rehearse, ask, send, show

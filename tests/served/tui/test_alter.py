@@ -16,8 +16,7 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.changes.intents.alter import Present, Wanted, alter_intent
-from kshunt.tui.changes.intents.alter_wizard import alter_wizard
+from kshunt.tui.changes.intents.alter import Present, Wanted, alter_intent, alter_wizard
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen

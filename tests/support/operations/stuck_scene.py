@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
@@ -54,14 +56,27 @@ class Scene:
     def move(
         self, topic: str, *target: int, throttle: int | None = SLOW_BYTES_PER_S, partitions: int = 1
     ) -> str:
-        """Start a move; the id of its operation."""
+        """Start a move; the id of its operation.
+
+        Brokers that have just started may acknowledge a heartbeat late. The backend then refuses,
+        says that nothing was changed, and asks for another try.
+        """
         plan = {TopicPartition(topic, number): target for number in range(partitions)}
-        answer = self.client.reassignments.start(
-            ReassignmentPlan(plan), throttle_bytes_per_s=throttle, additional=True
-        )
-        assert answer.failures == ()
-        assert answer.operation_id is not None
-        return answer.operation_id
+        taken: list[ChangeAnswer] = []
+
+        def start() -> bool:
+            with _until_active():
+                taken.append(
+                    self.client.reassignments.start(
+                        ReassignmentPlan(plan), throttle_bytes_per_s=throttle, additional=True
+                    )
+                )
+            return bool(taken)
+
+        wait_until(start, END_S, f"the move of {topic} is taken")
+        assert taken[0].failures == ()
+        assert taken[0].operation_id is not None
+        return taken[0].operation_id
 
     def shown(self, topic: str, broker: int) -> set[Cause]:
         """The causes that the newest snapshot has for a topic's replicas on a broker."""
@@ -168,6 +183,16 @@ class Scene:
         count = max(rate_bytes_per_s // 10 // 10_000, 1)
         with written_to(self.kafka.bootstrap_servers, topic, count, 10_000):
             yield
+
+
+@contextmanager
+def _until_active() -> Iterator[None]:
+    """Let pass that the backend may not act yet; any other refusal is raised."""
+    try:
+        yield
+    except BackendError as refused:
+        if refused.status != HTTPStatus.CONFLICT or "try again" not in refused.message:
+            raise
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from kshunt.backend.domain.shrink.phases import GroupShown, ShrinkPhase
 from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
-from kshunt.tui.changes.intents.shrink_wizard import a_partitioner
+from kshunt.tui.changes.intents.shrink import a_partitioner
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen

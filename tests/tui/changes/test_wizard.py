@@ -15,12 +15,10 @@ from kshunt.backend.domain.operations.operation import OperationDetails, Operati
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions import ACTIONS, use_keys
-from kshunt.tui.changes.intents.common_wizards import (
-    audit_wizard,
-    election_wizard,
-    lists_wizard,
-)
+from kshunt.tui.changes.intents.audit import audit_wizard
+from kshunt.tui.changes.intents.election import election_wizard
 from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
+from kshunt.tui.changes.intents.throttles import lists_wizard
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line

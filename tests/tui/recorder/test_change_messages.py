@@ -21,9 +21,16 @@ from kshunt.backend.errors import AwaitsApproval, KshuntError
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions import ACTIONS
 from kshunt.tui.actions.view_names import OPERATIONS
-from kshunt.tui.changes.intents import common_intents, operations, proposals, shrink
+from kshunt.tui.changes.intents import (
+    election,
+    operations,
+    proposals,
+    reassignment,
+    shrink,
+    throttles,
+)
 from kshunt.tui.changes.intents.alter import Present, Wanted, alter_intent
-from kshunt.tui.changes.intents.common_intents import Start
+from kshunt.tui.changes.intents.reassignment import Start
 from kshunt.tui.changes.wizard.change_service import ChangeService
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen
@@ -68,24 +75,24 @@ class Given:
 
 
 def _reassign(given: Given) -> Intent:
-    return common_intents.reassign_intent(given.facts, given.target, Start(PLAN, None, None), ASCII)
+    return reassignment.reassign_intent(given.facts, given.target, Start(PLAN, None, None), ASCII)
 
 
 def _cancel(given: Given) -> Intent:
-    return common_intents.cancel_intent(given.facts, given.target, given.facts.moving_partitions)
+    return reassignment.cancel_intent(given.facts, given.target, given.facts.moving_partitions)
 
 
 def _elect(given: Given) -> Intent:
-    return common_intents.election_intent(given.facts, given.target, None)
+    return election.election_intent(given.facts, given.target, None)
 
 
 def _rates(given: Given) -> Intent:
-    return common_intents.rates_intent(given.facts, given.target, {1: RATE}, ASCII)
+    return throttles.rates_intent(given.facts, given.target, {1: RATE}, ASCII)
 
 
 def _lists(given: Given) -> Intent:
     lists = ThrottledReplicas(ReplicaSet(), ReplicaSet())
-    return common_intents.lists_intent(given.facts, given.target, "orders", lists)
+    return throttles.lists_intent(given.facts, given.target, "orders", lists)
 
 
 def _steered(verb: str) -> Callable[[Given], Intent]:
@@ -112,11 +119,11 @@ def _alter(given: Given) -> Intent:
 
 
 def _drift(given: Given) -> Intent:
-    return operations.drift_intent(given.target, [DRIFT], ASCII, ours=True)
+    return throttles.drift_intent(given.target, [DRIFT], ASCII, ours=True)
 
 
 def _orphans(given: Given) -> Intent:
-    return operations.orphans_intent(given.target, [ORPHAN])
+    return throttles.orphans_intent(given.target, [ORPHAN])
 
 
 INTENTS: Final[Mapping[str, tuple[Callable[[Given], Intent], ...]]] = {
@@ -139,10 +146,10 @@ INTENTS: Final[Mapping[str, tuple[Callable[[Given], Intent], ...]]] = {
     "elect": (_elect,),
     "elect_all": (_elect,),
     "reapply": (_drift,),
-    "accept": (lambda given: operations.drift_intent(given.target, [DRIFT], ASCII, ours=False),),
+    "accept": (lambda given: throttles.drift_intent(given.target, [DRIFT], ASCII, ours=False),),
     "remove_orphans": (_orphans,),
     "remove_all_orphans": (_orphans,),
-    "adopt": (lambda given: operations.adopt_intent(given.target, 2),),
+    "adopt": (lambda given: throttles.adopt_intent(given.target, 2),),
     # What the others send, filled in.
     "fix": (_rates, _cancel, _elect, _steered("resume")),
     "proposals": (lambda given: proposals.approve_intent(given.target, PROPOSAL, START_MS),),
@@ -238,7 +245,7 @@ def test_what_takes_two_people_is_answered_with_the_proposal() -> None:
 def test_of_many_settings_the_first_ones_are_named() -> None:
     target = TargetCluster("c", "host:9092")
     many = [replace(ORPHAN, id=f"o{n}", topic=f"topic-{n}") for n in range(40)]
-    words = operations.orphans_intent(target, many).words
+    words = throttles.orphans_intent(target, many).words
     assert words.startswith("Remove 40 orphan throttles (")
     assert words.endswith("more)")
     assert len(words) < 1_500

@@ -1,4 +1,4 @@
-"""Intents about a topic that shall have more partitions, or another replication factor.
+"""A topic that gets more partitions, or another replication factor: its wizard and its intent.
 
 What a cluster places by itself cannot be throttled from its first byte on. So with a throttle the
 replication factor is changed by a reassignment, which the backend plans, throttles and ends.
@@ -11,21 +11,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.change import Change
+from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.text.formatting import many, rate_text
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.pages import Page, Wizard
+from kshunt.tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
+from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
-    from kshunt.backend.domain.operations.preview import Preview
-    from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+
 
 SEEN_WITHIN_S: Final = 20.0
 """So long it may take until the backend has seen partitions that were just added."""
 LOOK_S: Final = 0.5
+PARTITIONS_MOST = 100_000
+"""More than one request can add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,41 @@ class Wanted:
     throttle_bytes_per_s: int | None = None
     """Of what is copied; it is lifted when that is done."""
     reason: str = ""
+
+
+def alter_wizard(target: TargetCluster, present: Present, glyphs: Glyphs) -> Wizard:
+    """More partitions, another replication factor, and a throttle for what is copied."""
+
+    def build(partitions: int, factor: int, throttle: int | None, reason: str) -> Intent:
+        wanted = Wanted(partitions, factor, throttle, reason)
+        return alter_intent(present, target, wanted, glyphs)
+
+    has = (
+        f"{present.topic} has {many(present.partitions, 'partition')} of"
+        f" {many(present.factor, 'replica')}."
+    )
+    count = FormField(
+        "Partitions",
+        str(present.partitions),
+        f"{present.partitions} changes nothing; fewer is a shrink",
+        lambda text: number_within(text, present.partitions, PARTITIONS_MOST),
+    )
+    factor = FormField(
+        "Replication factor",
+        str(present.factor),
+        f"1 to {present.brokers}; {present.factor} changes nothing",
+        lambda text: number_within(text, 1, max(present.brokers, present.factor)),
+    )
+    throttle = FormField(
+        "Throttle of the copies", "none", f"{RATE_HINT}; removed when done", a_rate
+    )
+    reason = FormField("Reason", "", "the reason, for the audit; may be empty", str.strip)
+    return Wizard(
+        f"Alter {present.topic}",
+        build,
+        Page((has,), (count, factor)),
+        Page((has,), (throttle, reason)),
+    )
 
 
 def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs: Glyphs) -> Intent:

@@ -1,6 +1,6 @@
-"""Intents about operations, and about throttles that are not as they should be.
+"""What an operator does to an operation: pause, resume, cancel, undo and abandon.
 
-Pure, as `kshunt.tui.changes.intents.common_intents`.
+Pure, as `kshunt.tui.changes.intents.reassignment`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,17 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
-from kshunt.backend.domain.text.formatting import limit_text, many
-from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
-from kshunt.tui.changes.wizard.intent import (
-    NAMES_MOST,
-    Intent,
-    TargetCluster,
-    counted,
-    short_name,
-)
-from kshunt.tui.facts.drift_words import (
-    ORIGINS,
-    change_words,
-    owner_words,
-    setting_words,
-    value_words,
-)
+from kshunt.backend.domain.text.formatting import limit_text
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, short_name
+from kshunt.tui.changes.wizard.pages import Page, Wizard, goal_page
+from kshunt.tui.changes.wizard.parsing import broker_ids
+from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.shell.dashboard import OperationVerb
-from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.tui.facts.snapshot_facts import Facts
+
 
 _VERBS: Final[tuple[OperationVerb, ...]] = ("pause", "resume", "cancel", "undo")
 _TITLES: Final = {
@@ -118,75 +108,18 @@ def abandon_intent(target: TargetCluster, operation: Operation, brokers: Sequenc
     )
 
 
-def drift_intent(
-    target: TargetCluster, drift: Sequence[ShownDrift], glyphs: Glyphs, *, ours: bool
-) -> Intent:
-    """Put our throttle back where it drifted (`ours`), or keep what somebody else set."""
-    ids = [one.id for one in drift]
-
-    def send(client: BackendClient, change: Change) -> ChangeAnswer:
-        return client.throttles.reapply_or_accept_drift(ids, change, ours=ours)
-
-    whose = sorted({id for one in drift for id in one.operations})
-    what = f"{many(len(drift), 'throttle')} that somebody else changed"
-    return Intent(
-        title=f"Restore {what}" if ours else f"Keep {what}",
-        button="Restore ours" if ours else "Keep theirs",
-        target=target,
-        touches=(
-            ("Needed by", owner_words(whose) or "-"),
-            *((setting_words(one), change_words(one, glyphs)) for one in drift),
-        ),
-        send=send,
-        effect="Their values are overwritten, and kshunt removes ours when the operation ends."
-        if ours
-        else "Nothing is written; their values stay when the operation ends.",
+def abandon_wizard(facts: Facts, target: TargetCluster, operation: Operation) -> Wizard:
+    """End an operation although brokers that are gone for good still have its throttle."""
+    gone = [id for id, one in sorted(facts.snapshot.brokers.items()) if one.stale]
+    field = FormField(
+        "Brokers that are gone for good",
+        ", ".join(map(str, gone)),
+        "ids with commas between them; a broker that is up is rejected",
+        broker_ids,
     )
-
-
-def orphans_intent(
-    target: TargetCluster, orphans: Sequence[ShownOrphan], *, every: bool = False
-) -> Intent:
-    """Take off throttles that no move justifies; `every` one has to be meant."""
-    ids = [one.id for one in orphans]
-
-    def send(client: BackendClient, change: Change) -> ChangeAnswer:
-        return client.throttles.remove_orphans(ids, change)
-
-    return Intent(
-        title=f"Remove {many(len(orphans), 'orphan throttle')}",
-        button="Remove",
-        target=target,
-        touches=_orphan_lines(orphans),
-        send=send,
-        effect="A rate is deleted from the broker's own configuration; replicas are removed from "
-        "the topic's list. kshunt keeps what a move needs at that time.",
-        typed=(short_name(target.cluster_id),) if every else (),
-    )
-
-
-def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]:
-    """What each is; those beyond the first ones are in the items below."""
-    lines = [
-        (setting_words(one), f"{value_words(one.present_value)}, {ORIGINS[one.origin]}")
-        for one in orphans[:NAMES_MOST]
-    ]
-    more = len(orphans) - len(lines)
-    return (*lines, *([("and", f"{more:,} more")] if more else ()))
-
-
-def adopt_intent(target: TargetCluster, moves: int) -> Intent:
-    """Take over the throttle of moves that somebody else started."""
-
-    def send(client: BackendClient, change: Change) -> ChangeAnswer:
-        return client.throttles.adopt(None, change)
-
-    return Intent(
-        title=f"Take over the throttle of {many(moves, 'move')}",
-        button="Take over",
-        target=target,
-        touches=(("Moves", f"{moves:,} that no operation of kshunt owns"),),
-        send=send,
-        effect="Nothing is moved or cancelled. kshunt removes their throttle when they end; the "
-        "changes are below. Nobody needs to run --verify for them.",
+    return Wizard(
+        f"Abandon operation {operation.id}",
+        lambda brokers: abandon_intent(target, operation, brokers),
+        goal_page(target),
+        Page(fields=(field,)),
     )

@@ -1,6 +1,6 @@
 """The intent that approves what somebody else proposed.
 
-Pure, as `kshunt.tui.changes.intents.common_intents`.
+Pure, as `kshunt.tui.changes.intents.reassignment`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from kshunt.backend.domain.planning.requests import Goal, PlanRequest, Rehearsal
 from kshunt.backend.domain.reassignment.plan import rollback_path
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, KshuntError
-from kshunt.tui.changes.intents.common_wizards import Planned, planned_wizard
+from kshunt.tui.changes.intents.reassignment import Planned, planned_wizard
 from kshunt.tui.changes.plan import fields, proposal_tables
 from kshunt.tui.changes.plan.fields import NOTHING
 from kshunt.tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of

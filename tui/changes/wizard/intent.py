@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -86,3 +87,12 @@ def counted(names: Sequence[object]) -> str:
         return "-"
     text = listed(names, NAMES_MOST)
     return text if len(names) == 1 else f"{text} ({len(names):,})"
+
+
+def partition_lines(
+    partitions: Iterable[TopicPartition],
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The topics and the partitions that a change touches, each as a line."""
+    named = list(partitions)
+    topics = sorted({partition.topic for partition in named})
+    return ("Topics", counted(topics)), ("Partitions", counted(sorted(named)))

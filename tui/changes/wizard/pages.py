@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kshunt.backend.domain.shrink.check import ShrinkCheck
-from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.text.fitting import servers_text
 
 
 class Step(enum.IntEnum):
@@ -95,3 +96,9 @@ class Titled(Protocol):
 def step_line(at: Titled, steps: Iterable[Titled] = Step) -> str:
     """`1 Goal > [2 Choices] > 3 Preview > 4 Confirm > 5 Watch`: the present one in brackets."""
     return " > ".join(f"[{step.title}]" if step is at else step.title for step in steps)
+
+
+def goal_page(target: TargetCluster, *fields: FormField) -> Page:
+    """The first page of a wizard: the cluster that is meant, and what is asked about it."""
+    where = f"Cluster {target.cluster_id} at {servers_text(target.bootstrap_servers)}"
+    return Page((where,), fields)
