@@ -5,6 +5,7 @@ The backend tells the cause and numbers. Only the dashboard knows its own keys.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,34 @@ from kshunt.backend.domain.text.formatting import bytes_text, listed
 from kshunt.backend.domain.throttles.configs import SETTING_WORDS
 from kshunt.tui.actions import key_of as _key
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, THROTTLES
+from kshunt.tui.facts.moves.needed_rates import OF_MOVES
 from kshunt.tui.facts.pending_rates import rate_up_text
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.snapshot import Snapshot
 
+
+class Remedy(enum.Enum):
+    """A change in the dashboard that helps a replica that does not advance."""
+
+    CANCEL = enum.auto()
+    RAISE_RATES = enum.auto()
+    RESUME = enum.auto()
+    REMOVE_ORPHANS = enum.auto()
+
+
+REMEDIES: Final[Mapping[Cause, Remedy]] = {
+    Cause.BROKER_DOWN: Remedy.CANCEL,
+    Cause.LOG_DIR_OFFLINE: Remedy.CANCEL,
+    Cause.SOURCE_UNREACHABLE: Remedy.CANCEL,
+    Cause.DISK_FULL: Remedy.CANCEL,
+    Cause.COPY_TOO_SLOW: Remedy.CANCEL,
+    Cause.THROTTLE_FLOOR: Remedy.RAISE_RATES,
+    Cause.THROTTLE_TOO_LOW: Remedy.RAISE_RATES,
+    Cause.PAUSED: Remedy.RESUME,
+    Cause.THROTTLE_ORPHAN: Remedy.REMOVE_ORPHANS,
+}
+"""What helps against a cause. Against the others no change of the dashboard helps."""
 STUCK: Final = "Stuck"
 """The state in one word; the filter knows it too."""
 
@@ -50,8 +74,8 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
     text = stuck_text(stuck, WORDING)
     label = STUCK if stuck.cause.is_stuck else "Not nearer"
     lines = [(label, text.short), ("Why", text.reason), ("Do next", text.action)]
-    if stuck.cause in _PRESS:
-        by_hand = _PRESS[stuck.cause](stuck, snapshot)
+    if stuck.cause in REMEDIES:
+        by_hand = _PRESS[REMEDIES[stuck.cause]](stuck, snapshot)
         lines.append(("Press", f"{_key('fix')} opens the change, filled in. Or {by_hand}"))
     return [line for line in lines if line[1]]
 
@@ -59,12 +83,9 @@ def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
 _BROKERS, _THROTTLES, _OPERATIONS = (f"view('{view}')" for view in (BROKERS, THROTTLES, OPERATIONS))
 
 
-_OF_MOVES: Final = (Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW)
-
-
 def _rates(stuck: Stuck, snapshot: Snapshot) -> str:
     """Where rates are edited, and one rate under which every stuck replica arrives."""
-    others = (one for one in snapshot.explained.values() if one.cause in _OF_MOVES)
+    others = (one for one in snapshot.explained.values() if one.cause in OF_MOVES)
     needs = [rate.needs_bytes_per_s for one in (stuck, *others) for rate in one.rates]
     typed = f" with {typed_rate_up(max(needs))}" if needs else ""
     return (
@@ -101,14 +122,9 @@ def _orphan(stuck: Stuck, snapshot: Snapshot) -> str:
     return f"{_key(_THROTTLES)}, then {_key('remove_orphans')}: it removes what no move needs."
 
 
-_PRESS: Final[Mapping[Cause, Callable[[Stuck, Snapshot], str]]] = {
-    Cause.BROKER_DOWN: _cancel,
-    Cause.LOG_DIR_OFFLINE: _cancel,
-    Cause.SOURCE_UNREACHABLE: _cancel,
-    Cause.DISK_FULL: _cancel,
-    Cause.COPY_TOO_SLOW: _cancel,
-    Cause.THROTTLE_FLOOR: _rates,
-    Cause.PAUSED: _resume,
-    Cause.THROTTLE_TOO_LOW: _rates,
-    Cause.THROTTLE_ORPHAN: _orphan,
+_PRESS: Final[Mapping[Remedy, Callable[[Stuck, Snapshot], str]]] = {
+    Remedy.CANCEL: _cancel,
+    Remedy.RAISE_RATES: _rates,
+    Remedy.RESUME: _resume,
+    Remedy.REMOVE_ORPHANS: _orphan,
 }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kshunt.backend.domain.operations.lifecycle import OperationState
-from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
+from kshunt.tui.facts.stuck_words import REMEDIES, Remedy
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS
 from kshunt.tui.tables.targets import FIX
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 Fix = Callable[["Changes"], None]
 """Opens the preview of a change."""
-_CANCEL: Final = (
-    *(Cause.BROKER_DOWN, Cause.LOG_DIR_OFFLINE, Cause.SOURCE_UNREACHABLE),
-    *(Cause.DISK_FULL, Cause.COPY_TOO_SLOW),
-)
 
 
 def fix_of_item(store: Store, item: Item) -> Fix | None:
@@ -49,16 +45,24 @@ def fix_of_item(store: Store, item: Item) -> Fix | None:
 
 def fix_of_replica(store: Store, stuck: Stuck) -> Fix | None:
     """What helps a replica that does not advance; None where nobody here can."""
-    if stuck.cause in _CANCEL:
-        return _cancel(stuck.partition)
-    if stuck.cause is Cause.PAUSED:
-        paused = (
-            one
-            for one in store.scene.operations
-            if one.state is OperationState.PAUSED and stuck.partition in one.partitions
-        )
-        return _resume(next(paused, None))
-    return _orphans(store) if stuck.cause is Cause.THROTTLE_ORPHAN else _rates(store)
+    fixes: dict[Remedy, Callable[[], Fix | None]] = {
+        Remedy.CANCEL: lambda: _cancel(stuck.partition),
+        Remedy.RAISE_RATES: lambda: _rates(store),
+        Remedy.RESUME: lambda: _resume(_paused(store, stuck.partition)),
+        Remedy.REMOVE_ORPHANS: lambda: _orphans(store),
+    }
+    remedy = REMEDIES.get(stuck.cause)
+    return None if remedy is None else fixes[remedy]()
+
+
+def _paused(store: Store, partition: TopicPartition) -> Operation | None:
+    """The paused operation that a partition belongs to."""
+    paused = (
+        one
+        for one in store.scene.operations
+        if one.state is OperationState.PAUSED and partition in one.partitions
+    )
+    return next(paused, None)
 
 
 def _rates(store: Store) -> Fix | None:

@@ -298,6 +298,10 @@ class ViewScreen(Screen[None]):
         """What mends the row under the cursor; None where it has no remedy here."""
         return None
 
+    def no_fix_text(self) -> str:
+        """Why no change helps the row under the cursor; empty where nothing is wrong with it."""
+        return ""
+
     def chosen_item(self) -> Item | None:
         """The thing that `F` is about where no row is: the most urgent one."""
         from kshunt.tui.views.attention import overview_attention
@@ -313,8 +317,11 @@ class ViewScreen(Screen[None]):
 
         if self.refused("fix"):
             return
-        item = self.chosen_item()
-        fix = self.chosen_fix() or (fix_of_item(self.kshunt.store, item) if item else None)
+        item, fix = self.chosen_item(), self.chosen_fix()
+        if fix is None and (text := self.no_fix_text()):
+            self.say(text, "warn")
+            return
+        fix = fix or (fix_of_item(self.kshunt.store, item) if item else None)
         if fix is not None:
             fix(self.kshunt.workflows)
         elif item is None:

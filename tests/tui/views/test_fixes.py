@@ -104,6 +104,22 @@ async def test_a_row_is_fixed_by_what_helps_that_row(shown: Shown) -> None:
     assert "Cancel the move of 1 partition" in shown.frame()
 
 
+async def test_a_row_that_no_change_helps_does_not_open_the_change_of_another(
+    tmp_path: Path,
+) -> None:
+    leaderless = Stuck(TopicPartition("orders", 2), 3, Cause.NO_LEADER)
+    cluster = ailing(TOO_LOW, leaderless)
+    async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
+        await shown.until(lambda: "2 stuck" in shown.frame(), "it is seen")
+        await shown.press("2")
+        shown.view.show_row(ReplicaKey("orders", 2, 3))
+        assert shown.cursor == "orders-2 on broker 3"
+        assert shown.view.chosen_fix() is None
+        await shown.press("F")
+        assert not isinstance(shown.app.screen, ConfirmScreen)
+        assert shown.said.startswith("kshunt knows no change for orders-2 on broker 3: no leader.")
+
+
 async def test_a_line_of_the_attention_list_is_fixed_there(shown: Shown) -> None:
     cluster = shown.backend.cluster
     held = replace(

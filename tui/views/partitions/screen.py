@@ -20,6 +20,7 @@ from kshunt.tui.views.table_screen import MARK_LIMIT
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
+    from kshunt.backend.domain.replicas.stuck_causes import Stuck
     from kshunt.tui.facts.replica_groups import GroupKey
     from kshunt.tui.facts.row_keys import ReplicaKey
     from kshunt.tui.views.fixes import Fix
@@ -250,15 +251,31 @@ class PartitionsScreen(PaneScreen):
 
     def chosen_fix(self) -> Fix | None:
         """Of the replica under the cursor, where it does not advance."""
-        from kshunt.tui.facts.row_keys import ReplicaKey
         from kshunt.tui.views.fixes import fix_of_replica
+
+        stuck = self._chosen_stuck()
+        return None if stuck is None else fix_of_replica(self.kshunt.store, stuck)
+
+    def no_fix_text(self) -> str:
+        """The diagnosis of the replica under the cursor, where it is stuck."""
+        stuck = self._chosen_stuck()
+        if stuck is None or not stuck.cause.is_stuck:
+            return ""
+        from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
+        from kshunt.tui.facts.stuck_words import WORDING
+
+        text = stuck_text(stuck, WORDING)
+        place = f"{stuck.partition} on broker {stuck.broker}"
+        return f"kshunt knows no change for {place}: {text.short}. {text.action}"
+
+    def _chosen_stuck(self) -> Stuck | None:
+        """Why the replica under the cursor does not advance; None where it does."""
+        from kshunt.tui.facts.row_keys import ReplicaKey
 
         key, snapshot = self.grid.cursor_key, self.kshunt.store.scene.snapshot
         if snapshot is None or not isinstance(key, ReplicaKey):
             return None
-        place = TopicPartition(key.topic, key.partition), key.broker
-        stuck = snapshot.explained.get(place)
-        return None if stuck is None else fix_of_replica(self.kshunt.store, stuck)
+        return snapshot.explained.get((TopicPartition(key.topic, key.partition), key.broker))
 
     def action_elect(self) -> None:
         """Elect the preferred leaders of the chosen partitions."""
