@@ -6,8 +6,8 @@ from kshunt.backend.embedded.coordinator.group_coordinator import GroupCoordinat
 from kshunt.backend.embedded.coordinator.transaction_coordinator import TransactionCoordinator
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin import acls, configs, log_dirs, metadata, topics
+from kshunt.backend.embedded.handlers.admin import kip_rpcs as seeds
 from kshunt.backend.embedded.handlers.admin import reassignments as moves
-from kshunt.backend.embedded.handlers.admin import seed_rpcs as seeds
 from kshunt.backend.embedded.handlers.coordination import groups, transactions
 from kshunt.backend.embedded.handlers.data import fetch, produce
 from kshunt.backend.embedded.handlers.data import list_offsets as offsets

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.notify.deletions import PendingDeletions, deletion_news
 from kshunt.backend.notify.forecasts import ForecastWatch

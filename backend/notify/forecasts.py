@@ -12,7 +12,7 @@ from typing import Final
 
 from kshunt.backend.domain.forecast.end_words import apart_text, dated_text, never_text
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.notify.message import News
 

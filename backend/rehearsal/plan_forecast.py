@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
-from kshunt.backend.domain.forecast.ends import Group, expected_ends
 from kshunt.backend.domain.forecast.known_capacities import Spare
+from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import outlook
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,
@@ -29,7 +29,7 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
     snapshot_copies,
 )
 from kshunt.backend.domain.planning.rehearsal import PlanForecast
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import DTYPES, UNKNOWN, Replicas, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.text.formatting import listed

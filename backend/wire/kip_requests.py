@@ -42,7 +42,7 @@ from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionM
 from kshunt.backend.wire.partition_modes import mode_fields, read_mode, read_tags, tag_section
 from kshunt.backend.wire.reader import Reader
 
-SCHEMAS: Final = "kshunt.backend.wire.seed_schemas"
+SCHEMAS: Final = "kshunt.backend.wire.kip_schemas"
 """The package that holds the schemas."""
 
 FIRST_PRIVATE_KEY: Final = 10_000

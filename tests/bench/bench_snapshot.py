@@ -22,10 +22,10 @@ from kshunt.backend.domain.cluster.columns import PartitionColumns
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import Replicas
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
-from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
-from kshunt.backend.wire.log_columns import decode_describe_log_dirs, decode_list_offsets
 from kshunt.backend.wire.metadata import decode_metadata
+from kshunt.backend.wire.offsets_and_log_dirs import decode_describe_log_dirs, decode_list_offsets
 
 pytestmark = pytest.mark.bench
 
@@ -158,19 +158,19 @@ class Answers:
 
 def build(
     answers: Answers, at_ms: int, rates: CatchUpRates
-) -> tuple[ClusterState, snapshot_columns.RowIndex, Replicas]:
+) -> tuple[ClusterState, replica_lags.RowIndex, Replicas]:
     """What the sampler does with one sweep's answers."""
     state = decode_metadata(answers.metadata, METADATA_VERSION)
-    index = snapshot_columns.RowIndex(state.assignment)
-    observed = snapshot_columns.nothing_observed(len(state.assignment))
+    index = replica_lags.RowIndex(state.assignment)
+    observed = replica_lags.nothing_observed(len(state.assignment))
     for broker, body in answers.offsets.items():
         asked = answers.asked[broker]
         decoded = decode_list_offsets(body, OFFSETS_VERSION, asked)
-        snapshot_columns.observe_offsets(index, observed, broker, asked, decoded, at_ms)
+        replica_lags.observe_offsets(index, observed, broker, asked, decoded, at_ms)
     paths = {"/data/0": 0, "/data/1": 1}
     for broker, body in answers.dirs.items():
         columns = decode_describe_log_dirs(body, DIRS_VERSION, broker)
-        snapshot_columns.observe_log_dirs(index, observed, broker, columns, paths, at_ms)
+        replica_lags.observe_log_dirs(index, observed, broker, columns, paths, at_ms)
     ongoing = {
         TopicPartition("topic-00000", p): OngoingReassignment(
             TopicPartition("topic-00000", p), tuple(replicas_of(0, p)), (replicas_of(0, p)[2],), ()
@@ -179,7 +179,7 @@ def build(
     }
     throttled = ThrottledReplicas(ReplicaSet(everything=True), ReplicaSet.parse("0:22,1:23"))
     throttles = Throttles({}, {"topic-00000": throttled})
-    rows = snapshot_columns.replicas(index, observed, ongoing, throttles, frozenset())
+    rows = replica_lags.replicas(index, observed, ongoing, throttles, frozenset())
     return state, index, rates.update(index, rows)
 
 

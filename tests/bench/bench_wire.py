@@ -12,7 +12,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataResponse
 
 from kshunt.backend.domain.cluster.columns import PartitionColumns
-from kshunt.backend.wire import log_columns, metadata
+from kshunt.backend.wire import metadata, offsets_and_log_dirs
 from tests.support.wire_answers import (
     Encoder,
     columns,
@@ -54,7 +54,7 @@ def asked(request: pytest.FixtureRequest) -> PartitionColumns:
 
 
 def by_topic(asked: PartitionColumns) -> dict[str, list[int]]:
-    return {topic: rows.tolist() for topic, rows in log_columns.topic_runs(asked)}
+    return {topic: rows.tolist() for topic, rows in offsets_and_log_dirs.topic_runs(asked)}
 
 
 def shape_of(asked: PartitionColumns) -> str:
@@ -70,7 +70,7 @@ def test_list_offsets_answer(asked: PartitionColumns) -> None:
     measured(
         f"ListOffsets v7 answer, {shape_of(asked)}",
         lambda: ListOffsetsResponse.decode(body, version=7),
-        lambda: log_columns.decode_list_offsets(body, 7, asked),
+        lambda: offsets_and_log_dirs.decode_list_offsets(body, 7, asked),
     )
 
 
@@ -95,9 +95,9 @@ def test_list_offsets_request(asked: PartitionColumns) -> None:
     measured(
         f"ListOffsets v7 request, {shape_of(asked)}",
         lambda: message.encode(version=7),
-        lambda: log_columns.encode_list_offsets(asked, 7),
+        lambda: offsets_and_log_dirs.encode_list_offsets(asked, 7),
     )
-    assert bytes(message.encode(version=7)) == log_columns.encode_list_offsets(asked, 7)
+    assert bytes(message.encode(version=7)) == offsets_and_log_dirs.encode_list_offsets(asked, 7)
 
 
 def test_describe_log_dirs_answer(asked: PartitionColumns) -> None:
@@ -113,7 +113,7 @@ def test_describe_log_dirs_answer(asked: PartitionColumns) -> None:
     measured(
         f"DescribeLogDirs v4 answer, {shape_of(asked)}",
         lambda: DescribeLogDirsResponse.decode(body, version=4),
-        lambda: log_columns.decode_describe_log_dirs(body, 4, 1),
+        lambda: offsets_and_log_dirs.decode_describe_log_dirs(body, 4, 1),
     )
 
 

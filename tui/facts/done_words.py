@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.forecast.end_words import measuring_text, never_text, when_text
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.text.formatting import NEVER, NOT_AT_THIS_RATE, UNKNOWN
 from kshunt.tui.tables.model import Cell
 from kshunt.tui.text.glyphs import Glyphs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS, Cause
 from kshunt.backend.domain.text.formatting import percent_done_text

@@ -27,7 +27,7 @@ from kshunt.backend.errors import BadInput
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.forecast.what_if import WhatIf
-    from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+    from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
     from kshunt.backend.domain.replicas.snapshot import Snapshot
     from kshunt.backend.domain.replicas.stuck_causes import RateNeed
 

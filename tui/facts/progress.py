@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationState
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.tui.facts.moves.plan_places import (
     PLANS_KEPT,

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     UNKNOWN,
     Replicas,

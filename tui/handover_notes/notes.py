@@ -16,7 +16,7 @@ from kshunt.backend.domain.forecast.end_words import (
 )
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.history import gaps
 from kshunt.backend.domain.replicas.snapshot import HistoryPoint, Snapshot
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text

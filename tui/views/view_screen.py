@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
     from kshunt.tui.tables.model import RowKey
     from kshunt.tui.tables.targets import Item
-    from kshunt.tui.views.fixes import Fix
+    from kshunt.tui.views.stuck_fixes import Fix
 
 
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
@@ -313,7 +313,7 @@ class ViewScreen(Screen[None]):
 
         Never that of another thing than the one that the operator looks at.
         """
-        from kshunt.tui.views.fixes import fix_of_item
+        from kshunt.tui.views.stuck_fixes import fix_of_item
 
         if self.refused("fix"):
             return
@@ -336,7 +336,7 @@ class ViewScreen(Screen[None]):
         from kshunt.tui.views.attention import attention
 
         def mend(item: Item) -> None:
-            from kshunt.tui.views.fixes import fix_of_item
+            from kshunt.tui.views.stuck_fixes import fix_of_item
 
             fix = fix_of_item(self.kshunt.store, item)
             if fix is None:

@@ -9,7 +9,7 @@ from kshunt.backend.admin.rpc import requests
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls, decoded
 from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, PartitionColumns
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.wire import log_columns
+from kshunt.backend.wire import offsets_and_log_dirs
 from kshunt.backend.wire.api_keys import DESCRIBE_LOG_DIRS_KEY, LIST_OFFSETS_KEY
 from kshunt.backend.wire.raw_request import RawRequest
 
@@ -27,13 +27,16 @@ class KafkaLogs:
         request = RawRequest(
             "ListOffsets",
             LIST_OFFSETS_KEY,
-            log_columns.LIST_OFFSETS_VERSIONS,
-            log_columns.LIST_OFFSETS_FLEXIBLE_FROM,
-            lambda version: log_columns.encode_list_offsets(partitions, version),
+            offsets_and_log_dirs.LIST_OFFSETS_VERSIONS,
+            offsets_and_log_dirs.LIST_OFFSETS_FLEXIBLE_FROM,
+            lambda version: offsets_and_log_dirs.encode_list_offsets(partitions, version),
         )
         answer = await self._calls.call(broker, request, timeout_s=timeout_s)
         return await decoded(
-            answer, lambda: log_columns.decode_list_offsets(answer.body, answer.version, partitions)
+            answer,
+            lambda: offsets_and_log_dirs.decode_list_offsets(
+                answer.body, answer.version, partitions
+            ),
         )
 
     async def dirs(
@@ -43,14 +46,16 @@ class KafkaLogs:
         request = RawRequest(
             "DescribeLogDirs",
             DESCRIBE_LOG_DIRS_KEY,
-            log_columns.DESCRIBE_LOG_DIRS_VERSIONS,
-            log_columns.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
-            lambda version: log_columns.encode_describe_log_dirs(partitions, version),
+            offsets_and_log_dirs.DESCRIBE_LOG_DIRS_VERSIONS,
+            offsets_and_log_dirs.DESCRIBE_LOG_DIRS_FLEXIBLE_FROM,
+            lambda version: offsets_and_log_dirs.encode_describe_log_dirs(partitions, version),
         )
         answer = await self._calls.call(broker, request, timeout_s=timeout_s)
         return await decoded(
             answer,
-            lambda: log_columns.decode_describe_log_dirs(answer.body, answer.version, broker),
+            lambda: offsets_and_log_dirs.decode_describe_log_dirs(
+                answer.body, answer.version, broker
+            ),
         )
 
     async def alter_dirs(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips import kip_calls
 from kshunt.backend.admin.kips.native_calls import (
     LOST,
     RpcNotServed,
@@ -50,8 +50,8 @@ class KafkaElections:
         try:
             results = await answered(
                 self._calls,
-                lambda: seed_requests.election_request(asked, timeout_s),
-                lambda answer: seed_requests.elected(answer, asked),
+                lambda: kip_calls.election_request(asked, timeout_s),
+                lambda answer: kip_calls.elected(answer, asked),
                 timeout_s=timeout_s,
                 lane="write",
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips import kip_calls
 from kshunt.backend.admin.kips.measured_lags import measured_lags
 from kshunt.backend.admin.kips.native_calls import REFUSALS, log_fallback
 from kshunt.backend.admin.port.item_result import ItemResult
@@ -100,7 +100,7 @@ class KafkaReplicas:
 
     async def _ask_leader(
         self, leader: int, led: Iterable[PartitionState], timeout_s: float
-    ) -> Mapping[tuple[TopicPartition, int], seed_requests.Status]:
+    ) -> Mapping[tuple[TopicPartition, int], kip_calls.Status]:
         """What a leader says of the followers of these partitions; nothing if it cannot say."""
         followers = [
             (s.partition, broker) for s in led for broker in s.replicas if broker != leader
@@ -109,11 +109,11 @@ class KafkaReplicas:
             kip_requests.REPLICA_STATUS_KEY, broker=leader, timeout_s=timeout_s
         ):
             return {}
-        request = seed_requests.status_request(followers)
+        request = kip_calls.status_request(followers)
         try:
             answer = await self._calls.call(leader, request, timeout_s=timeout_s)
             # Off the event loop: a plan may have very many replicas.
-            found = await asyncio.to_thread(seed_requests.statuses, answer)
+            found = await asyncio.to_thread(kip_calls.statuses, answer)
         except (ClusterError, NotSupported) as why:
             log_fallback(f"ReplicaStatus of broker {leader}", why)
             return {}
@@ -123,7 +123,7 @@ class KafkaReplicas:
 
 
 def _lags(
-    state: PartitionState, known: Mapping[tuple[TopicPartition, int], seed_requests.Status]
+    state: PartitionState, known: Mapping[tuple[TopicPartition, int], kip_calls.Status]
 ) -> Iterator[ReplicaLag]:
     """The lag of each replica, -1 for one that its leader did not tell about."""
     statuses = [known.get((state.partition, broker)) for broker in state.replicas]

@@ -10,7 +10,7 @@ from kshunt.backend.api.schema.forecasts import Forecast
 from kshunt.backend.domain.forecast.end_words import full_text
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 
 

@@ -31,7 +31,7 @@ from msgspec import Meta, Struct
 from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import HOLDS, KINDS, QUANTILES, STAGES, WANDERS, Kind
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
-from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
 from kshunt.backend.domain.untrusted.json_codec import UnreadableValue, from_document
 from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_json
 from kshunt.backend.errors import BadInput

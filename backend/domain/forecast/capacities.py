@@ -25,7 +25,7 @@ import numpy as np
 from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask, fair_shares
 from kshunt.backend.domain.forecast.limits import Limits
-from kshunt.backend.domain.replicas.expected_ends import ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 YOUNG_S: Final = 30.0
 """So long a copy's history says little."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd, Shortage
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd, Shortage
 from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS
 from kshunt.backend.domain.text.formatting import (
     NEVER,

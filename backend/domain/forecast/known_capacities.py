@@ -10,7 +10,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.capacities import Ways
 from kshunt.backend.domain.forecast.limits import Limits
-from kshunt.backend.domain.replicas.expected_ends import ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
-from kshunt.backend.domain.replicas.expected_ends import Resource, ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import Resource, ResourceKind
 
 OF_BROKERS: Final = (
     ResourceKind.LEADER_THROTTLE,

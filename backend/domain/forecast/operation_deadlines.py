@@ -17,12 +17,12 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.copies import BrokerRates
 from kshunt.backend.domain.forecast.deadlines import holds, lowest_rate
-from kshunt.backend.domain.forecast.ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, SnapshotCopies
 from kshunt.backend.domain.forecast.what_if import moved_end
-from kshunt.backend.domain.replicas.expected_ends import DeadlineCheck, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import DeadlineCheck, ExpectedEnd
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 
 AtRates = Callable[[Mapping[int, ThrottledRate]], SnapshotCopies]

@@ -25,7 +25,7 @@ from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, fluid_run
 from kshunt.backend.domain.forecast.known_capacities import Spare, with_spare
 from kshunt.backend.domain.forecast.limits import Limits
-from kshunt.backend.domain.replicas.expected_ends import Resource, ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import Resource, ResourceKind
 
 JOIN_S: Final = 1.0
 """From its leader's end into the ISR, and to a sample that says so."""

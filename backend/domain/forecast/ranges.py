@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
-from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
 
 STAGES: Final = 5
 """Fifths of the way, in time."""

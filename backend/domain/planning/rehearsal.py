@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 
 
 @dataclass(frozen=True, slots=True)

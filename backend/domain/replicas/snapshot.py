@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause, Replica, Stuck
 from kshunt.backend.domain.throttles.configs import Throttles
 

@@ -24,7 +24,7 @@ from kshunt.backend.domain.forecast.scoring.residual_quantiles import (
     shares,
     weighted_quantiles,
 )
-from kshunt.backend.domain.replicas.expected_ends import HeldBy, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
 
 FEWEST: Final = 30
 """Operations that a bin is believed of."""

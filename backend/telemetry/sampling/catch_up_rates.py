@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
-from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
+from kshunt.backend.telemetry.sampling.replica_lags import RowIndex
 
 RATE_WINDOW_S: Final = 30.0
 

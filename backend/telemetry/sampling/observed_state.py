@@ -29,7 +29,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, BrokerStatus, Histo
 from kshunt.backend.domain.replicas.stuck_causes import Replica
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.errors import BrokerUnreachable, KshuntError
-from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.request_timeouts import Key
 from kshunt.backend.telemetry.stuck.diagnosis import dir_moves_of
 
@@ -68,8 +68,8 @@ class ObservedState:
     """What is known so far; see the module's text."""
 
     state: ClusterState | None = None
-    index: snapshot_columns.RowIndex | None = None
-    observed: snapshot_columns.Observed | None = None
+    index: replica_lags.RowIndex | None = None
+    observed: replica_lags.Observed | None = None
     ongoing: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     watched: frozenset[TopicPartition] = frozenset()
     """Partitions that move, or moved a moment ago."""
@@ -186,13 +186,13 @@ class ObservedState:
                 cluster_id=state.cluster_id or self.state.cluster_id,
                 assignment=merge(whole, state.assignment, answer.asked),
             )
-        index = snapshot_columns.RowIndex(state.assignment)
+        index = replica_lags.RowIndex(state.assignment)
         if self.index is None or self.observed is None:
-            self.observed = snapshot_columns.nothing_observed(len(state.assignment))
+            self.observed = replica_lags.nothing_observed(len(state.assignment))
             again = AskSooner.EVERYTHING
         else:
             self.grew |= len(state.assignment) > len(self.index.assignment)
-            self.observed = snapshot_columns.carry(self.index, self.observed, index)
+            self.observed = replica_lags.carry(self.index, self.observed, index)
         self.state, self.index = state, index
         # A broker that left cannot be asked, so its last failure would never be cleared.
         for key in [k for k in self.failures if k[1] >= 0 and k[1] not in state.brokers]:
@@ -218,7 +218,7 @@ class ObservedState:
         broker, partitions = answer.asked
         columns: OffsetColumns = answer.answer
         if self.index is not None and self.observed is not None:
-            snapshot_columns.observe_offsets(
+            replica_lags.observe_offsets(
                 self.index, self.observed, broker, partitions, columns, answer.at_ms
             )
             self.answered_ms[broker] = answer.at_ms
@@ -233,7 +233,7 @@ class ObservedState:
             moves |= not_asked(self.dir_moves.get(broker, frozenset()), partitions)
         self.dir_moves[broker] = moves
         if self.index is not None and self.observed is not None:
-            snapshot_columns.observe_log_dirs(
+            replica_lags.observe_log_dirs(
                 self.index, self.observed, broker, columns, self.paths, answer.at_ms
             )
             self.answered_ms[broker] = answer.at_ms

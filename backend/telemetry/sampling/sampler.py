@@ -45,7 +45,7 @@ from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.settings import LIMITS, SamplerSettings
-from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.sampling.forecaster import Forecaster
 from kshunt.backend.telemetry.sampling.move_history import extended, waiting_bytes
@@ -288,7 +288,7 @@ class Sampler:
         state, index, observed = known.state, known.index, known.observed
         if state is None or index is None or observed is None:
             raise AssertionError("nothing to publish")
-        rows = snapshot_columns.replicas(
+        rows = replica_lags.replicas(
             *(index, observed, known.ongoing, known.throttles, known.silent()),
             known.failed_dirs(),
         )
@@ -309,7 +309,7 @@ class Sampler:
             log_dir_paths=tuple(known.paths),
             failed_requests=known.failed_requests(),
             min_isr=known.min_isr_of(state.assignment.topics),
-            deletes_ms=snapshot_columns.deletion_times(state.assignment),
+            deletes_ms=replica_lags.deletion_times(state.assignment),
         )
         snapshot = self._diagnosed(snapshot, ours)
         known.history = extended(

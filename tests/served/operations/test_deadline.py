@@ -12,7 +12,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.replicas.expected_ends import DeadlineCheck
+from kshunt.backend.domain.replicas.expected_end_values import DeadlineCheck
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
 from tests.support.embedded.background import running

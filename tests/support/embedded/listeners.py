@@ -9,8 +9,8 @@ from typing import Any
 from kshunt.backend.embedded.controller.brokers import Registration
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.admin import configs, log_dirs, metadata, topics
+from kshunt.backend.embedded.handlers.admin import kip_rpcs as seeds
 from kshunt.backend.embedded.handlers.admin import reassignments as moves
-from kshunt.backend.embedded.handlers.admin import seed_rpcs as seeds
 from kshunt.backend.embedded.handlers.data import list_offsets as offsets
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS

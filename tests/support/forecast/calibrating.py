@@ -29,7 +29,7 @@ from kshunt.backend.domain.forecast.ranges import (
     WANDERS,
     stage_places,
 )
-from kshunt.backend.domain.replicas.expected_ends import ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 from kshunt.backend.pipeline.backtest.residuals import Outcomes, fitted
 from tests.support.forecast.watched_operations import Watched, watched_all
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
-from kshunt.backend.domain.replicas.expected_ends import ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 _ONE: Final = KeptForecast(
     point=0.25,

@@ -18,7 +18,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import HOLDS, OPERATION, WANDERS, ranges
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from tests.support.forecast.watched_operations import Look, Watched
 
 POINTS: Final = (0.1, 0.25, 0.5, 0.75)

@@ -18,7 +18,7 @@ from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_REPLICAS, Move
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.metadata.records import ResourceType

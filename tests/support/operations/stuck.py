@@ -37,7 +37,7 @@ from kshunt.backend.embedded.controller.configs import (
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.data.data_plane import moves_between_dirs
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.stuck.diagnosis import AdvanceWatch, Diagnosis, Replica, diagnose
 from kshunt.backend.telemetry.stuck.evidence import explain
@@ -53,8 +53,8 @@ class Observer:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.ticks = 0
-        self._index: snapshot_columns.RowIndex | None = None
-        self._observed = snapshot_columns.nothing_observed(0)
+        self._index: replica_lags.RowIndex | None = None
+        self._observed = replica_lags.nothing_observed(0)
         self._answered: dict[int, int] = {}
         self._rates, self._watch = CatchUpRates(), AdvanceWatch()
         self._paths: dict[str, int] = {}
@@ -91,18 +91,18 @@ class Observer:
 
     def _snapshot(self) -> Snapshot:
         image, plane, now_ms = self.core.image, self.core.plane, self.core.now_ms
-        index = snapshot_columns.RowIndex(_assignment(self.core))
+        index = replica_lags.RowIndex(_assignment(self.core))
         if self._index is not None:
-            self._observed = snapshot_columns.carry(self._index, self._observed, index)
+            self._observed = replica_lags.carry(self._index, self._observed, index)
         else:
-            self._observed = snapshot_columns.nothing_observed(len(index.assignment))
+            self._observed = replica_lags.nothing_observed(len(index.assignment))
         self._index = index
         live = {b.id for b in image.brokers.values() if not b.fenced}
         self._observe(index)
         silent = frozenset(broker for broker in live if not plane.is_up(broker))
         self._answered.update({b: now_ms for b in live if plane.is_up(b)})
         throttles, ongoing = _throttles(self.core), _ongoing(self.core)
-        rows = snapshot_columns.replicas(index, self._observed, ongoing, throttles, silent)
+        rows = replica_lags.replicas(index, self._observed, ongoing, throttles, silent)
         statuses = {
             broker: BrokerStatus(
                 Broker(broker, "127.0.0.1" if broker in live else "", 9),
@@ -135,7 +135,7 @@ class Observer:
                 else:
                     yield LogDir(broker, path, *volumes[plane.dir_number(broker, path)])
 
-    def _observe(self, index: snapshot_columns.RowIndex) -> None:
+    def _observe(self, index: replica_lags.RowIndex) -> None:
         """What brokers that are due, and answer, say of their replicas."""
         plane, observed, assignment = self.core.plane, self._observed, index.assignment
         sizes, ends = plane.replication.sizes(), plane.replication.log_end_offsets()

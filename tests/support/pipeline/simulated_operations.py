@@ -31,7 +31,7 @@ from kshunt.backend.telemetry.recording.due_samples import DueSamples
 from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.sample_rows import replica_rows
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
-from kshunt.backend.telemetry.sampling.snapshot_columns import RowIndex
+from kshunt.backend.telemetry.sampling.replica_lags import RowIndex
 from kshunt.backend.telemetry.stuck.diagnosis import diagnose
 from tests.support.embedded.core import MB, SmallCluster
 from tests.support.operations.stuck import Observer, configure

@@ -24,7 +24,7 @@ from kshunt.backend.domain.planning.rehearsal import (
     Timeline,
 )
 from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.plan.screen import PlanScreen

@@ -16,7 +16,7 @@ from kshunt.backend.domain.planning.proposal import PlanNote
 from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
 from kshunt.backend.domain.reassignment.plan import parse_plan
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW

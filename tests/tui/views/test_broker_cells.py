@@ -14,7 +14,7 @@ from kshunt.tui.facts.brokers.disks import Disk, peak_tone, whole_disk
 from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers
 from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.tables.model import Cell, Placed
-from kshunt.tui.views.brokers.cells import FIELDS
+from kshunt.tui.views.brokers.columns import FIELDS
 
 GB = 10**9
 DISK = Disk(5, "", 40 * GB, 100 * GB)

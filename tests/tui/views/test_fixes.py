@@ -10,7 +10,7 @@ import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationState
-from kshunt.backend.domain.replicas.expected_ends import (
+from kshunt.backend.domain.replicas.expected_end_values import (
     EVERYTHING,
     ExpectedEnd,
     Resource,

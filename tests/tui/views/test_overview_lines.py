@@ -11,7 +11,7 @@ import pytest
 
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS

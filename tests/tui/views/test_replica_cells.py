@@ -13,7 +13,7 @@ from kshunt.backend.domain.replicas.snapshot import UNKNOWN, ReplicaStatus
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.views.partitions.replica_cells import CELLS
+from kshunt.tui.views.partitions.replica_columns import CELLS
 from tests.support.tui.cluster import incident
 from tests.support.tui.tables import facts_of
 

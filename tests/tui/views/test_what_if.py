@@ -1,7 +1,7 @@
 """What other rates would do, as the dashboard has it."""
 
 from kshunt.backend.domain.forecast.what_if import what_if
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING
 from tests.support.tui.cluster import incident
 
 

@@ -11,7 +11,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from tests.support.snapshots import replicas_of, snapshot_of
 

@@ -41,7 +41,7 @@ from kshunt.backend.domain.reassignment.progress import (
     with_causes,
     with_turns,
 )
-from kshunt.backend.domain.replicas.expected_ends import (
+from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,
     ExpectedEnd,
     Resource,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.notify.forecasts import AGAIN_S, ForecastWatch
 
 NOON_MS = 1_760_011_200_000

@@ -19,7 +19,7 @@ from kshunt.backend.domain.forecast.deadlines import (
 )
 from kshunt.backend.domain.planning.rehearsal import Deadline
 from kshunt.backend.domain.planning.requests import RehearsalRequest
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.impact import impact

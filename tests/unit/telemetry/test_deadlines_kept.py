@@ -9,7 +9,7 @@ import pytest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.deadlines import holds
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
-from kshunt.backend.domain.replicas.expected_ends import DeadlineCheck, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import DeadlineCheck, ExpectedEnd
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.sampling.forecaster import Forecaster

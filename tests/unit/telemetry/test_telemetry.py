@@ -15,7 +15,7 @@ from kshunt.backend.domain.cluster.columns import LogDirColumns, OffsetColumns, 
 from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas, ReplicaStatus
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledReplicas, Throttles
-from kshunt.backend.telemetry.sampling import snapshot_columns
+from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from tests.support.frames.stream_states import lists
 
@@ -49,16 +49,16 @@ ONE = assignment_of({("a", 0): ([1, 2, 3], [1, 2])})
 
 def told(
     assignment: Assignment, offsets: dict[int, int], at_ms: int, *, silent: tuple[int, ...] = ()
-) -> tuple[snapshot_columns.RowIndex, Replicas]:
+) -> tuple[replica_lags.RowIndex, Replicas]:
     """A snapshot's rows when each broker has told of partition a-0, and some have not."""
-    index = snapshot_columns.RowIndex(assignment)
-    observed = snapshot_columns.nothing_observed(len(assignment))
+    index = replica_lags.RowIndex(assignment)
+    observed = replica_lags.nothing_observed(len(assignment))
     asked = PartitionColumns(("a",), np.zeros(1, np.int32), np.zeros(1, np.int32))
     for broker, offset in offsets.items():
         code = 0 if offset >= 0 else 6
         answer = OffsetColumns(np.array([offset]), np.array([code], np.int16))
-        snapshot_columns.observe_offsets(index, observed, broker, asked, answer, at_ms)
-    return index, snapshot_columns.replicas(index, observed, {}, NOTHING, frozenset(silent))
+        replica_lags.observe_offsets(index, observed, broker, asked, answer, at_ms)
+    return index, replica_lags.replicas(index, observed, {}, NOTHING, frozenset(silent))
 
 
 def test_lag_is_the_leaders_end_less_ones_own() -> None:
@@ -84,13 +84,13 @@ def test_a_follower_that_was_read_later_is_not_ahead() -> None:
 
 
 def test_a_broker_that_is_not_the_clusters_has_no_row() -> None:
-    index = snapshot_columns.RowIndex(ONE)
+    index = replica_lags.RowIndex(ONE)
     assert index.rows_on(9, ("a",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
     assert index.rows_on(1, ("z",), np.zeros(1, np.int32), np.zeros(1, np.int32)).tolist() == [-1]
 
 
 def test_sizes_and_directories_leave_future_replicas_out() -> None:
-    index, observed = snapshot_columns.RowIndex(ONE), snapshot_columns.nothing_observed(len(ONE))
+    index, observed = replica_lags.RowIndex(ONE), replica_lags.nothing_observed(len(ONE))
     columns = LogDirColumns(
         dirs=(LogDir(3, "/x"), LogDir(3, "/y")),
         topics=("z", "a"),
@@ -100,7 +100,7 @@ def test_sizes_and_directories_leave_future_replicas_out() -> None:
         size_bytes=np.array([70, 30, 5]),
         is_future=np.array([False, True, False]),
     )
-    snapshot_columns.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)
+    replica_lags.observe_log_dirs(index, observed, 3, columns, {"/x": 4, "/y": 5}, 7)
     assert observed.size_bytes.tolist() == [UNKNOWN, UNKNOWN, 70]
     assert observed.log_dir.tolist() == [UNKNOWN, UNKNOWN, 4]
 
@@ -111,9 +111,9 @@ def test_moves_and_throttles_mark_their_rows() -> None:
     throttles = Throttles(
         {}, {"a": ThrottledReplicas(ReplicaSet.parse("0:1,9:9"), ReplicaSet(everything=True))}
     )
-    rows = snapshot_columns.replicas(
-        snapshot_columns.RowIndex(ONE),
-        snapshot_columns.nothing_observed(3),
+    rows = replica_lags.replicas(
+        replica_lags.RowIndex(ONE),
+        replica_lags.nothing_observed(3),
         ongoing,
         throttles,
         frozenset(),
@@ -128,9 +128,9 @@ def test_moves_and_throttles_mark_their_rows() -> None:
 def test_a_list_may_name_what_no_cluster_has(entry: str) -> None:
     two = assignment_of({("a", 0): ([1], [1]), ("b", 0): ([1], [1])})
     throttles = Throttles({}, {"a": lists("", entry), "b": lists("0:1", ""), "z": lists("0:1", "")})
-    rows = snapshot_columns.replicas(
-        snapshot_columns.RowIndex(two),
-        snapshot_columns.nothing_observed(2),
+    rows = replica_lags.replicas(
+        replica_lags.RowIndex(two),
+        replica_lags.nothing_observed(2),
         {},
         throttles,
         frozenset(),
@@ -140,10 +140,10 @@ def test_a_list_may_name_what_no_cluster_has(entry: str) -> None:
 
 
 def test_a_replica_in_a_directory_that_failed_is_offline_whatever_the_controller_says() -> None:
-    index, observed = snapshot_columns.RowIndex(ONE), snapshot_columns.nothing_observed(len(ONE))
+    index, observed = replica_lags.RowIndex(ONE), replica_lags.nothing_observed(len(ONE))
     observed.log_dir[:] = [0, 0, 1]
     failed = [(3, 1), (1, 1), (2, 7)]
-    rows = snapshot_columns.replicas(index, observed, {}, NOTHING, frozenset(), failed)
+    rows = replica_lags.replicas(index, observed, {}, NOTHING, frozenset(), failed)
     assert (rows.status == ReplicaStatus.OFFLINE).tolist() == [False, False, True]
 
 
@@ -235,18 +235,18 @@ def test_merging_a_part_replaces_what_was_asked_for(
 @given(tables, tables)
 def test_facts_move_to_a_new_assignment_by_key(old: Table, new: Table) -> None:
     before, after = (
-        snapshot_columns.RowIndex(assignment_of(old)),
-        snapshot_columns.RowIndex(assignment_of(new)),
+        replica_lags.RowIndex(assignment_of(old)),
+        replica_lags.RowIndex(assignment_of(new)),
     )
-    observed = snapshot_columns.nothing_observed(len(before.assignment))
+    observed = replica_lags.nothing_observed(len(before.assignment))
     observed.log_end_offset[:] = np.arange(len(before.assignment))
-    carried = snapshot_columns.carry(before, observed, after)
+    carried = replica_lags.carry(before, observed, after)
     known = {key: int(o) for key, o in zip(keys(before), observed.log_end_offset, strict=True)}
     expected = [known.get(key, UNKNOWN) for key in keys(after)]
     assert carried.log_end_offset.tolist() == expected
 
 
-def keys(index: snapshot_columns.RowIndex) -> list[tuple[str, int, int]]:
+def keys(index: replica_lags.RowIndex) -> list[tuple[str, int, int]]:
     rows = index.assignment
     return [
         (rows.topics[topic], int(partition), int(broker))

@@ -19,7 +19,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.errors import ClusterError, NotAuthorized
-from kshunt.backend.wire import log_columns, metadata
+from kshunt.backend.wire import metadata, offsets_and_log_dirs
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import Reader, WireError, uvarint
 from tests.support.runs.examples import many
@@ -64,7 +64,7 @@ def survives(decode: Callable[[bytes], Any], body: bytes) -> None:
 def test_list_offsets_request_is_what_kafka_python_reads() -> None:
     asked = columns({"a": [0, 5], "b" * 130: list(range(200))})
     for version in range(4, 8):
-        body = log_columns.encode_list_offsets(asked, version)
+        body = offsets_and_log_dirs.encode_list_offsets(asked, version)
         request = ListOffsetsRequest.decode(body, version=version)
         assert (request.replica_id, request.isolation_level) == (-2, 0)
         assert [topic.name for topic in request.topics] == ["a", "b" * 130]
@@ -99,7 +99,7 @@ def test_list_offsets_answer_says_what_kafka_python_says(
     shuffled = list(topics)
     order.shuffle(shuffled)
     asked = columns({name: sorted(entry[0] for entry in topics[name]) for name in shuffled})
-    ours = log_columns.decode_list_offsets(body, version, asked)
+    ours = offsets_and_log_dirs.decode_list_offsets(body, version, asked)
     for row in range(len(asked)):
         topic = asked.topics[int(asked.topic_index[row])]
         error, offset = theirs[topic, int(asked.partition[row])]
@@ -125,14 +125,14 @@ def test_list_offsets_with_kafka_pythons_encoder_and_long_arrays() -> None:
     )
     asked = columns({name: list(range(20_000)) for name in ("x", "y")})
     body = bytes(response.encode(version=7))
-    ours = log_columns.decode_list_offsets(body, 7, asked)
+    ours = offsets_and_log_dirs.decode_list_offsets(body, 7, asked)
     np.testing.assert_array_equal(ours.log_end_offset, asked.partition.astype(np.int64) * 3)
     assert not ours.error_code.any()
 
 
 def test_a_partition_without_an_answer_is_unknown_and_not_zero() -> None:
     body = list_offsets_answer(Encoder(7, 6, endless([])), {"t": [(1, 0, -1, 9, 0)]})
-    ours = log_columns.decode_list_offsets(body, 7, columns({"t": [0, 1, 2], "u": [0]}))
+    ours = offsets_and_log_dirs.decode_list_offsets(body, 7, columns({"t": [0, 1, 2], "u": [0]}))
     assert ours.log_end_offset.tolist() == [-1, 9, -1, -1]
     assert ours.error_code.tolist() == [-1, 0, -1, -1]
 
@@ -141,7 +141,7 @@ def test_an_answer_to_another_question_is_refused() -> None:
     body = list_offsets_answer(Encoder(7, 6, endless([])), {"t": [(1, 0, -1, 9, 0)]})
     for asked in ({"t": [0]}, {"u": [1]}, {}):
         with pytest.raises(WireError, match="did not ask for"):
-            log_columns.decode_list_offsets(body, 7, columns(asked))
+            offsets_and_log_dirs.decode_list_offsets(body, 7, columns(asked))
 
 
 @pytest.mark.parametrize("version", [4, 7])
@@ -150,7 +150,7 @@ def test_list_offsets_cut_anywhere_is_an_error(version: int, section: bytes) -> 
     entries = [(partition, 0, -1, 5, 0) for partition in range(3)]
     body = list_offsets_answer(Encoder(version, 6, endless([section] * 5)), {"top": entries})
     asked = columns({"top": [0, 1, 2]})
-    rejects(lambda cut: log_columns.decode_list_offsets(cut, version, asked), body)
+    rejects(lambda cut: offsets_and_log_dirs.decode_list_offsets(cut, version, asked), body)
 
 
 # DescribeLogDirs
@@ -159,13 +159,13 @@ def test_list_offsets_cut_anywhere_is_an_error(version: int, section: bytes) -> 
 def test_describe_log_dirs_request_is_what_kafka_python_reads() -> None:
     asked = columns({"a": [0, 5], "b": list(range(200))})
     for version in range(1, 5):
-        body = log_columns.encode_describe_log_dirs(asked, version)
+        body = offsets_and_log_dirs.encode_describe_log_dirs(asked, version)
         request = DescribeLogDirsRequest.decode(body, version=version)
         assert [(t.topic, t.partitions) for t in request.topics] == [
             ("a", [0, 5]),
             ("b", list(range(200))),
         ]
-        everything = log_columns.encode_describe_log_dirs(None, version)
+        everything = offsets_and_log_dirs.encode_describe_log_dirs(None, version)
         assert DescribeLogDirsRequest.decode(everything, version=version).topics is None
 
 
@@ -187,7 +187,7 @@ def test_log_dirs_answer_says_what_kafka_python_says(
 ) -> None:
     body = log_dirs_answer(Encoder(version, 2, endless(sections)), dirs)
     theirs = DescribeLogDirsResponse.decode(body, version=version).results
-    ours = log_columns.decode_describe_log_dirs(body, version, broker=4)
+    ours = offsets_and_log_dirs.decode_describe_log_dirs(body, version, broker=4)
     assert [(d.path, d.error) for d in ours.dirs] == [
         (r.log_dir, error_name(r.error_code) if r.error_code else None) for r in theirs
     ]
@@ -220,24 +220,24 @@ def test_log_dirs_answer_says_what_kafka_python_says(
 def test_log_dirs_cut_anywhere_is_an_error(version: int, section: bytes) -> None:
     dirs = [(0, "/d", {"t": [(0, 1, 0, False), (1, 2, 0, True)]}, (9, 8)), (0, "/e", {}, (1, 1))]
     body = log_dirs_answer(Encoder(version, 2, endless([section] * 6)), dirs)
-    rejects(lambda cut: log_columns.decode_describe_log_dirs(cut, version, 1), body)
+    rejects(lambda cut: offsets_and_log_dirs.decode_describe_log_dirs(cut, version, 1), body)
 
 
 def test_a_directory_has_the_error_that_its_broker_names() -> None:
     dirs: list[Any] = [(code, f"/{code}", {}, (1, 1)) for code in (0, 56, -1)]
     body = log_dirs_answer(Encoder(4, 2, endless([])), dirs)
-    found = log_columns.decode_describe_log_dirs(body, 4, broker=1).dirs
+    found = offsets_and_log_dirs.decode_describe_log_dirs(body, 4, broker=1).dirs
     errors = [None, "KAFKA_STORAGE_ERROR", "UNKNOWN_SERVER_ERROR"]
     assert [one.error for one in found] == errors
 
 
 def test_log_dirs_that_are_not_shown_are_an_error() -> None:
     with pytest.raises(NotAuthorized, match="CLUSTER_AUTHORIZATION_FAILED"):
-        log_columns.decode_describe_log_dirs(
+        offsets_and_log_dirs.decode_describe_log_dirs(
             log_dirs_answer(Encoder(4, 2, endless([])), [], 31), 4, 1
         )
     with pytest.raises(ClusterError, match="UNKNOWN_SERVER_ERROR"):
-        log_columns.decode_describe_log_dirs(
+        offsets_and_log_dirs.decode_describe_log_dirs(
             log_dirs_answer(Encoder(4, 2, endless([])), [], -1), 4, 1
         )
 
@@ -248,7 +248,7 @@ def test_a_boolean_that_is_neither_is_an_error() -> None:
     )
     at = body.rindex(b"\x01\x00\x00")
     with pytest.raises(WireError, match="boolean"):
-        log_columns.decode_describe_log_dirs(body[:at] + b"\x02" + body[at + 1 :], 4, 1)
+        offsets_and_log_dirs.decode_describe_log_dirs(body[:at] + b"\x02" + body[at + 1 :], 4, 1)
 
 
 # Metadata
@@ -450,10 +450,10 @@ def test_no_bytes_cause_another_error(data: bytes, flips: list[tuple[int, int]])
     asked = columns({"t": [0, 1]})
     for broken in (data, bytes(body)):
         survives(lambda b: metadata.decode_metadata(b, 12), broken)
-        survives(lambda b: log_columns.decode_list_offsets(b, 7, asked), broken)
-        survives(lambda b: log_columns.decode_list_offsets(b, 4, asked), broken)
-        survives(lambda b: log_columns.decode_describe_log_dirs(b, 4, 1), broken)
-        survives(lambda b: log_columns.decode_describe_log_dirs(b, 1, 1), broken)
+        survives(lambda b: offsets_and_log_dirs.decode_list_offsets(b, 7, asked), broken)
+        survives(lambda b: offsets_and_log_dirs.decode_list_offsets(b, 4, asked), broken)
+        survives(lambda b: offsets_and_log_dirs.decode_describe_log_dirs(b, 4, 1), broken)
+        survives(lambda b: offsets_and_log_dirs.decode_describe_log_dirs(b, 1, 1), broken)
 
 
 # Primitives and raw requests
@@ -498,7 +498,7 @@ def read_answer(request: RawRequest, frame: bytes) -> RawAnswer:
 def test_a_raw_request_speaks_as_kafka_pythons_own(version: int, tagged: bytes) -> None:
     asked = columns({"t": [0]})
     request = RawRequest(
-        "ListOffsets", 2, (4, 7), 6, lambda v: log_columns.encode_list_offsets(asked, v)
+        "ListOffsets", 2, (4, 7), 6, lambda v: offsets_and_log_dirs.encode_list_offsets(asked, v)
     )
     request.API_VERSION = version
     request.with_header(correlation_id=7, client_id="me")
@@ -518,7 +518,7 @@ def test_a_message_of_kafka_pythons_goes_over_as_a_raw_request() -> None:
     request.API_VERSION = 4
     request.with_header(correlation_id=1, client_id="me")
     frame = request.encode(framed=True, header=True)
-    assert frame.endswith(log_columns.encode_describe_log_dirs(None, 4))
+    assert frame.endswith(offsets_and_log_dirs.encode_describe_log_dirs(None, 4))
 
 
 def test_the_length_of_a_client_id_is_that_of_its_bytes() -> None:

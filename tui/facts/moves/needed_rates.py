@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ResourceKind
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate

@@ -11,7 +11,7 @@ from kshunt.tui.facts.brokers.row import BrokerRow, broker_rows
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Order
-from kshunt.tui.views.brokers.cells import FIELDS
+from kshunt.tui.views.brokers.columns import FIELDS
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation

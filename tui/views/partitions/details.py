@@ -29,7 +29,7 @@ from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.text.bars import sparkline
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import cause_text, source_text
-from kshunt.tui.views.partitions.replica_cells import mode_text, role_cell, status_cell
+from kshunt.tui.views.partitions.replica_columns import mode_text, role_cell, status_cell
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation

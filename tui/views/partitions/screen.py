@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.replicas.stuck_causes import Stuck
     from kshunt.tui.facts.replica_groups import GroupKey
     from kshunt.tui.facts.row_keys import ReplicaKey
-    from kshunt.tui.views.fixes import Fix
+    from kshunt.tui.views.stuck_fixes import Fix
 
 STALLS = "stalls"
 """The table of the data pipeline's results."""
@@ -251,7 +251,7 @@ class PartitionsScreen(PaneScreen):
 
     def chosen_fix(self) -> Fix | None:
         """Of the replica under the cursor, where it does not advance."""
-        from kshunt.tui.views.fixes import fix_of_replica
+        from kshunt.tui.views.stuck_fixes import fix_of_replica
 
         stuck = self._chosen_stuck()
         return None if stuck is None else fix_of_replica(self.kshunt.store, stuck)

@@ -21,7 +21,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
 from kshunt.tui.tables.model import Cell, Order, Placed, RowKey
 from kshunt.tui.views.partitions.filter_masks import mask_of
-from kshunt.tui.views.partitions.replica_cells import CELLS, columns_of, role_cell
+from kshunt.tui.views.partitions.replica_columns import CELLS, columns_of, role_cell
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 
 if TYPE_CHECKING:

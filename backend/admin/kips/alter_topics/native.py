@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
-from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips import kip_calls
 from kshunt.backend.admin.kips.alter_topics.checks import Alteration
 from kshunt.backend.admin.kips.alter_topics.emulated import EmulatedAlteration
 from kshunt.backend.admin.kips.native_calls import (
@@ -86,8 +86,8 @@ class KafkaAlterations:
         try:
             return await answered(
                 self._calls,
-                lambda: seed_requests.alter_topics_request(wanted),
-                lambda answer: seed_requests.topics_altered(answer, wanted),
+                lambda: kip_calls.alter_topics_request(wanted),
+                lambda answer: kip_calls.topics_altered(answer, wanted),
                 timeout_s=timeout_s,
                 lane="write",
             )

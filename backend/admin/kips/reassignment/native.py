@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips import kip_calls
 from kshunt.backend.admin.kips.native_calls import (
     LOST,
     RpcNotServed,
@@ -197,8 +197,8 @@ class KafkaReassignments:
     ) -> PartitionResults:
         return await answered(
             self._calls,
-            lambda: seed_requests.reassign_request(targets, options),
-            lambda answer: seed_requests.reassigned(answer, targets),
+            lambda: kip_calls.reassign_request(targets, options),
+            lambda answer: kip_calls.reassigned(answer, targets),
             timeout_s=options.timeout_s,
             lane=lane,
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from kshunt.backend.admin.kips import seed_requests
+from kshunt.backend.admin.kips import kip_calls
 from kshunt.backend.admin.kips.native_calls import answered_or_none
 from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
@@ -65,10 +65,10 @@ class NativeThrottles:
             return None
         results = await answered_or_none(
             self._calls,
-            lambda: seed_requests.rates_request(
+            lambda: kip_calls.rates_request(
                 rates, validate_only=validate_only, timeout_s=timeout_s
             ),
-            lambda answer: seed_requests.rates_altered(answer, rates),
+            lambda answer: kip_calls.rates_altered(answer, rates),
             timeout_s=timeout_s,
             lane="read" if validate_only else "write",
         )
@@ -110,10 +110,10 @@ class NativeThrottles:
             return None
         results = await answered_or_none(
             self._calls,
-            lambda: seed_requests.replicas_request(
+            lambda: kip_calls.replicas_request(
                 replicas, validate_only=validate_only, timeout_s=timeout_s
             ),
-            lambda answer: seed_requests.replicas_altered(answer, replicas),
+            lambda answer: kip_calls.replicas_altered(answer, replicas),
             timeout_s=timeout_s,
             lane="read" if validate_only else "write",
         )
@@ -132,7 +132,7 @@ class NativeThrottles:
             return False
         key, version = (
             kip_requests.ALTER_INTERBROKER_THROTTLED_REPLICAS_KEY,
-            seed_requests.ROLES_VERSION,
+            kip_calls.ROLES_VERSION,
         )
         if not await self._calls.has(key, version=version, timeout_s=timeout_s):
             return False

@@ -28,7 +28,7 @@ from kshunt.backend.api.schema.stuck_causes import explained_json, read_explaine
 from kshunt.backend.api.schema.throttles import read_throttles, throttles_json
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from kshunt.backend.domain.forecast.end_words import clock_text
-from kshunt.backend.domain.replicas.expected_ends import HeldBy, ResourceKind, Wander
+from kshunt.backend.domain.replicas.expected_end_values import HeldBy, ResourceKind, Wander
 from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.text.formatting import duration_text
 

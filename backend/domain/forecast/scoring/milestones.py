@@ -15,7 +15,7 @@ from typing import Final
 
 from kshunt.backend.domain.forecast.ranges import STAGES
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import POINTS, KeptForecast, VoidReason
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 
 SHORTEST_S: Final = 5.0
 """An end that is nearer is not forecast: it is about as long as two looks."""

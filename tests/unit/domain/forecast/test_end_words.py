@@ -15,7 +15,7 @@ from kshunt.backend.domain.forecast.end_words import (
     full_text,
     never_text,
 )
-from kshunt.backend.domain.replicas.expected_ends import (
+from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,
     DeadlineCheck,
     ExpectedEnd,

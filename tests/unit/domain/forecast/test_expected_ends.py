@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
-from kshunt.backend.domain.forecast.ends import HELD, Group, expected_ends
+from kshunt.backend.domain.forecast.operation_ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import JOIN_S, STILL, UNMEASURED, UNSIZED, outlook
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 
 MB = 1e6
 PLAIN = np.zeros(QUANTILES)

@@ -22,7 +22,7 @@ from kshunt.backend.domain.forecast.scoring.own_calibration import (
     WIDEST,
     own_calibration,
 )
-from kshunt.backend.domain.replicas.expected_ends import ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 Kept = tuple[KeptForecast, ...]
 FEWEST = 30

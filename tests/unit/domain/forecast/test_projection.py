@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kshunt.backend.domain.forecast.projection import POINTS, projection
-from kshunt.backend.domain.replicas.expected_ends import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 
 BURNDOWN = ((0.0, 1_000), (50.0, 400), (100.0, 0))
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, Broker, TopicPartition
-from kshunt.backend.domain.forecast.ends import HELD
+from kshunt.backend.domain.forecast.operation_ends import HELD
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RunningOperation,
     SnapshotCopies,
     snapshot_copies,
 )
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,

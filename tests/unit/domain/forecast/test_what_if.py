@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.forecast.outlook import JOIN_S, UNBOUNDED, UNSIZED
 from kshunt.backend.domain.forecast.what_if import BrokerUse, what_if
-from kshunt.backend.domain.replicas.expected_ends import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
     DTYPES,

@@ -26,7 +26,7 @@ from kshunt.backend.domain.forecast.ranges import (
     ranges,
     wander_places,
 )
-from kshunt.backend.domain.replicas.expected_ends import (
+from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,
     ExpectedEnd,
     Resource,
