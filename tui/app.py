@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.command import Provider
+from textual.events import Resize
 from textual.message import Message
 from textual.signal import Signal
 
@@ -68,6 +69,11 @@ if TYPE_CHECKING:
 Keep = Callable[[str, str, "str | list[str]"], object]
 """Writes a setting down: its table or nothing, its name, what it is from now on."""
 
+WIDE_COLUMNS: Final = 100
+NORMAL_LINES: Final = 8
+TALL_LINES: Final = 36
+"""From these sizes of the terminal on, style sheets lay out in another way."""
+
 
 class KshuntApp(Dashboard):
     """The dashboard of one backend."""
@@ -93,9 +99,6 @@ class KshuntApp(Dashboard):
         ActionProvider,
         PlaceProvider,
     }
-    # Textual declares these as instance attributes, so they cannot be ClassVar here.
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (8, "-normal"), (36, "-tall")]  # noqa: RUF012
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
 
@@ -248,6 +251,21 @@ class KshuntApp(Dashboard):
     def on_load(self) -> None:
         """Create what screens subscribe to."""
         self.changed = Signal(self, "changed")
+
+    def on_resize(self, event: Resize) -> None:
+        """Say in classes how large the terminal is.
+
+        Textual's own breakpoints are classes of each screen, and every dialogue that opens would be
+        styled a second time for them.
+        """
+        width, height = event.size
+        sizes = {
+            "-wide": width >= WIDE_COLUMNS,
+            "-short": height < NORMAL_LINES,
+            "-normal": NORMAL_LINES <= height < TALL_LINES,
+            "-tall": height >= TALL_LINES,
+        }
+        self.update_classes(sizes, animate=False)
 
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""

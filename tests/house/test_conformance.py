@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from functools import cache
 
 import pytest
 
@@ -19,13 +20,18 @@ from tests.support.paths import ROOT
 
 STATEMENTS = {one.id: one for one in statements()}
 DIFFERENCES = {one.id: one for one in differences()}
-MARKED = marked_tests()
 API = ROOT / "backend" / "api"
 FLAGS = {
     "kafka-reassign-partitions": options.FLAGS,
     "kafka-preferred-replica-election": election.FLAGS,
     "kafka-topics": topic_options.FLAGS,
 }
+
+
+@cache
+def marked() -> dict[str, tuple[str, ...]]:
+    """The marks of all tests; read when a test asks, for every worker imports this file."""
+    return marked_tests()
 
 
 def test_every_statement_and_every_difference_has_a_name_of_its_own() -> None:
@@ -36,7 +42,7 @@ def test_every_statement_and_every_difference_has_a_name_of_its_own() -> None:
 
 
 def test_a_mark_names_a_statement() -> None:
-    assert {name: tests for name, tests in MARKED.items() if name not in STATEMENTS} == {}
+    assert {name: tests for name, tests in marked().items() if name not in STATEMENTS} == {}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -49,7 +55,7 @@ def test_a_statement_has_a_test_or_a_reason(name: str) -> None:
     match one.status:
         case Status.DONE:
             assert one.where, "it does not say where it is done"
-            assert MARKED.get(name), "no test is marked with it"
+            assert marked().get(name), "no test is marked with it"
         case Status.DIFFERS:
             assert one.difference in DIFFERENCES, "the table does not have this difference"
         case Status.OUT_OF_SCOPE | Status.IN_PROGRESS:
@@ -82,7 +88,7 @@ def test_what_does_not_exist_is_noticed(name: str) -> None:
 def test_the_documents_are_up_to_date() -> None:
     advice = f"run `{document.COMMAND}`"
     written = document.CONFORMANCE.read_text("utf-8")
-    assert written == document.conformance(tuple(STATEMENTS.values()), MARKED), advice
+    assert written == document.conformance(tuple(STATEMENTS.values()), marked()), advice
     written = document.DIFFERENCES.read_text("utf-8")
     assert written == document.table(tuple(DIFFERENCES.values())), advice
 

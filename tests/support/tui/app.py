@@ -47,9 +47,12 @@ class ManualTime:
         return self.now
 
 
-@dataclass
+@dataclass(repr=False)
 class Shown:
-    """A running dashboard, its backend, and the keys to drive it."""
+    """A running dashboard, its backend, and the keys to drive it.
+
+    It has no `repr`: asyncio asks for one of each task that it ends, with all that is in it.
+    """
 
     app: KshuntApp
     pilot: Pilot[None]
