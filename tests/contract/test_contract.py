@@ -170,6 +170,7 @@ async def test_validation_alone_writes_nothing(cluster: ContractCluster, admin: 
 # Reassignments
 
 
+@pytest.mark.slow
 @pytest.mark.conforms("kip-179:progress-by-log-dirs")
 async def test_lag_falls_to_zero_while_the_log_dirs_claim_there_is_none(
     cluster: ContractCluster, admin: Reached

@@ -66,6 +66,7 @@ def only_when_asked() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_when_asked")
 def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap) -> None:
     heap.stop()

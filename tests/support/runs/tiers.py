@@ -3,8 +3,9 @@
 `CONTRIBUTING.md` has the table of tiers, and a test compares the folders that it names.
 
 A folder decides, then a mark: `kafka`, `zookeeper`, `spark` and `slow` put a test of a quick folder
-into the slow tier. Everything in `story` is quick, on real brokers too. A path or a name on the
-command line runs whatever it names. Benchmarks are of no tier (`make bench`).
+into the slow tier. Of a frame that is compared at two sizes, the large one is of the slow tier too.
+Everything in `story` is quick, on real brokers too. A path or a name on the command line runs
+whatever it names. Benchmarks are of no tier (`make bench`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ SLOW_FOLDERS: Final = ("served", "kafka", "zookeeper", "spark")
 STORY_FOLDER: Final = "story"
 WHOLLY_QUICK_FOLDERS: Final = ("house", "property", "story")
 SLOW_MARKS: Final = ("kafka", "zookeeper", "spark", "slow")
+LARGE_SIZE: Final = "160x50"
+"""What the name of a test of a large terminal has in its brackets."""
 
 
 def chosen(config: pytest.Config) -> str:
@@ -52,5 +55,6 @@ def is_of(item: pytest.Item, tier: str) -> bool:
         slow = False
     else:
         marked = any(item.get_closest_marker(name) is not None for name in SLOW_MARKS)
+        marked = marked or item.name.endswith(f"{LARGE_SIZE}]")
         slow = folder in SLOW_FOLDERS or marked
     return tier == ALL or slow == (tier == SLOW)

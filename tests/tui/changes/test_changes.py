@@ -204,6 +204,7 @@ async def test_an_answer_that_is_lost_says_that_it_may_be_carried_out(shown: Sho
     await shown.until(lambda: "CONNECTION LOST" in shown.frame(), "the loss is said")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys", ["2 f c", "2 C", "2 f l", "2 L", "4 j plus enter", "4 j plus enter y"]
 )
@@ -362,6 +363,7 @@ async def test_throttled_replicas_are_edited_as_kafka_writes_them(shown: Shown) 
     assert body["replicas"] == [{"topic": WORST.topic, "leaders": "*", "followers": "0:1,0:2"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", ["3 e", "3 a", "4 e", "4 G e", "2 e", "r"])
 async def test_escape_leaves_every_form_unchanged(shown: Shown, keys: str) -> None:
     await shown.press(*keys.split())
@@ -399,6 +401,7 @@ async def test_a_reassignment_is_started_from_a_file(shown: Shown, tmp_path: Pat
     assert "Moving 7 partitions" in shown.frame()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -183,6 +183,7 @@ CHOICES: list[tuple[int, list[str | None], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "texts", "body"), CHOICES)
 async def test_every_goal_asks_what_it_needs(
     shown: Shown,
@@ -379,6 +380,7 @@ async def test_keys_in_any_order_change_nothing(shown: Shown, planning: Planning
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (50, 10), (80, 15), (200, 60)])
 async def test_any_size_at_every_step(tmp_path: Path, size: tuple[int, int]) -> None:
     async with planning_shown(tmp_path, start_view=OVERVIEW, size=size) as (shown, _):
@@ -392,6 +394,7 @@ async def test_any_size_at_every_step(tmp_path: Path, size: tuple[int, int]) -> 
         assert shown.backend.asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (50, 10), (80, 24)])
 async def test_what_is_typed_into_is_in_sight(tmp_path: Path, size: tuple[int, int]) -> None:
     async with planning_shown(tmp_path, start_view=OVERVIEW, size=size) as (shown, _):

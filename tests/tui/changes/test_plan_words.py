@@ -195,6 +195,7 @@ async def test_what_goes_and_what_comes_have_colours_besides(tmp_path: Path) -> 
             assert len(text) == grid.size.width
 
 
+@pytest.mark.slow
 async def test_twenty_thousand_partitions_are_written_as_they_come_into_sight(
     tmp_path: Path,
 ) -> None:

@@ -57,6 +57,7 @@ def typed(shown: Shown, count: int) -> list[str]:
     return [shown.app.screen.query_one(f"#field-{n}", Input).value for n in range(count)]
 
 
+@pytest.mark.slow
 async def test_what_is_typed_into_a_wizard_outlives_the_backend(
     shown: Shown, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ async def test_a_preview_is_tried_again_with_enter(shown: Shown) -> None:
     assert shown.backend.changes == []
 
 
+@pytest.mark.slow
 async def test_a_question_that_cannot_be_sent_keeps_all_that_was_said(shown: Shown) -> None:
     await shown.press("4", "e")
     await answer_form(shown, "50MB/s", "60MB/s")

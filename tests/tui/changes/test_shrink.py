@@ -461,6 +461,7 @@ async def test_keys_in_any_order_change_nothing(shown: Shown, shrinking: Shrinki
     await press_at_random(shown, lambda: keys, 120, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (50, 10), (80, 15)])
 async def test_what_is_typed_into_is_in_sight(tmp_path: Path, size: tuple[int, int]) -> None:
     async with dashboard(tmp_path / "s", incident(), size=size) as shown:

@@ -120,6 +120,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bomb", list(BOMBS))
 def test_a_recording_that_would_explode_is_told(tmp_path: Path, bomb: str) -> None:
     path = tmp_path / "bomb.kshunt"
@@ -179,6 +180,7 @@ def resealed(data: bytes, chance: random.Random) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [mutated, resealed])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_a_recording_that_was_changed_anywhere_ends_in_no_traceback(
@@ -223,6 +225,7 @@ def saved(path: Path, text: bytes) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -53,6 +53,7 @@ async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
 # Terminals that are too small
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", OPEN)
 async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown, what: str) -> None:
     await shown.press(*OPEN[what])

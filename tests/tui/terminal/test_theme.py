@@ -94,6 +94,7 @@ def test_a_theme_that_cannot_be_used_is_named(text: str, words: str) -> None:
         parse_theme(text, "x.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*sorted(THEMES), "nord"])
 async def test_every_theme_can_be_shown(tmp_path: Path, name: str) -> None:
     async with dashboard(tmp_path / "s", incident(), theme=name, plain=name == ANSI) as shown:

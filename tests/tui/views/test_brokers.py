@@ -331,6 +331,7 @@ def re_bar(text: str) -> bool:
     return "######### 100%" in text and "---------   0%" in text
 
 
+@pytest.mark.slow
 async def test_every_state_fits_every_size(shown: Shown) -> None:
     for size in ((20, 5), (40, 10), (120, 40), (200, 60), (80, 24)):
         await shown.resize(*size)

@@ -130,6 +130,7 @@ def test_a_look_back_adds_nothing_and_shows_what_was() -> None:
     assert len(history.until(first.snapshot.taken_ms)) == 1
 
 
+@pytest.mark.slow
 def test_hours_are_kept_in_bounds_and_a_change_of_rates_with_them() -> None:
     cluster, history = incident(), SeenTransfers()
     facts = next_facts(cluster)

@@ -221,6 +221,7 @@ async def test_the_pane_closes_where_there_is_no_room(sized: Shown) -> None:
     assert "Replicas    Brk Role" not in sized.frame()
 
 
+@pytest.mark.slow
 async def test_every_state_fits_every_size(shown: Shown) -> None:
     for size in ((20, 5), (40, 10), (120, 40), (200, 60), (80, 24)):
         await shown.resize(*size)

@@ -173,6 +173,7 @@ async def test_an_address_of_another_host_is_not_tried_here(pair: Pair) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["unix:/nowhere/at/all", "http://127.0.0.1:1", "pigeon:7"])
 async def test_an_address_where_nobody_answers_is_said(pair: Pair, address: str) -> None:
     pair.one.active = beat(replace(pair.two.me, address=address))

@@ -275,6 +275,7 @@ async def test_a_slow_reader_is_sent_what_changed_since_its_own_frame() -> None:
     assert_same(received(data)[-1], last)
 
 
+@pytest.mark.slow
 def test_a_backend_sends_changes_of_headers_to_whoever_asks(tmp_path: Path) -> None:
     with (
         running(ClusterSpec(brokers=plain_brokers(1))) as cluster,

@@ -167,6 +167,7 @@ def test_an_older_reader_finds_what_it_expects() -> None:
     assert header["history"] == [[1, 20, 2], [2, 10, 2], [3, -1, 2]]
 
 
+@pytest.mark.slow
 def test_a_backend_tells_min_isr(tmp_path: Path) -> None:
     with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
         create_topic(cluster.bootstrap_servers, "with-min-isr", [[1, 2], [2, 3]])

@@ -168,6 +168,7 @@ def test_a_file_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
 # --- the same seed
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_its_run_byte_for_byte() -> None:
     scenario = load_scenario("drain")
     first, second, other = Played(scenario, 7), Played(scenario, 7), Played(scenario, 8)

@@ -106,6 +106,7 @@ def calls_of_a_cancellation() -> int:
     return twin.world.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.DIES, Fault.DIES_AFTER, Fault.LOST])
 def test_a_recorded_cancellation_is_finished_wherever_it_was_cut_off(fault: Fault) -> None:
     recorded = 0

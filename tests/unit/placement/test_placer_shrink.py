@@ -40,6 +40,7 @@ def to_the_loss(driver: Driver, topic: str) -> None:
     run(driver, started(topic), lambda one: one.until("confirm"), Driver.confirm, lose_a_broker)
 
 
+@pytest.mark.slow
 def test_the_placer_is_asked_again_where_a_broker_that_it_chose_has_left(
     servers: str, tmp_path: Path
 ) -> None:
@@ -58,6 +59,7 @@ def test_the_placer_is_asked_again_where_a_broker_that_it_chose_has_left(
     is_shrunk(before)
 
 
+@pytest.mark.slow
 def test_where_it_does_not_place_then_an_operator_is_waited_for(
     servers: str, tmp_path: Path
 ) -> None:

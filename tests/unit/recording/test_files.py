@@ -337,6 +337,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moments", [1, 4, 9])
 def test_killed_in_the_middle_of_a_write_what_was_settled_is_whole(
     tmp_path: Path, moments: int

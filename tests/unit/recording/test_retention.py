@@ -175,6 +175,7 @@ def killed(now_ms: int, keep_days: int, folders: list[Path]) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["first", "with late rows"])
 def test_killed_at_any_step_every_row_is_there_once(tmp_path: Path, again: bool) -> None:
     base = tmp_path / "base"

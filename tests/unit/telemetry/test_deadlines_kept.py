@@ -101,6 +101,7 @@ def check_of(end: ExpectedEnd) -> DeadlineCheck:
     return end.deadline
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", [0.0, 0.2 * MB])
 def test_a_move_that_is_too_slow_is_in_time_at_the_rate_that_is_named(written: float) -> None:
     move = Move(written=written)
@@ -131,6 +132,7 @@ def test_what_holds_is_said_of_the_late_end_of_the_range() -> None:
     assert holds(end, late_ms)
 
 
+@pytest.mark.slow
 def test_a_throttle_that_producers_use_up_never_ends_and_the_rate_that_would_do_is_named() -> None:
     move = Move(throttle=2 * MB, written=0.6 * MB, deadline_s=600.0)
     end = move.after(120)

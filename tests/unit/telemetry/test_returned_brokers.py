@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.embedded.core.spec import ClusterSpec
@@ -26,6 +28,7 @@ MOVE = Reassign(0, moves={("t", 0): (1, 2, 4)}, throttle_bytes_per_s=2 * MB)
 SWEEP_S = 10.0
 
 
+@pytest.mark.slow
 async def test_its_replicas_are_not_blamed_on_a_disk() -> None:
     scenario = Scenario("mine", "t", "a", BROKERS, topics=TOPICS, events=(MOVE,))
     async with (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.embedded.net.server import RequestContext
@@ -47,6 +49,7 @@ def test_a_slow_sweep_is_followed_by_a_longer_rest() -> None:
     assert patience.rest_s(key, 10.0) == 6.0 * RESTS
 
 
+@pytest.mark.slow
 async def test_who_does_not_answer_in_time_is_given_longer_up_to_a_bound() -> None:
     answers = asyncio.Event()
     async with administered() as (cluster, admin):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
+import pytest
 
 from kshunt.backend.domain.cluster.columns import PartitionColumns
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -107,6 +108,7 @@ async def test_a_throttle_below_what_is_written_and_the_rate_that_would_do() -> 
         await seen.until(lambda found: not found, 3)
 
 
+@pytest.mark.slow
 async def test_no_copy_is_called_slow_because_it_was_slow_before_the_throttle_was_raised() -> None:
     """What a throttle is used for is an average, and holds for a while what was before."""
     async with played(load_scenario("throttle-too-low"), Timing()) as seen:
@@ -148,6 +150,7 @@ async def test_a_disk_that_fails() -> None:
         await seen.until(lambda found: found == {NEW: Cause.LOG_DIR_OFFLINE})
 
 
+@pytest.mark.slow
 async def test_a_leader_that_hangs() -> None:
     timing = Timing(session_timeout_ms=600_000)
     async with sampled(MOVE, timing=timing, patience_s=0.5) as seen:

@@ -271,6 +271,7 @@ def damaged() -> Iterator[tuple[Any, Any]]:
             yield body, changed
 
 
+@pytest.mark.slow
 def test_what_is_read_of_a_damaged_operation_is_written_as_it_was() -> None:
     """No backend acts upon an entry of which it skipped a part."""
     understood = 0

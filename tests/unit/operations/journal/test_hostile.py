@@ -130,6 +130,7 @@ def test_what_is_forged_changes_nothing_of_what_is_believed() -> None:
     assert fold.state().entries.keys() == {*BODIES, MARK}
 
 
+@pytest.mark.slow
 def test_a_body_that_is_signed_and_wrong_harms_no_other() -> None:
     """As of a backend with a defect, or of another version: worse than anybody without a key."""
     count = 0
@@ -182,6 +183,7 @@ def raw_harms() -> Iterator[list[Record]]:
     yield [(b"operation/aa11", b"9" * 10_000)]
 
 
+@pytest.mark.slow
 def test_records_that_are_no_entries_harm_none() -> None:
     for harm in raw_harms():
         state = fold_of([*OURS, *harm]).state()
@@ -312,6 +314,7 @@ def test_keys_that_were_rotated_still_count_and_are_replaced() -> None:
 # --- sizes
 
 
+@pytest.mark.slow
 def test_what_is_packed_small_and_large_inside_is_not_unpacked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -74,6 +74,7 @@ def hold_up(seconds: float, until: threading.Event) -> None:
     until.wait(seconds - BUSY_S)
 
 
+@pytest.mark.slow
 async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -> None:
     topic = embedded.topic()
     other = StandBy(embedded, topic, TERMS)
@@ -88,6 +89,7 @@ async def test_a_lease_outlives_an_event_loop_that_is_held_up(embedded: Where) -
             assert not other.acted.is_set()
 
 
+@pytest.mark.slow
 async def test_a_loop_that_does_not_come_back_loses_its_lease(
     embedded: Where, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,6 +46,7 @@ def team(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
+@pytest.mark.slow
 def test_a_shrink_is_proposed_and_started_by_two(team: Shared) -> None:
     request = ShrinkRequest("orders", 1, HOUR_MS)
     assert team.ada.shrinks.start(request, Change(validate_only=True)).operation_id is None
