@@ -9,9 +9,8 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
 # Processes that run tests: more than the cores of a small machine, since a test of a screen or of
-# brokers is mostly waiting. One fewer runs the slow tier: with brokers each takes 2 GB and more of a
-# core. 0 is this one alone, for a debugger.
-WORKERS ?= $(if $(filter test-all,$(MAKECMDGOALS)),4,5)
+# brokers waits much. Each imports all tests of its tier. 0 is this one alone, for a debugger.
+WORKERS ?= 4
 
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

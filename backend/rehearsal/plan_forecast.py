@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.known_capacities import Spare
-from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import outlook
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,

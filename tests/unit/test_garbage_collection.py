@@ -10,6 +10,8 @@ import pytest
 
 from kshunt.backend.garbage_collection import COUNTED_EVERY, Heap
 
+pytestmark = pytest.mark.slow
+
 
 class Node:
     """Refers to itself: nothing but a collection frees it."""
@@ -66,7 +68,6 @@ def only_when_asked() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("only_when_asked")
 def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap) -> None:
     heap.stop()

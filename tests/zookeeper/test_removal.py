@@ -14,7 +14,7 @@ from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import Conflict
-from kshunt.backend.journal_storage.zookeeper.throttle_removal import Recovery, Removal
+from kshunt.backend.journal_storage.zookeeper.removal_records import Recovery, Removal
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.zookeeper.kill_backend import backend_of
 from tests.support.zookeeper.znodes import ON_ZOOKEEPER, jsoned, named_for_removal, tree, unjsoned

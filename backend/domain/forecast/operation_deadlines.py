@@ -17,8 +17,8 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.copies import BrokerRates
 from kshunt.backend.domain.forecast.deadlines import holds, lowest_rate
+from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
-from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, SnapshotCopies
 from kshunt.backend.domain.forecast.what_if import moved_end

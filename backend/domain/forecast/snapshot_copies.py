@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.forecast.copies import NOBODY, BrokerRates, Copies
+from kshunt.backend.domain.forecast.expected_ends import HELD
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
-from kshunt.backend.domain.forecast.operation_ends import HELD
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
-from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import SnapshotCopies, snapshot_copies
 from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd

@@ -60,7 +60,7 @@ class Writer:
         """True until a record of the transaction is acknowledged."""
 
     def fence(self, until: float) -> None:
-        """Become the writer.
+        """Become the writer. In ZooKeeper, `admin.zookeeper.session.Fence` does this.
 
         Raises:
             JournalUnavailable, JournalFenced, NotAuthorized.

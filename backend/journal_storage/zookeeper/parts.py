@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.admin.zookeeper.session import Session
 from kshunt.backend.clock import Clock
-from kshunt.backend.journal_storage.zookeeper.throttle_removal import PATIENCE_S, Recovery, Removal
+from kshunt.backend.journal_storage.zookeeper.removal_records import PATIENCE_S, Recovery, Removal
 from kshunt.backend.journal_storage.zookeeper.znode_journal import ZnodeJournal
 from kshunt.backend.operations.journal.replay import Unproven
 from kshunt.backend.operations.lease.membership import Membership

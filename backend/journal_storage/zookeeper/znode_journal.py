@@ -12,7 +12,7 @@ Algorithm
     where the seed's znodes and the reassignment's are. Its version is in each of the
     writer's commits: who was the writer before has another one, and its commits fail. Then all of
     `/kshunt/journal` is read. Each append is one commit: the records, the seed's znodes where
-    throttles come or go (`throttle_removal`), and `/kshunt/commit` with a word that no other append
+    throttles come or go (`removal_records`), and `/kshunt/commit` with a word that no other append
     has, and the names of the records. The version of that znode numbers the appends: a reader that
     has the one before reads what is named, any other reads everything, and reads again where the
     number has changed meanwhile. An append in doubt: `/kshunt/writer` is written anew, after which
@@ -53,8 +53,8 @@ from kshunt.backend.errors import (
     NotAuthorized,
     WrongCluster,
 )
-from kshunt.backend.journal_storage.zookeeper import throttle_removal
-from kshunt.backend.journal_storage.zookeeper.throttle_removal import Removal
+from kshunt.backend.journal_storage.zookeeper import removal_records
+from kshunt.backend.journal_storage.zookeeper.removal_records import Removal
 from kshunt.backend.journal_storage.zookeeper.znode_names import (
     THROTTLES,
     fenced,
@@ -160,7 +160,7 @@ class ZnodeJournal:
 
     def explained(self) -> Removal:
         """The names in KIP-179's znodes that this journal's records explain."""
-        return throttle_removal.named_by(throttles_of(self._state))
+        return removal_records.named_by(throttles_of(self._state))
 
     async def open(self) -> JournalState:
         """As `Journal.open`."""
@@ -375,7 +375,7 @@ class ZnodeJournal:
         raise JournalUnavailable("The journal in ZooKeeper changes while it is read.")
 
     async def _look_for_remarks(self) -> None:
-        found = await throttle_removal.read(self._session, timeout_s=TIMEOUT_S)
+        found = await removal_records.read(self._session, timeout_s=TIMEOUT_S)
         self._remarks = tuple(map(str, found.unreadable.values()))
 
     def _take(self, records: Sequence[Record], number: int) -> None:
@@ -477,10 +477,10 @@ class ZnodeJournal:
             for key, body in {**before, **entries}.items()
             if body is not None and kind_of(key) in THROTTLES
         }
-        found = await throttle_removal.read(self._session, timeout_s=TIMEOUT_S)
+        found = await removal_records.read(self._session, timeout_s=TIMEOUT_S)
         self._remarks = tuple(map(str, found.unreadable.values()))
-        return throttle_removal.changes_for(
-            found, throttle_removal.named_by(before), throttle_removal.named_by(after)
+        return removal_records.changes_for(
+            found, removal_records.named_by(before), removal_records.named_by(after)
         )
 
     async def _resolve(self) -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import ETA, ETA_MODEL
-from kshunt.backend.pipeline.kernels.eta import eta as kernel
+from kshunt.backend.pipeline.kernels.eta_of_samples import eta as kernel
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from kshunt.backend.pipeline.spark.column_types import millis, select_as, struct_of
 

@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
+from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
-from kshunt.backend.domain.forecast.operation_ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
 from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
 from kshunt.backend.domain.forecast.snapshot_copies import (

@@ -22,7 +22,7 @@ import pytest
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
 from kshunt.backend.pipeline.command import main as pipeline
-from kshunt.backend.pipeline.kernels.eta import eta
+from kshunt.backend.pipeline.kernels.eta_of_samples import eta
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.bench.real_operations import record as record_real
 from tests.support.pipeline.recorded import START_MS, time_of

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.pipeline.result_columns import ETA_MODEL
-from kshunt.backend.pipeline.kernels.eta import OUT, eta
+from kshunt.backend.pipeline.kernels.eta_of_samples import OUT, eta
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.recorded import START_MS, time_of
 

@@ -16,8 +16,8 @@ import numpy as np
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
-from kshunt.backend.domain.forecast.operation_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import outlook
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation, snapshot_copies

@@ -15,6 +15,8 @@ from kshunt.tui.views.table_screen import LET_GO_S, TableScreen
 from tests.support.tui.app import Shown, dashboard
 from tests.support.tui.cluster import incident
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def shown(tmp_path: Path) -> AsyncIterator[Shown]:

@@ -19,7 +19,7 @@ from kshunt.backend.admin.zookeeper.session import Create, Delete, Put
 from kshunt.backend.admin.zookeeper.znode_layout import TopicZnode, UnreadableZnode
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.errors import ConfigError, Conflict
-from kshunt.backend.journal_storage.zookeeper.throttle_removal import (
+from kshunt.backend.journal_storage.zookeeper.removal_records import (
     FoundRecords,
     Removal,
     changes_for,

@@ -26,6 +26,8 @@ from tests.support.operations.engine_world import BROKER
 from tests.support.operations.story import MB, Story, cancel
 from tests.support.operations.stuck import Observer
 
+pytestmark = pytest.mark.slow
+
 State = OperationState
 PLAN = {"big-0": (3, 4), "big-1": (4, 5)}
 RATE = MB

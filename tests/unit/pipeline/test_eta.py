@@ -9,8 +9,8 @@ import pytest
 from kshunt.backend.domain.forecast.outlook import JOIN_S
 from kshunt.backend.domain.forecast.ranges import STAGES, THROTTLE
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
-from kshunt.backend.pipeline.kernels import eta as kernel
-from kshunt.backend.pipeline.kernels.eta import OUT
+from kshunt.backend.pipeline.kernels import eta_of_samples as kernel
+from kshunt.backend.pipeline.kernels.eta_of_samples import OUT
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
 from tests.support.pipeline.forecasts import MB, PLAIN, Row, forecast, row
 from tests.support.pipeline.recorded import START_MS, time_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
-from kshunt.backend.domain.forecast.operation_ends import HELD, Group, expected_ends
+from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_ends
 from kshunt.backend.domain.forecast.outlook import JOIN_S, STILL, UNMEASURED, UNSIZED, outlook
 from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves

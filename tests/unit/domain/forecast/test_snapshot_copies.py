@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, Broker, TopicPartition
-from kshunt.backend.domain.forecast.operation_ends import HELD
+from kshunt.backend.domain.forecast.expected_ends import HELD
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RunningOperation,
     SnapshotCopies,
