@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 from textual.widgets import Input
@@ -133,6 +134,22 @@ def test_progress_joins_the_partitions_with_their_rows() -> None:
     assert (progress.arrived, progress.replicas) == (1, moving)
     assert progress.copy_bytes == sizes
     assert progress.left_bytes == sizes - first.size_bytes
+
+
+def test_a_move_that_another_tool_submitted_again_has_its_progress() -> None:
+    """Kafka says of no replica of it that it is added, and the rest to copy is what it was."""
+    cluster = incident()
+    operation = running_move(cluster)
+    snapshot = cluster.step(0.0)
+    before = progress_of(Facts(snapshot), operation)
+    assert before is not None
+    assert before.left_bytes > 0
+    rows = snapshot.replicas
+    moving = rows.adding | rows.removing
+    assert moving.any()
+    again = replace(rows, adding=np.zeros(len(rows), np.bool_))
+    assert again.removing.any(), "the partitions still move"
+    assert progress_of(Facts(replace(snapshot, replicas=again)), operation) == before
 
 
 def test_what_has_ended_or_is_gone_has_no_progress() -> None:
