@@ -99,7 +99,7 @@ CHANGES: Final = (
         "alter",
         ("plus",),
         "Alter the topic",
-        "More partitions, or another replication factor; the copies can be throttled.",
+        "More partitions, or another replication factor. It also takes back a deletion that waits.",
         "Change",
         _HERE,
         changes=True,
