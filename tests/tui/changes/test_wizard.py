@@ -208,7 +208,7 @@ async def test_a_cluster_that_changed_shows_the_new_preview(shown: Shown) -> Non
         shown.backend.preview, sentence="Touches 9 brokers.", fingerprint="b"
     )
     await shown.pilot.press("y")
-    await shown.until(lambda: "Since the preview a leader changed" in shown.frame(), "it is said")
+    await shown.until(lambda: "changed since the preview: who leads" in shown.frame(), "it is said")
     assert "Touches 9 brokers." in shown.frame()
     await go_through(shown)
     assert [body["preview"] for _, body in shown.backend.changes] == ["a-1", "b"]

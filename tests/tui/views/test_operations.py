@@ -353,7 +353,7 @@ async def test_a_change_of_the_cluster_asks_again_with_the_new_preview(shown: Sh
         shown.backend.preview, sentence="Touches 9 brokers.", fingerprint="b"
     )
     await shown.pilot.press("y")
-    await shown.until(lambda: "Since the preview a leader changed" in shown.frame(), "it is said")
+    await shown.until(lambda: "changed since the preview: who leads" in shown.frame(), "it is said")
     assert "Touches 9 brokers." in shown.frame()
     await agree(shown)
     assert [body["preview"] for _, body in sent(shown)] == ["a-1", "b"]
