@@ -207,6 +207,17 @@ def test_a_pause_stays_and_is_resumed_with_the_new_rate(story: Story, before: in
     assert story.throttles() == story.before
 
 
+def test_the_audit_of_a_cancellation_says_nothing_of_the_pause_before(story: Story) -> None:
+    first = story.start(PLAN)
+    control = story.backend.operation_control
+    story.world.run(control.pause(first.operation_id or "", Change()))
+    story.tick(1)
+    story.world.run(control.resume(first.operation_id or "", Change()))
+    cancel(story, "a-0", "a-3")
+    (line,) = audit_of(story, first, AuditEvent.CANCELLED)
+    assert line["outcome"] == "its partitions return to where they were"
+
+
 def test_a_throttle_may_come_to_stay(story: Story) -> None:
     first = story.start(PLAN)
     again = story.start(PLAN, throttle_bytes_per_s=3 * MB, auto_remove_throttle=False)
