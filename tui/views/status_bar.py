@@ -297,6 +297,9 @@ class StatusBar(Widget):
             return None
         others = max(len(problems), len(attention(store))) - 1
         more = f" (and {others} more: !)" if others else ""
+        if len(problems) == 1 and cell_len(problems[0] + more) + 3 > self.size.width:
+            # The others are not wrong; what is wrong is said in full.
+            more = ""
         room = max(self.size.width - cell_len(more) - 3, 1)
         text = fit(printable(problems[0]), room, self._glyphs).rstrip()
         return Text(f" {self._glyphs.alert} {text}{more}", self._style(tone), no_wrap=True, end="")

@@ -45,6 +45,7 @@ from kshunt.tui.feed.polled_facts import (
     due,
 )
 from kshunt.tui.views.attention import attention
+from kshunt.tui.views.operations.progress_text import progress_text
 from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
@@ -150,6 +151,22 @@ def test_a_move_that_another_tool_submitted_again_has_its_progress() -> None:
     again = replace(rows, adding=np.zeros(len(rows), np.bool_))
     assert again.removing.any(), "the partitions still move"
     assert progress_of(Facts(replace(snapshot, replicas=again)), operation) == before
+
+
+@pytest.mark.parametrize(
+    ("took_s", "outcome", "words"),
+    [
+        (0.2, "done", "It is done"),
+        (12, "done", "It is done after 12s"),
+        (12, "5 of 5 there", "It is done after 12s: 5 of 5 there"),
+        (0, "5 of 5 there", "It is done: 5 of 5 there"),
+    ],
+)
+def test_an_end_is_said_once(took_s: float, outcome: str, words: str) -> None:
+    operation = running_move(incident())
+    ended_ms = operation.started_ms + round(took_s * 1000)
+    ended = replace(operation, state=OperationState.DONE, ended_ms=ended_ms, outcome=outcome)
+    assert progress_text(None, ended) == words
 
 
 def test_what_has_ended_or_is_gone_has_no_progress() -> None:
