@@ -81,20 +81,25 @@ def load_settings(environ: Mapping[str, str]) -> DashboardSettings:
         ConfigError: the file that KSHUNT_SETTINGS names is not there, or the file cannot be read,
             is no TOML, or says something that means nothing here.
     """
-    named = environ.get("KSHUNT_SETTINGS", "")
     path = settings_path(environ)
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        if named:
-            raise ConfigError(f"{path}: there is no such file.", advice=_UNSET) from None
-        return DashboardSettings()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from None
+    text = _text_of(environ)
     try:
         return parse_settings(text)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", advice=error.advice) from None
+
+
+def _text_of(environ: Mapping[str, str]) -> str:
+    """The text of the settings file; empty where there is none."""
+    path = settings_path(environ)
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        if environ.get("KSHUNT_SETTINGS", ""):
+            raise ConfigError(f"{path}: there is no such file.", advice=_UNSET) from None
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from None
 
 
 _UNSET = "Unset KSHUNT_SETTINGS, or write the file."
@@ -126,6 +131,28 @@ def parse_settings(text: str) -> DashboardSettings:
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
         sort={view: _order(view, value) for view, value in _table(document, "sort").items()},
     )
+
+
+def written_names(environ: Mapping[str, str]) -> frozenset[str]:
+    """What the settings file says, of a file that can be read: `theme`, `keys.follow`."""
+    document = tomllib.loads(_text_of(environ))
+    return frozenset(
+        f"{name}.{one}" if isinstance(value, dict) else name
+        for name, value in document.items()
+        for one in (value if isinstance(value, dict) else (name,))
+    )
+
+
+def named_values(settings: DashboardSettings) -> dict[str, str | bool | tuple[str, ...]]:
+    """Every setting by the name that `written_names` has for it."""
+    plain = {
+        one.name: getattr(settings, one.name)
+        for one in fields(settings)
+        if one.name not in ("keys", "sort")
+    }
+    keys = {f"keys.{name}": value for name, value in settings.keys.items()}
+    sort = {f"sort.{view}": tuple(sort_value(order)) for view, order in settings.sort.items()}
+    return plain | keys | sort
 
 
 def sort_value(order: Order) -> list[str]:

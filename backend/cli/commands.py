@@ -47,7 +47,7 @@ COMMANDS: Final[Mapping[str, Listed]] = {
         "Kafka's tool: topics, with more or fewer partitions", "tools.topics.command", kafka=True
     ),
     "plan": Listed("plan and rehearse a reassignment", "tools.plan.command"),
-    "config": Listed("the settings in force, and where each comes from", "tools.config"),
+    "config": Listed("the settings in force, and where each comes from", "cli.config"),
     "tokens": Listed("the tokens of a backend on a TCP port", "tools.tokens"),
     "keys": Listed("keys that the backends of a cluster share", "tools.keys"),
     "proposals": Listed("changes that need a second person: approve or reject", "tools.proposals"),

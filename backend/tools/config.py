@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -33,19 +34,38 @@ COMMAND: Final = Command(
 )
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the tool."""
-    return run_tool(COMMAND, _main, argv, interrupted="Interrupted.")
+DEFAULT: Final = "default"
+"""The source of a value that nobody has set."""
 
 
-def _main(argv: Sequence[str]) -> int:
-    options = read(COMMAND, argv)
-    if options is None:
-        return ExitCode.DONE
-    return show_report(report(os.environ), as_json=options.json)
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A settings file of a part of kshunt: the dashboard's."""
+
+    path: str
+    found: bool
+    settings: tuple[Setting, ...] = ()
+    """Every value, those that the file does not say included."""
+    problem: str = ""
+    """Why the file cannot be used."""
 
 
-def report(environment: Mapping[str, str]) -> ToolReport:
+def main(
+    argv: Sequence[str], dashboard: Callable[[Mapping[str, str]], OwnFile] | None = None
+) -> int:
+    """Run the tool; `dashboard` reads the dashboard's settings."""
+
+    def show(argv: Sequence[str]) -> int:
+        options = read(COMMAND, argv)
+        if options is None:
+            return ExitCode.DONE
+        own = None if dashboard is None else dashboard(os.environ)
+        return show_report(report(os.environ, own), as_json=options.json)
+
+    return run_tool(COMMAND, show, argv, interrupted="Interrupted.")
+
+
+def report(environment: Mapping[str, str], dashboard: OwnFile | None = None) -> ToolReport:
     """What is configured.
 
     Raises:
@@ -55,7 +75,7 @@ def report(environment: Mapping[str, str]) -> ToolReport:
     chosen = environment.get(CONTEXT, "") or found.context
     meant = context_settings(found, environment)
     serve = serve_settings(found, environment)
-    document = {
+    document: dict[str, Any] = {
         "file": str(found.path),
         "found": found.found,
         "context": chosen,
@@ -63,9 +83,18 @@ def report(environment: Mapping[str, str]) -> ToolReport:
         "serve": _plain(serve),
         "client": {name: name in environment for name in (TOKEN, *CLIENT_VARIABLES.values())},
     }
-    text = "\n".join(_lines(found, chosen, meant, serve, environment))
-    problems = tuple(_odd(serve))
-    return ToolReport(text, {**document, "problems": list(problems)}, problems=problems)
+    lines = [*_lines(found, chosen, meant, serve, environment)]
+    problems = [*_odd(serve)]
+    if dashboard is not None:
+        document["dashboard"] = {
+            "file": dashboard.path,
+            "found": dashboard.found,
+            "settings": _plain(dashboard.settings),
+        }
+        lines += _own_lines("dashboard", dashboard)
+        problems += [dashboard.problem] if dashboard.problem else []
+    text = "\n".join(lines)
+    return ToolReport(text, {**document, "problems": problems}, problems=tuple(problems))
 
 
 def _odd(serve: Iterable[Setting]) -> Iterator[str]:
@@ -102,6 +131,12 @@ def _lines(
         if name in environment:
             # A token is a secret, and so may be what a command is given.
             yield f"{name} is set"
+
+
+def _own_lines(name: str, own: OwnFile) -> Iterator[str]:
+    state = "" if own.found else " (not there)"
+    yield f"{name}: {own.path}{' (cannot be used)' if own.problem else state}"
+    yield from map(_line, own.settings)
 
 
 def _line(setting: Setting) -> str:

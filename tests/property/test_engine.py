@@ -270,6 +270,26 @@ class EngineLaw(RuleBasedStateMachine):
         )
         self.ask(lambda backend: backend.reassignments.start(request), trouble)
 
+    @rule(
+        which=any_one,
+        more=st.just({}) | plans,
+        rate=st.none() | our_rates,
+        keeps=st.integers(0, 3),
+        trouble=troubles,
+    )
+    def start_again(self, which: int, more: Any, rate: Any, keeps: int, trouble: Trouble) -> None:
+        """The plan of an operation once more, or a larger one."""
+        found = self.operations(set(STATES) - UNDOABLE)
+        if found:
+            work = found[which % len(found)][1]
+            self.start(
+                plan={**more, **{p: move.target for p, move in work.moves.items()}},
+                rate=rate,
+                keeps=keeps,
+                caps=None,
+                trouble=trouble,
+            )
+
     @rule(broker=brokers, leader=st.booleans(), follower=st.booleans(), trouble=troubles)
     def alter_rates(self, broker: int, leader: bool, follower: bool, trouble: Trouble) -> None:
         rate = ThrottledRate(

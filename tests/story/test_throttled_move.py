@@ -84,6 +84,9 @@ def test_a_throttled_move_is_started_watched_and_ended(
 
         code, said = ask("--execute", "--additional", "--throttle", str(FAST))
         assert code == DONE
+        assert f"Operation {operation.id} already moves 1 partition of this plan." in said
+        assert f"Already moving, and not started again: {MOVED}" in said
+        assert [one.id for one in client.operations.list()] == [operation.id]
         assert client.throttles.list().rates[3].rate == ThrottledRate(FAST, FAST)
         wait_until(lambda: ask("--verify")[0] == DONE, DEADLINE_S, "the move is done")
         wait_until(lambda: client.throttles.list() == before, DEADLINE_S, "the throttle is gone")

@@ -11,14 +11,18 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.tui.actions import (
     ACTIONS,
     FOOTER_MOST,
+    FOREIGN,
     IDLE,
     MOVING,
+    ORPHANED,
+    PENDING,
+    RATED,
     actions_of,
     footer_actions,
-    key_name,
+    footer_key,
     key_table,
 )
-from kshunt.tui.actions.view_names import VIEWS
+from kshunt.tui.actions.view_names import PARTITIONS, THROTTLES, VIEWS
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
@@ -289,7 +293,22 @@ def test_the_footer_has_at_most_six_keys_and_help_is_one_of_them() -> None:
         shown = footer_actions(view, now)
         assert len(shown) <= FOOTER_MOST
         assert shown[-1].id == "help"
-        assert len("  ".join(f"{key_name(a.keys[0])} {a.hint}" for a in shown)) <= 78
+        assert len("  ".join(f"{footer_key(a)} {a.hint}" for a in shown)) <= 78
+
+
+def footer_words(view: str, *now: str) -> str:
+    return "  ".join(f"{footer_key(a)} {a.hint}" for a in footer_actions(view, {IDLE, *now}))
+
+
+def test_the_throttles_view_names_the_keys_that_set_rates() -> None:
+    setting = ("+/- 10 %", "= type", "Space mark")
+    every = ({RATED}, {RATED, FOREIGN}, {RATED, ORPHANED}, {RATED, FOREIGN, ORPHANED})
+    for now in every:
+        words = footer_words(THROTTLES, *now)
+        assert all(one in words for one in setting), words
+    pending = footer_words(THROTTLES, RATED, PENDING, FOREIGN, ORPHANED)
+    assert pending.startswith("Esc drop  Enter continue")
+    assert "mark" not in footer_words(PARTITIONS)
 
 
 def test_no_key_means_two_things_in_one_view() -> None:

@@ -27,6 +27,8 @@ PROPOSED: Final = "proposed"
 """A change waits for whoever sits here to approve it."""
 PARTED: Final = "parted"
 """The overview shows several parts."""
+RATED: Final = "rated"
+"""Rates can be set in the rows of this view."""
 AWAY: Final = "away"
 """So, and there is a present to return to."""
 
@@ -57,6 +59,10 @@ class Action:
     """Place in the footer; the lowest stand first."""
     when: tuple[str, ...] = ()
     """What has to be so, any of them, for the footer to show it: `MOVING`, `can("undo")`, ..."""
+    first_when: tuple[str, ...] = ()
+    """What has to be so, any of them, for it to stand before all others in the footer."""
+    opposite: str = ""
+    """The id of the action that does the reverse; its key stands next to this one in the footer."""
     others: tuple[tuple[str, str], ...] = ()
     """A condition and the footer's word for it, where that differs from `hint`."""
     changes: bool = False

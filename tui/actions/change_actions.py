@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
+from kshunt.tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, Action, can
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
@@ -99,7 +99,7 @@ CHANGES: Final = (
         "alter",
         ("plus",),
         "Alter the topic",
-        "More partitions, or another replication factor; the copies can be throttled.",
+        "More partitions, or another replication factor. It also takes back a deletion that waits.",
         "Change",
         _HERE,
         changes=True,
@@ -167,7 +167,7 @@ CHANGES: Final = (
         _THROTTLE,
         hint="10 %",
         rank=1,
-        when=(PENDING,),
+        opposite="slower",
         changes=True,
     ),
     Action(
@@ -188,7 +188,6 @@ CHANGES: Final = (
         _THROTTLE,
         hint="type",
         rank=2,
-        when=(PENDING,),
         changes=True,
     ),
     Action(

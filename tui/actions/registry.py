@@ -75,9 +75,16 @@ def _bindings(actions: Iterable[Action]) -> Iterable[Binding]:
 def footer_actions(view: str, now: Collection[str]) -> tuple[Action, ...]:
     """What the last line of a view offers while these conditions hold; help is always among it."""
     offered = [a for a in actions_of(view) if a.hint and (not a.when or set(a.when) & set(now))]
-    shown = [_worded(action, now) for action in sorted(offered, key=lambda action: action.rank)]
+    offered.sort(key=lambda a: (not set(a.first_when) & set(now), a.rank))
+    shown = [_worded(action, now) for action in offered]
     *others, last = shown
     return (*others[: FOOTER_MOST - 1], last)
+
+
+def footer_key(action: Action) -> str:
+    """The key of an action as the last line has it: `Enter`, or `+/-` with that of its reverse."""
+    key = key_name(action.keys[0])
+    return f"{key}/{key_of(action.opposite)}" if action.opposite else key
 
 
 def _worded(action: Action, now: Collection[str]) -> Action:

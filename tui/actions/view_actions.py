@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import FOLLOWING, MOVING, PARTED, PENDING, Action
+from kshunt.tui.actions.action import FOLLOWING, MOVING, PARTED, PENDING, RATED, Action
 from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
@@ -29,6 +29,9 @@ LOOKS: Final = (
         "Mark or unmark the row, to change several rows together.",
         "Look",
         _MARKED,
+        hint="mark",
+        rank=2,
+        when=(RATED,),
         where="grid",
     ),
     Action("mark_all", ("A",), "Mark all", "Every row in the table, or none.", "Look", _MARKED),
@@ -39,8 +42,9 @@ LOOKS: Final = (
         "Drops the typed text; or unmarks all rows, leaves the group, drops the filter.",
         "Look",
         hint="drop",
-        rank=4,
+        rank=-5,
         when=(PENDING,),
+        first_when=(PENDING,),
     ),
     Action(
         "filter",
@@ -128,6 +132,7 @@ LOOKS: Final = (
         TABLES,
         hint="details",
         rank=4,
+        first_when=(PENDING,),
         others=((PENDING, "continue"),),
     ),
     Action(

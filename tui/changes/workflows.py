@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
@@ -390,4 +391,9 @@ def _present(facts: Facts, topic: str) -> Present:
     factor = sum(1 for place in places if not rows.adding[place])
     up = [status for status in facts.snapshot.brokers.values() if status.registered]
     moving = facts.summary.moving_partitions > 0
-    return Present(topic, facts.partitions_in(topic), factor, len(up), moving)
+    leaving = {one.mode: one.count for one in facts.leaving if one.topic == topic}
+    read_only, going = (
+        leaving.get(mode, 0) for mode in (PartitionMode.READ_ONLY, PartitionMode.NONE)
+    )
+    count = facts.partitions_in(topic)
+    return Present(topic, count, factor, len(up), moving, read_only, going)

@@ -120,6 +120,11 @@ class FormPart(VerticalScroll, can_focus=False):
         return "" if after is None else after.label
 
     @property
+    def own_keys(self) -> str:
+        """What else can be pressed where one is, with a comma behind it; mostly nothing."""
+        return ""
+
+    @property
     def completes(self) -> bool:
         """Whether Tab completes anything here."""
         return any(field.complete for field in self.fields.values())
@@ -237,4 +242,5 @@ def form_hint(parts: Iterable[FormPart], goes_on: str) -> str:
     found = list(parts)
     label = next((part.next_label for part in found), "")
     enter = f"Enter goes to {label}" if label else f"Enter {goes_on}"
-    return f"{enter}, {'Tab completes, ' if any(part.completes for part in found) else ''}"
+    own = "".join(part.own_keys for part in found)
+    return f"{own}{enter}, {'Tab completes, ' if any(part.completes for part in found) else ''}"

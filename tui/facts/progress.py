@@ -178,8 +178,8 @@ def progress_of(facts: Facts, operation: Operation) -> Progress | None:
     places = places_of(facts, plan)
     mine = rows_among(facts, members_of(facts, places))
     rows = facts.rows
-    copied = rows.adding & mine
-    arrived = _arrived(facts, plan, places, mine & ~facts.moving)
+    copied = _copying(facts, plan, places, mine)
+    arrived = _new(facts, plan, places, mine & ~facts.moving)
     left, left_unknown = known_sum(rows.lag_bytes[copied])
     present = rows.size_bytes[copied | arrived]
     here = int(present[present >= 0].sum())
@@ -258,18 +258,30 @@ def copied_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
     plan = _plan(_ById(operation))
     places = places_of(facts, plan)
     mine = rows_among(facts, members_of(facts, places))
-    return (facts.rows.adding & mine) | _arrived(facts, plan, places, mine & ~facts.moving)
+    return _copying(facts, plan, places, mine) | _new(facts, plan, places, mine & ~facts.moving)
 
 
-def _arrived(
-    facts: Facts, plan: PlanArrays, places: NDArray[np.int64], still: NDArray[np.bool_]
+def _copying(
+    facts: Facts, plan: PlanArrays, places: NDArray[np.int64], mine: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Of rows whose partition does not move any more, those that were not there before."""
-    if not len(plan.broker) or not still.any():
-        return np.zeros(len(still), np.bool_)
+    """The rows that an operation copies, of partitions that move.
+
+    Where another tool has submitted a move a second time, Kafka says of no replica that it is
+    being added. Those that were not there before the operation are copied all the same.
+    """
+    moving = mine & facts.moving
+    return (facts.rows.adding & mine) | _new(facts, plan, places, moving & ~facts.rows.removing)
+
+
+def _new(
+    facts: Facts, plan: PlanArrays, places: NDArray[np.int64], rows: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Of these rows, those of replicas that were not there before the operation."""
+    if not len(plan.broker) or not rows.any():
+        return np.zeros(len(rows), np.bool_)
     entries = np.repeat(np.arange(len(facts.starts), dtype=np.int64), facts.row_counts)
     codes = (entries << 32) | facts.rows.broker
     before = (places[plan.entry] << 32) | plan.broker
     # A partition of which it is not known where it was tells nothing.
     known = members_of(facts, places[np.unique(plan.entry)])
-    return still & rows_among(facts, known) & ~np.isin(codes, before)
+    return rows & rows_among(facts, known) & ~np.isin(codes, before)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from rich.text import Text
 from textual.widget import Widget
 
-from kshunt.tui.actions import Action, key_name
+from kshunt.tui.actions import Action, footer_key
 from kshunt.tui.text.fitting import fit, printable
 from kshunt.tui.text.glyphs import Glyphs
 
@@ -62,6 +62,7 @@ class KeyBar(Widget):
         for action in self._actions:
             off = self._read_only and action.changes
             key = "keybar--off" if off else "keybar--key"
-            line.append(key_name(action.keys[0]), self.get_component_rich_style(key, partial=True))
+            style = self.get_component_rich_style(key, partial=True)
+            line.append(footer_key(action), style)
             line.append(f" {action.hint}  ")
         return line

@@ -81,7 +81,9 @@ def handover(facts: RecordedFacts) -> str:
     lines += [_progress(store.summary, facts.at_ms), ""]
     lines += ["## What is running", "", *_running(scene.operations, facts.at_ms), ""]
     lines += ["## Problems", ""]
-    lines += [f"- {_md(str(item))}" for item in attention(store)] or ["No problem is known."]
+    lines += [f"- {_md(str(item))}" for item in attention(store) if item.tone != "dim"] or [
+        "No problem is known."
+    ]
     lines += ["", "## Throttles", "", *_throttles(scene, snapshot), ""]
     lines += [f"## Done in the last {HOURS} hours", "", *_done(facts), ""]
     lines += ["## What to watch, and next steps", "", *_next_steps(store, facts.at_ms), ""]
@@ -232,8 +234,11 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
         steps.append(
             f"- The moves should be done between {moment_text(first)} and {moment_text(last)}."
         )
-    said = [stuck_text(one, WORDING) for one in list(snapshot.explained.values())[:5]]
-    steps += [f"- {_md(f'{text.reason} {text.action}')}" for text in said]
+    for one in list(snapshot.explained.values())[:5]:
+        text = stuck_text(one, WORDING)
+        steps.append(
+            f"- {_md(f'{one.partition} on broker {one.broker}: {text.reason} {text.action}')}"
+        )
     for one in scene.operations:
         if one.state is OperationState.PAUSED:
             steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")

@@ -1,4 +1,7 @@
-"""What is wrong, the most urgent first: one list for the head, the home screen and for `!`."""
+"""What an operator should look at, the most urgent first: one list for the overview and for `!`.
+
+The head of every screen shows the first of what is wrong; the list has that first, in its order.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ SILENT_EACH: Final = 3
 """More brokers than that are said to be silent in one sentence."""
 
 
-def attention(store: Store) -> tuple[Item, ...]:
-    """One sentence for each thing that an operator should look at."""
+def wrong(store: Store) -> tuple[Item, ...]:
+    """One sentence for each thing that is wrong: the beginning of `attention`."""
     scene = store.scene
     found = _proposed(store)
     found += [_drift(one) for one in sorted(scene.answer(DRIFT), key=lambda one: one.id)]
@@ -79,9 +82,9 @@ def _proposed(store: Store) -> list[Item]:
     ]
 
 
-def overview_attention(store: Store) -> tuple[Item, ...]:
-    """What the home screen points out besides: not wrong while moves run, but to be known."""
-    found = list(attention(store))
+def attention(store: Store) -> tuple[Item, ...]:
+    """Everything that an operator should look at: what is wrong, and what should be known."""
+    found = list(wrong(store))
     scene, summary, home = store.scene, store.summary, store.home
     waits = home is not None and home.held
     if summary is not None and summary.never > summary.stuck_replicas and not waits:

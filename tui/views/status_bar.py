@@ -24,7 +24,7 @@ from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.bars import sparkline
 from kshunt.tui.text.fitting import fit, join_fitting, printable, servers_text
 from kshunt.tui.text.glyphs import Glyphs
-from kshunt.tui.views.attention import attention
+from kshunt.tui.views.attention import attention, wrong
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Summary
@@ -290,12 +290,16 @@ class StatusBar(Widget):
 
     def _problem_line(self) -> Text | None:
         store = self._store
-        problems, tone = [str(item) for item in attention(store)], "warn"
+        problems, tone = [str(item) for item in wrong(store)], "warn"
         if store.scene.lost:
             problems, tone = [store.scene.connection.reason], "bad"
         if not problems:
             return None
-        more = f" (and {len(problems) - 1} more: !)" if len(problems) > 1 else ""
+        others = max(len(problems), len(attention(store))) - 1
+        more = f" (and {others} more: !)" if others else ""
+        if len(problems) == 1 and cell_len(problems[0] + more) + 3 > self.size.width:
+            # The others are not wrong; what is wrong is said in full.
+            more = ""
         room = max(self.size.width - cell_len(more) - 3, 1)
         text = fit(printable(problems[0]), room, self._glyphs).rstrip()
         return Text(f" {self._glyphs.alert} {text}{more}", self._style(tone), no_wrap=True, end="")

@@ -304,9 +304,9 @@ class ViewScreen(Screen[None]):
 
     def chosen_item(self) -> Item | None:
         """The thing that `F` is about where no row is: the most urgent one."""
-        from kshunt.tui.views.attention import overview_attention
+        from kshunt.tui.views.attention import attention
 
-        return next(iter(overview_attention(self.kshunt.store)), None)
+        return next(iter(attention(self.kshunt.store)), None)
 
     def action_fix(self) -> None:
         """Open the change that the diagnosis proposes: of the row, else the most urgent one.

@@ -106,7 +106,7 @@ def never_text(end: ExpectedEnd) -> str:
 def shortage_text(shortage: Shortage) -> str:
     """`leader throttle of broker 7 is too low, needs 55 MB/s`."""
     if shortage.needs_bytes_per_s is None:
-        return f"{shortage.resource} carries less than is written"
+        return f"{shortage.resource} is slower than the producers"
     return f"{shortage.resource} is too low, needs {rate_text(shortage.needs_bytes_per_s)}"
 
 

@@ -139,10 +139,14 @@ class Operation:
     ) -> Operation:
         """This operation in another state; with the words that it had where `outcome` is empty.
 
+        Words that only said how far it was are gone: they were about the former state.
+
         Raises:
             Conflict: the move is not in `TRANSITIONS`.
         """
         if state not in TRANSITIONS[self.state]:
             raise Conflict(f"Operation {self.id} is {self.state} and cannot become {state}.")
-        told = self.with_outcome(outcome, is_progress=is_progress) if outcome else self
+        told = self.with_outcome("") if self.outcome_is_progress else self
+        if outcome:
+            told = self.with_outcome(outcome, is_progress=is_progress)
         return replace(told, state=state, ended_ms=at_ms if state.ended else None)

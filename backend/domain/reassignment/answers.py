@@ -47,6 +47,8 @@ class ChangeAnswer:
     """Reasons against it that do not forbid it; its preview has the same."""
     waiting: int = 0
     """Of the items, how many were accepted and have not begun."""
+    already_moving: tuple[str, ...] = ()
+    """Of the items, those that running operations move already, and keep."""
 
     @property
     def failures(self) -> tuple[Result, ...]:

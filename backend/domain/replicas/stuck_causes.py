@@ -62,7 +62,7 @@ class Cause(enum.IntEnum):
     WAITING_TURN = 12
     """The throttle suffices, and others that share it are served first: not stuck."""
     COPY_TOO_SLOW = 13
-    """Nothing above explains it: the way from its leader carries less than is written."""
+    """Nothing above explains it: producers write faster than it copies from its leader."""
     TOO_SHORT = 14
     """It has not come nearer yet, and was not watched for long enough to say more."""
     PAUSED = 15
@@ -177,7 +177,7 @@ CAUSE_TEXTS: Final[Mapping[Cause, CauseText]] = {
     ),
     Cause.COPY_TOO_SLOW: CauseText(
         "copy too slow",
-        "No throttle explains it: the connection to its leader carries less than is written.",
+        "No throttle explains it: producers write faster than it copies from its leader.",
         "Check the network, the disks, and its broker's log for ReplicaFetcherThread errors.",
     ),
     Cause.TOO_SHORT: CauseText(

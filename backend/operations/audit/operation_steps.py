@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.shrink.phases import ShrinkPhase
 from kshunt.backend.domain.text.formatting import exact_rate_text
@@ -81,6 +82,25 @@ def step_line(
         who=operation.who,
         touched=Touched.of(topics=(after.topic,)),
         outcome=words,
+        backend=backend,
+    )
+
+
+def changed_line(
+    after: Operation, owned: tuple[Ownership, Ownership], backend: str, asked: Requester
+) -> AuditEntry:
+    """The line of a running operation that somebody gave another rate or another deadline."""
+    rate = exact_rate_text(after.throttle_bytes_per_s)
+    return AuditEntry(
+        time_ms=0,
+        number=0,
+        event=AuditEvent.CHANGED,
+        operation_id=after.id,
+        kind=after.kind.value,
+        who=asked.who,
+        reason=asked.reason,
+        touched=Touched.of(partitions=after.partitions, throttles=throttles_changed(*owned)),
+        outcome=f"its plan was started again: throttle {rate}",
         backend=backend,
     )
 

@@ -39,7 +39,7 @@ from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.audit.forecast_lines import forecast_line, tally_line
 from kshunt.backend.operations.audit.lines import next_number
-from kshunt.backend.operations.audit.operation_steps import line_of, step_line
+from kshunt.backend.operations.audit.operation_steps import changed_line, line_of, step_line
 from kshunt.backend.operations.core.known_operations import KnownOperations, known_operations
 from kshunt.backend.operations.journal.entries import (
     Body,
@@ -252,10 +252,12 @@ class Registry:
         *,
         shrink: ShrinkWork | None = None,
         throttles: tuple[str, ...] | None = None,
+        asked: Requester | None = None,
     ) -> None:
         """Write an operation, its work and whose the throttles are; None leaves what was there.
 
         `throttles` is what the line of the audit says of them; None: what `ownership` decides.
+        `asked` is who asked for a change of a running operation; the audit has a line of it.
 
         Raises:
             NotActive, JournalFenced, JournalUnavailable: nothing of it may be acted upon.
@@ -273,6 +275,7 @@ class Registry:
             entries, line = await offload(
                 size, _step_entries, before, operation, current_work, shrinks, both, us, throttles
             )
+            line = line if asked is None else changed_line(operation, both, us, asked)
             kept = self._turned_out(before, operation, current_work)
             entries |= {forecasts_key(id): forecasts_body(one) for id, one in kept.items()}
             tally = tally_line(before, operation, {**self._known.forecasts, **kept}, us)

@@ -277,7 +277,9 @@ class Cancellations:
     def _after_marking(self, operation: Operation, work: ReassignmentWork) -> Operation:
         if not work.all_cancelled or operation.state is State.CANCELLING:
             return operation
-        return operation.to(State.CANCELLING, at_ms=self._context.clock.now_ms())
+        words = "its partitions return to where they were"
+        now_ms = self._context.clock.now_ms()
+        return operation.to(State.CANCELLING, at_ms=now_ms, outcome=words, is_progress=True)
 
     async def _unmark(self, outcomes: Results, wish: _Wish) -> tuple[str, ...]:
         """What the cluster did not return goes on; the share of the rest is lifted."""

@@ -52,10 +52,14 @@ from kshunt.backend.operations.core.throttle_writes import ThrottleWrites
 from kshunt.backend.operations.moves.cluster_view import leader_sizes
 from kshunt.backend.operations.moves.disk_space import ChosenDirs, room_warnings
 from kshunt.backend.operations.moves.schedule import Caps, MoveOrder
-from kshunt.backend.operations.reassignment.cancelling import (
-    Cancellations,
-    is_ours,
-    unfinished_works,
+from kshunt.backend.operations.reassignment.cancelling import Cancellations
+from kshunt.backend.operations.reassignment.resubmitting import (
+    Carried,
+    NewTerms,
+    Resubmissions,
+    items_of,
+    kept_notes,
+    results_of,
 )
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, shares_of
@@ -94,6 +98,7 @@ class Reassignments:
         self._context = context
         self._runner = runner
         self._cancellations = cancellations
+        self._resubmissions = Resubmissions(context)
         self._admin = context.admin
         self._registry = context.registry
 
@@ -103,7 +108,7 @@ class Reassignments:
         Raises:
             Conflict: partitions move already and `additional` is not set, but for the very plan
                 that runs, with another throttle; or the journal's record of a throttle cannot be
-                read.
+                read. Such a plan changes the throttle of what runs: see `resubmitting`.
             BadInput: a throttle is under 1 KB/s, the plan is over Kafka's limit, or the deadline
                 is over.
             NotActive: another backend acts for this cluster.
@@ -112,29 +117,44 @@ class Reassignments:
         async with self._context.lock:
             ongoing = await self._context.ongoing()
             moves = await self._moves(request.plan, ongoing)
-            if ongoing and not request.additional and not _asks_again(request, moves, ongoing):
+            carried = await self._resubmissions.carried(request.plan, moves, ongoing)
+            kept = frozenset[TopicPartition]().union(*(one.partitions for one in carried))
+            again = _asks_again(request, moves, ongoing, kept)
+            if ongoing and not request.additional and not again:
                 raise Conflict(
                     f"{many(len(ongoing), 'partition')} already being reassigned "
                     f"({listed(ongoing, 3)}); nothing was changed.",
                     advice="Wait, cancel them, or ask to run this plan in addition to them.",
                 )
-            size = len(moves)
-            checked = await self._admin.reassignments.reassign(
-                request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
-            )
-            if request.change.validate_only:
-                room = await self._room(request, moves)
-                return await offload(
-                    size, _answer, request, checked, moves.values(), None, (), room
+            if carried and _all_carried(request.plan, moves, ongoing, kept):
+                answer = await self._resubmissions.change(
+                    carried, _terms(request), moves, request.change
                 )
-            return await self._start(request, moves, checked.results, ongoing)
+                return replace(answer, rollback_plan=_whole_rollback(moves, carried))
+            answer = await self._start_others(_without(request, kept), moves)
+            return _with_carried(answer, moves, carried) if carried else answer
+
+    async def _start_others(
+        self,
+        request: ReassignRequest,
+        every: Mapping[TopicPartition, Move],
+    ) -> ChangeAnswer:
+        """Check and start what no operation carries; `every` move is of what was asked first."""
+        moves = {p: move for p, move in every.items() if p in request.plan.replicas}
+        size = len(moves)
+        checked = await self._admin.reassignments.reassign(
+            request.plan.replicas, _options(request, validate_only=True), request.plan.log_dirs
+        )
+        if request.change.validate_only:
+            room = await self._room(request, moves)
+            return await offload(size, _answer, request, checked, moves.values(), None, (), room)
+        return await self._start(request, moves, checked.results)
 
     async def _start(
         self,
         request: ReassignRequest,
         moves: Mapping[TopicPartition, Move],
         checked: Mapping[TopicPartition, ItemResult],
-        ongoing: Mapping[TopicPartition, OngoingReassignment],
     ) -> ChangeAnswer:
         self._registry.require()
         fit = {p for p in moves if p in checked and checked[p].ok}
@@ -148,7 +168,7 @@ class Reassignments:
             return await offload(
                 len(moves), _answer, request, nothing, moves.values(), operation, ()
             )
-        silent, written = await self._throttle(operation, work, ongoing)
+        silent, written = await self._throttle(operation, work)
         room = await self._room(request, moves)
         notes = [
             f"Broker {broker} does not answer; kshunt writes its throttle when it does."
@@ -203,10 +223,7 @@ class Reassignments:
         )
 
     async def _throttle(
-        self,
-        operation: Operation,
-        work: ReassignmentWork,
-        ongoing: Mapping[TopicPartition, OngoingReassignment],
+        self, operation: Operation, work: ReassignmentWork
     ) -> tuple[list[int], ThrottleWrites]:
         """Write the intent, and the throttle of it.
 
@@ -219,14 +236,9 @@ class Reassignments:
         topics = sorted({topic for topic, _ in shares.lists})
         throttling.check_readable(brokers, topics)
         present = await throttling.present(brokers, topics)
-        ownership = self._registry.ownership
-        if (rate := work.throttle_bytes_per_s) is not None:
-            # The lowest rate is in force: theirs would be, where it is raised.
-            for former in self._asked_again(work, ongoing):
-                ownership = ownership.change_all(former, rate, present).after
         step = await offload(
             len(work.moves),
-            partial(ownership.record, auto_remove=work.auto_remove),
+            partial(self._registry.ownership.record, auto_remove=work.auto_remove),
             operation.id,
             shares,
             present,
@@ -234,22 +246,6 @@ class Reassignments:
         await self._registry.put(operation, work, step.after)
         silent = sorted({cell[0] for cell in shares.rates if cell not in present.rates})
         return silent, await throttling.carry_out(step.writes, present)
-
-    def _asked_again(
-        self, work: ReassignmentWork, ongoing: Mapping[TopicPartition, OngoingReassignment]
-    ) -> list[str]:
-        """Running operations all of whose moves are asked for again, in just the same way.
-
-        So Kafka's tool changes a throttle: by the current reassignment, submitted once more.
-        """
-        return [
-            operation.id
-            for operation, former in unfinished_works(self._context)
-            if operation.state is State.RUNNING
-            and not former.waiting
-            and (moving := former.in_flight(ongoing))
-            and all(p in work.moves and is_ours(ongoing[p], work) for p in moving)
-        ]
 
     async def _first_moves(self, operation: Operation, work: ReassignmentWork) -> ReassignOutcome:
         """Submit what may start at once; the others wait."""
@@ -292,21 +288,79 @@ def _asks_again(
     request: ReassignRequest,
     moves: Mapping[TopicPartition, Move],
     ongoing: Mapping[TopicPartition, OngoingReassignment],
+    kept: Collection[TopicPartition],
 ) -> bool:
     """Whether a request is the plan that runs, once more, with a throttle.
 
     KIP-179 names it as the way to change the rate. Each move is one of the plan's, and each
-    partition of the plan is on its way or there.
+    partition of the plan is on its way, or waits for its turn (`kept`), or is there.
     """
     wanted = request.plan.replicas
     return (
         request.throttle_bytes_per_s is not None
         and all(p in wanted and move.target == tuple(wanted[p]) for p, move in ongoing.items())
         and all(
-            p in ongoing or (p in moves and moves[p].current == tuple(target))
-            for p, target in wanted.items()
+            p in ongoing or p in kept or _is_there(moves.get(p), ongoing)
+            for p in request.plan.replicas
         )
     )
+
+
+def _is_there(move: Move | None, ongoing: Mapping[TopicPartition, OngoingReassignment]) -> bool:
+    """Whether a partition is where the plan wants it, and stays there."""
+    return move is not None and move.partition not in ongoing and move.current == move.target
+
+
+def _all_carried(
+    plan: ReassignmentPlan,
+    moves: Mapping[TopicPartition, Move],
+    ongoing: Mapping[TopicPartition, OngoingReassignment],
+    kept: Collection[TopicPartition],
+) -> bool:
+    """Whether nothing of a plan is left to start: operations carry it, or it is there."""
+    rest = {partition for partition in plan.replicas if partition not in kept}
+    placed = any(partition in rest for partition, _ in plan.log_dirs)
+    return not placed and all(_is_there(moves.get(partition), ongoing) for partition in rest)
+
+
+def _terms(request: ReassignRequest) -> NewTerms:
+    return NewTerms(
+        request.throttle_bytes_per_s,
+        request.log_dirs_throttle_bytes_per_s,
+        request.deadline_ms,
+        keeps_throttle=not request.auto_remove_throttle,
+    )
+
+
+def _without(request: ReassignRequest, kept: Collection[TopicPartition]) -> ReassignRequest:
+    """The request for the partitions that no operation carries."""
+    if not kept:
+        return request
+    plan = request.plan
+    others = {p: target for p, target in plan.replicas.items() if p not in kept}
+    log_dirs = {key: path for key, path in plan.log_dirs.items() if key[0] not in kept}
+    return replace(request, plan=replace(plan, replicas=others, log_dirs=log_dirs))
+
+
+def _with_carried(
+    answer: ChangeAnswer, moves: Mapping[TopicPartition, Move], carried: Sequence[Carried]
+) -> ChangeAnswer:
+    """The answer for the others, with what is so of the partitions that operations carry."""
+    return replace(
+        answer,
+        results=(*answer.results, *results_of(carried)),
+        notes=(*answer.notes, *kept_notes(carried)),
+        rollback_plan=_whole_rollback(moves, carried),
+        already_moving=items_of(carried),
+    )
+
+
+def _whole_rollback(
+    moves: Mapping[TopicPartition, Move], carried: Sequence[Carried]
+) -> dict[str, Any]:
+    """Where all of a plan was; what is carried, before the operation that carries it."""
+    before = {p: one.work.moves[p] for one in reversed(carried) for p in one.partitions}
+    return rollback_plan({**moves, **before}.values())
 
 
 _WAITS: Final = ItemResult(message="waits for its turn")

@@ -234,7 +234,7 @@ def check_fresh(
     changed = what_changed(preview, blast_radius(request, view).facts, shown)
     if changed:
         raise Conflict(
-            f"Since the preview {listed(changed)} changed. Nothing was done.",
+            f"The cluster has changed since the preview: {listed(changed)}. Nothing was done.",
             advice="Check the new preview and confirm that one.",
         )
     return request

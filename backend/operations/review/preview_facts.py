@@ -23,13 +23,13 @@ from typing import Any, Final, TypeAlias
 PreviewFacts: TypeAlias = Mapping[str, Mapping[Any, object]]
 """By aspect, then by what it is of: a broker, a partition, a topic. Values have a stable `repr`."""
 
-BROKER: Final = "a broker"
-REPLICAS: Final = "the replicas of a partition"
-LEADER: Final = "a leader"
-IN_SYNC: Final = "an ISR"
-REASSIGNMENT: Final = "a reassignment"
-THROTTLE: Final = "a throttle"
-HOLDS: Final = "what would hold it back"
+BROKER: Final = "which brokers are up"
+REPLICAS: Final = "where replicas are"
+LEADER: Final = "who leads"
+IN_SYNC: Final = "which replicas are in sync"
+REASSIGNMENT: Final = "what is moving"
+THROTTLE: Final = "the throttles"
+HOLDS: Final = "what the moves must wait for"
 ASPECTS: Final = (BROKER, REPLICAS, LEADER, IN_SYNC, REASSIGNMENT, THROTTLE, HOLDS)
 """In words for an operator."""
 MAY_GROW: Final = frozenset({BROKER, THROTTLE})

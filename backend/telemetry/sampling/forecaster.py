@@ -7,7 +7,9 @@ Constraints
     ends stay what they were, and time goes by.
 Algorithm
     `RateWindows` keeps means over minutes, so no single sample moves an end. The model of copying
-    reckons with them (`kshunt.backend.domain.forecast.outlook`).
+    reckons with them (`kshunt.backend.domain.forecast.outlook`). Where a throttle gets another
+    rate, what was seen under the former one counts no more: the model takes the new rate, and
+    the copies are watched anew.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 
 from kshunt.backend.domain.forecast.calibration import shipped_quantiles
 from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_ends
-from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
 from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
@@ -35,6 +37,7 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
 )
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
 
 EVERY_S: Final = 2.0
@@ -81,6 +84,9 @@ class Forecaster:
         """Since when an operation is watched."""
         self._past_ms: dict[str, deque[tuple[int, float]]] = {}
         """Of each operation's latest forecasts when they were made, and the end that they told."""
+        self._rates: Mapping[int, ThrottledRate] = {}
+        self._rerated: set[int] = set()
+        """Brokers whose throttle has another rate than at the last forecast."""
         self._last = NOTHING
         self._due_ms = 0.0
 
@@ -95,7 +101,8 @@ class Forecaster:
 
         `keys` and `written` as `RateWindows.update` takes them.
         """
-        watched = self._windows.update(snapshot.replicas, keys, written, snapshot.taken_ms)
+        rerated = self._rerated_rows(snapshot)
+        watched = self._windows.update(snapshot.replicas, keys, written, snapshot.taken_ms, rerated)
         if snapshot.taken_ms < self._due_ms:
             return self._last
         began_s = time.thread_time()
@@ -103,6 +110,30 @@ class Forecaster:
         took_s = time.thread_time() - began_s
         self._due_ms = snapshot.taken_ms + 1000 * max(EVERY_S, took_s / SHARE)
         return self._last
+
+    def _rerated_rows(self, snapshot: Snapshot) -> Mask:
+        """Rows of copies on whose way a throttle has another rate than in the snapshot before."""
+        rates = {broker: one.rate for broker, one in snapshot.throttles.rates.items()}
+        before, self._rates = self._rates, rates
+        both = [
+            broker for broker in rates.keys() & before.keys() if rates[broker] != before[broker]
+        ]
+        rows = snapshot.replicas
+        if not both:
+            return np.zeros(len(rows), np.bool_)
+        self._rerated.update(both)
+        sends = [
+            broker
+            for broker in both
+            if rates[broker].leader_bytes_per_s != before[broker].leader_bytes_per_s
+        ]
+        receives = [
+            broker
+            for broker in both
+            if rates[broker].follower_bytes_per_s != before[broker].follower_bytes_per_s
+        ]
+        found: Mask = np.isin(rows.leader, sends) | np.isin(rows.broker, receives)
+        return found & ~rows.in_isr
 
     def _forecast(
         self,
@@ -143,6 +174,12 @@ class Forecaster:
         now_ms: int,
     ) -> dict[str, ExpectedEnd]:
         members = found.members(operations)
+        for id, copies in members.items() if self._rerated else ():
+            ends = (found.copies.source[copies], found.copies.target[copies])
+            if np.isin(ends, list(self._rerated)).any():
+                self._since_ms.pop(id, None)
+                self._past_ms.pop(id, None)
+        self._rerated.clear()
         self._since_ms = {id: self._since_ms.get(id, now_ms) for id in members}
         self._past_ms = {id: self._past_ms.get(id, deque()) for id in members}
         groups = [

@@ -7,7 +7,9 @@ Constraints
 Algorithm
     1. What a replica's log grew by is averaged, over minutes and over seconds. A mean over all of
        the time watched turns into an exponentially weighted one. A replica that could not copy,
-       because a broker was down or it was held, starts afresh: the outage tells nothing.
+       because a broker was down or it was held, starts afresh: the outage tells nothing. So does
+       one whose throttle has another rate. For `SETTLES_S` nothing is said of it then: a throttled
+       follower is served in bursts, and until they average out the throttle itself says more.
     2. Of two copies that share what limits them, one gets twice as much once the other has ended,
        long before its own mean says so. What the broker sends to all of them stays what it was. So
        that is averaged by broker, too, and parted as the last seconds say.
@@ -22,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.snapshot_copies import RowRates
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Replicas
 from kshunt.backend.domain.replicas.stuck_causes import IDLE_CAUSES, Cause
@@ -34,6 +36,8 @@ LATEST_S: Final = 8.0
 PART_MOST: Final = 3.0
 """What a copy got over the last seconds is corrected by no more than this factor."""
 _MEANS: Final = ("slow", "latest")
+SETTLES_S: Final = 12.0
+"""About Kafka's window of quotas, in which a follower's bursts average out."""
 STOPPED: Final = np.array([*IDLE_CAUSES, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
 """Causes while which nothing is copied."""
 LATELY: Final = 0.3
@@ -52,6 +56,8 @@ class _Remembered:
     """Since when it has been copying without a break."""
     copied_s: Floats
     """How much of this is in the means."""
+    settles_ms: Floats
+    """Until when nothing is said of what it copies, as its throttle has another rate."""
     written_s: Floats
     slow: Floats
     latest: Floats
@@ -70,28 +76,40 @@ class RateWindows:
         self._last = _NOTHING
         self._sent, self._received = _BrokerMeans(), _BrokerMeans()
 
-    def update(self, rows: Replicas, keys: Ints, written: Floats, now_ms: int) -> RowRates:
+    def update(
+        self,
+        rows: Replicas,
+        keys: Ints,
+        written: Floats,
+        now_ms: int,
+        rerated: Mask | None = None,
+    ) -> RowRates:
         """Take rows in, and say what is known of them.
 
         `keys` are the same for the same replica in every call, `written` bytes a second to each
-        row's partition over half a minute.
+        row's partition over half a minute. `rerated` are the rows of copies whose throttle has
+        another rate than in the call before.
         """
         last = self._carried(keys)
+        afresh = np.zeros(len(keys), np.bool_) if rerated is None else rerated
         at_ms = np.where(rows.sampled_ms == UNKNOWN, np.nan, rows.sampled_ms)
         size = np.where(rows.size_bytes == UNKNOWN, np.nan, rows.size_bytes)
         stopped = rows.in_isr | np.isin(rows.cause, STOPPED)
         passed_s = np.nan_to_num(np.maximum(at_ms - last.at_ms, 0.0) / 1000)
-        copied_s = np.where(stopped, 0.0, np.nan_to_num(last.copied_s) + passed_s)
+        copied_s = np.where(stopped | afresh, 0.0, np.nan_to_num(last.copied_s) + passed_s)
+        settles_ms = np.where(afresh, now_ms + SETTLES_S * 1000, last.settles_ms)
         written_s = np.nan_to_num(last.written_s) + passed_s
         grown = np.full(len(keys), np.nan)
-        np.divide(size - last.size_bytes, passed_s, out=grown, where=(passed_s > 0) & ~stopped)
+        np.divide(
+            size - last.size_bytes, passed_s, out=grown, where=(passed_s > 0) & ~stopped & ~afresh
+        )
 
         def mean(before: Floats, newest: Floats, all_s: Floats, constant_s: float) -> Floats:
             whole = np.divide(passed_s, all_s, out=np.ones(len(keys)), where=all_s > 0)
             share = np.maximum(whole, 1 - np.exp(-passed_s / constant_s))
             return _towards(before, newest, share)
 
-        fresh = {name: np.where(stopped, np.nan, getattr(last, name)) for name in _MEANS}
+        fresh = {name: np.where(stopped | afresh, np.nan, getattr(last, name)) for name in _MEANS}
         begun_ms = np.where(np.isnan(last.behind_ms), float(now_ms), last.behind_ms)
         now = _Remembered(
             keys,
@@ -99,6 +117,7 @@ class RateWindows:
             np.where(np.isnan(size), last.size_bytes, size),
             np.where(stopped, np.nan, begun_ms),
             copied_s,
+            settles_ms,
             written_s,
             mean(fresh["slow"], grown, copied_s, SLOW_S),
             mean(fresh["latest"], grown, copied_s, LATEST_S),
@@ -106,15 +125,18 @@ class RateWindows:
             mean(last.varies, np.abs(written - last.written), written_s, SLOW_S),
         )
         self._remember(now)
-        flows = np.where(np.isnan(now.latest), 0.0, np.maximum(now.latest, 0.0))
+        settled = ~(now_ms < settles_ms)
+        latest = np.where(settled, now.latest, np.nan)
+        slow = np.where(settled, now.slow, np.nan)
+        flows = np.where(np.isnan(latest), 0.0, np.maximum(latest, 0.0))
         return RowRates(
             _towards(now.written, written, np.full(len(keys), LATELY)),
             np.fmin(now.written, written),
             np.nan_to_num(now.varies),
-            _towards(now.slow, now.latest, np.full(len(keys), 0.5)),
-            now.latest * self._sent.update(rows.leader, flows, now_ms),
-            now.latest * self._received.update(rows.broker, flows, now_ms),
-            now.latest,
+            _towards(slow, latest, np.full(len(keys), 0.5)),
+            latest * self._sent.update(rows.leader, flows, now_ms),
+            latest * self._received.update(rows.broker, flows, now_ms),
+            latest,
             np.nan_to_num((now_ms - now.behind_ms) / 1000),
         )
 

@@ -119,10 +119,15 @@ def execute_report(
     outcomes = {result.item: result for result in answer.results}
     ordered = _of_partitions(plan, outcomes)
     refused = [result for result in ordered if not result.ok]
-    started = [result.item for result in ordered if result.ok]
+    moving = set(answer.already_moving)
+    accepted = [result.item for result in ordered if result.ok]
+    started = [item for item in accepted if item not in moving]
     lines = _rollback_lines(answer)
-    if started:
+    if accepted:
         lines += _throttle_lines(options)
+    if carried := [item for item in accepted if item in moving]:
+        lines.append(f"Already moving, and not started again: {','.join(carried)}")
+    if started:
         lines.append(
             f"Successfully started partition reassignment{_s(started)} for {','.join(started)}"
         )

@@ -52,7 +52,7 @@ def accepted(send: Callable[[], T]) -> T:
         try:
             answers.append(send())
         except BackendError as refused:
-            if "Since the preview" in refused.message and not in_doubt:
+            if "since the preview" in refused.message and not in_doubt:
                 raise
             in_doubt.append(refused)
         return bool(answers)

@@ -256,6 +256,22 @@ def test_execute(tool: Tool, stub: Stub, plan_file: str) -> None:
     assert not stub.asked[-1][2]["allow_replication_factor_change"]
 
 
+def test_execute_once_more_with_another_rate(tool: Tool, stub: Stub, plan_file: str) -> None:
+    said = "Operation 1 already moves 1 partition of this plan."
+    moving = change(("foo-1", "NONE", ""), notes=[said], rollback_plan=ROLLBACK)
+    stub.says({**moving, "already_moving": ["foo-1"]})
+    at = ("--execute", "--backend", stub.address, "--reassignment-json-file", plan_file)
+    code, out, err = tool(*at, "--throttle", "50MB/s", "--additional")
+    assert (code, err) == (0, f"{said}\n")
+    assert out == (
+        f"{ROLLBACK_TEXT}"
+        "The inter-broker throttle limit was set to 50000000 B/s\n"
+        "The throttle will be removed automatically when the reassignment completes; "
+        "--verify is not needed for that.\n"
+        "Already moving, and not started again: foo-1\n"
+    )
+
+
 def test_execute_that_the_cluster_refuses(tool: Tool, stub: Stub, plan_file: str) -> None:
     stub.says(change(("foo-1", "INVALID", "Broker 3 is fenced."), rollback_plan=ROLLBACK))
     at = ("--execute", "--backend", stub.address, "--reassignment-json-file", plan_file)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from textual.pilot import Pilot
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.operations.operation import Operation
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import PARTITIONS
@@ -63,12 +64,35 @@ def test_what_cannot_be_meant_is_refused_as_it_is_typed(field: int, typed: str, 
         alter_wizard(HERE, ORDERS, UNICODE).fields[field].parse(typed)
 
 
+def test_partitions_that_wait_to_be_deleted_are_kept_by_their_number() -> None:
+    leaving = replace(ORDERS, read_only=2, going=1)
+    wizard = alter_wizard(HERE, leaving, UNICODE)
+    assert wizard.fields[0].value == "3"
+    assert wizard.fields[0].hint == "3 changes nothing; 5 takes back the deletion"
+    assert "2 partitions are read-only until the cluster deletes them." in wizard.goal.lines[0]
+    kept = alter_intent(leaving, HERE, Wanted(5, 2), UNICODE)
+    assert dict(kept.touches) == {
+        "Topic": "orders",
+        "Partitions": "3 → 5",
+        "No longer deleted": "orders-3, orders-4",
+    }
+    with pytest.raises(BadInput, match="orders already has these partitions"):
+        alter_intent(leaving, HERE, Wanted(3, 2), UNICODE)
+    with pytest.raises(BadInput, match="cannot grow before they are deleted") as refused:
+        alter_intent(leaving, HERE, Wanted(6, 2), UNICODE)
+    assert refused.value.advice == "Type 5 to keep those that can still be read."
+    with pytest.raises(BadInput, match="Take back the deletion first"):
+        alter_intent(leaving, HERE, Wanted(5, 3), UNICODE)
+    assert alter_intent(leaving, HERE, Wanted(3, 3), UNICODE).touches[-1][0] != "No longer deleted"
+
+
 # By keys, on a cluster
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[str]:
-    with running(ClusterSpec(plain_brokers(4))) as cluster:
+    deletes = {"delete.topic.partition.enable": "true"}
+    with running(ClusterSpec(plain_brokers(4), static=deletes)) as cluster:
         yield cluster.bootstrap_servers
 
 
@@ -200,3 +224,29 @@ async def test_another_factor_alone_has_a_preview_of_its_move(
     await shown.agree()
     await becomes(client, topic, [3] * 3)
     assert newest(client).throttle_bytes_per_s == 50_000_000
+
+
+async def test_a_deletion_that_waits_is_taken_back_as_by_the_tool(
+    shown: Dashboard, client: BackendClient, topic: str
+) -> None:
+    def modes() -> list[int]:
+        (described,) = client.topics.describe([topic], configs=False).topics
+        return [int(one.mode) for one in described.partitions]
+
+    client.shrinks.delete_partitions({topic: DeletePartitions(1, 600_000)})
+    assert modes() == [0, 1, 1]
+
+    def leaves() -> bool:
+        facts = shown.app.store.facts
+        return facts is not None and any(one.topic == topic for one in facts.leaving)
+
+    await wait_until_async(leaves, DEADLINE_S, "the dashboard knows that they leave")
+    text = await shown.alter(3, 2, "none")
+    assert f"{topic}-1, {topic}-2" in text
+    await shown.agree()
+
+    async def stays() -> bool:
+        return await asyncio.to_thread(modes) == [0, 0, 0]
+
+    await wait_until_async(stays, DEADLINE_S, "no partition is deleted any more")
+    assert newest(client).reason == "room"

@@ -243,7 +243,7 @@ class ScriptedBackend:
         if body.get("preview") not in (None, "", self.preview.fingerprint):
             raise Problem(
                 409,
-                "Since the preview a leader changed. Nothing was done.",
+                "The cluster has changed since the preview: who leads. Nothing was done.",
                 "Check the new preview and confirm that one.",
             )
         if path in self.scripted:

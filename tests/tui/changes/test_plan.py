@@ -49,6 +49,16 @@ def planning(both: tuple[Shown, Planning]) -> Planning:
     return both[1]
 
 
+async def test_marks_are_offered_where_brokers_can_be_marked(shown: Shown) -> None:
+    form = await choose(shown)
+    await shown.until(lambda: "Space marks, Enter goes to Brokers" in shown.frame(), "in the list")
+    await shown.pilot.press("enter")
+    await shown.until(lambda: form.input(0).has_focus, "the field has the focus")
+    await shown.until(lambda: "Space marks" not in shown.frame(), "a blank is typed there")
+    await shown.pilot.press("up")
+    await shown.until(lambda: "Space marks" in shown.frame(), "Up went to the list")
+
+
 # From a goal to a move
 
 

@@ -51,6 +51,37 @@ def test_where_one_is_can_be_told_without_colour() -> None:
     assert step_line(Step.CHOICES) == "1 Goal > [2 Choices] > 3 Preview > 4 Confirm > 5 Watch"
 
 
+@pytest.mark.parametrize("size", [(100, 30), (100, 24), (80, 24), (80, 20)])
+async def test_the_keys_that_agree_are_in_sight_however_long_the_preview_is(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    cluster = incident()
+    running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster, size=size) as shown:
+        long = " ".join(["The replicas of this partition lie in one rack."] * 3)
+        shown.backend.preview = replace(shown.backend.preview, warnings=(long, long, long))
+        await shown.press("L")
+        wizard = await at_step(shown, Step.PREVIEW)
+        await shown.until(lambda: "y: Elect" in shown.frame(), "the key is in sight")
+        assert wizard.query_one("#results").outer_size.height >= 2
+        # The items that do not fit are a few keys away.
+        await shown.pilot.press("end")
+        await shown.pilot.press("y")
+        await at_step(shown, Step.WATCH)
+        await shown.until(lambda: "Enter closes" in shown.frame(), "so are those of the answer")
+
+
+async def test_a_question_without_steps_keeps_its_keys_in_sight(tmp_path: Path) -> None:
+    cluster = incident()
+    running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster, size=(80, 22)) as shown:
+        long = " ".join(["The data already copied for this partition is thrown away."] * 3)
+        shown.backend.preview = replace(shown.backend.preview, warnings=(long, long, long))
+        await shown.press("5", "c")
+        await shown.dialog(ConfirmScreen)
+        await shown.until(lambda: "(y)" in shown.frame(), "the key is in sight")
+
+
 def test_steps_with_nothing_to_ask_are_passed_over() -> None:
     facts = Facts(incident().step())
     nothing = election_wizard(facts, HERE, None)
@@ -177,7 +208,7 @@ async def test_a_cluster_that_changed_shows_the_new_preview(shown: Shown) -> Non
         shown.backend.preview, sentence="Touches 9 brokers.", fingerprint="b"
     )
     await shown.pilot.press("y")
-    await shown.until(lambda: "Since the preview a leader changed" in shown.frame(), "it is said")
+    await shown.until(lambda: "changed since the preview: who leads" in shown.frame(), "it is said")
     assert "Touches 9 brokers." in shown.frame()
     await go_through(shown)
     assert [body["preview"] for _, body in shown.backend.changes] == ["a-1", "b"]

@@ -6,6 +6,7 @@ import pytest
 
 from kshunt.backend.cli.main import main
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.tui.feed.change_messages import answer_words
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
@@ -72,6 +73,19 @@ async def test_a_handover_says_what_runs_what_is_wrong_and_what_was_done(live: R
         "Broker 1: sends 25.0 MB/s, fetches 25.0 MB/s",
     ):
         assert words in text, words
+
+
+async def test_a_handover_names_the_replica_that_a_step_is_about(tmp_path: Path) -> None:
+    cluster = scripted()
+    partition = next(p for p, s in cluster.partitions.items() if s.copied)
+    broker = next(iter(cluster.partitions[partition].copied))
+    cluster.stuck[partition, broker] = Stuck(partition, broker, Cause.COPY_TOO_SLOW)
+    async with recorded(tmp_path, cluster) as shown:
+        await shown.quiet()
+        reel = RecordingReader(shown.recorder.paths)
+        text = handover(facts_until(reel, reel.last_ms)).replace("\\", "")
+        reel.close()
+    assert f"- {partition} on broker {broker}: No throttle explains it:" in text
 
 
 async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:

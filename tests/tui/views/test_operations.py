@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import structs
 from textual.widgets import Input
@@ -44,6 +45,7 @@ from kshunt.tui.feed.polled_facts import (
     due,
 )
 from kshunt.tui.views.attention import attention
+from kshunt.tui.views.operations.progress_text import progress_text
 from kshunt.tui.views.throttles.details import about
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, go_through
 from tests.support.tui.backend import Problem
@@ -133,6 +135,38 @@ def test_progress_joins_the_partitions_with_their_rows() -> None:
     assert (progress.arrived, progress.replicas) == (1, moving)
     assert progress.copy_bytes == sizes
     assert progress.left_bytes == sizes - first.size_bytes
+
+
+def test_a_move_that_another_tool_submitted_again_has_its_progress() -> None:
+    """Kafka says of no replica of it that it is added, and the rest to copy is what it was."""
+    cluster = incident()
+    operation = running_move(cluster)
+    snapshot = cluster.step(0.0)
+    before = progress_of(Facts(snapshot), operation)
+    assert before is not None
+    assert before.left_bytes > 0
+    rows = snapshot.replicas
+    moving = rows.adding | rows.removing
+    assert moving.any()
+    again = replace(rows, adding=np.zeros(len(rows), np.bool_))
+    assert again.removing.any(), "the partitions still move"
+    assert progress_of(Facts(replace(snapshot, replicas=again)), operation) == before
+
+
+@pytest.mark.parametrize(
+    ("took_s", "outcome", "words"),
+    [
+        (0.2, "done", "It is done"),
+        (12, "done", "It is done after 12s"),
+        (12, "5 of 5 there", "It is done after 12s: 5 of 5 there"),
+        (0, "5 of 5 there", "It is done: 5 of 5 there"),
+    ],
+)
+def test_an_end_is_said_once(took_s: float, outcome: str, words: str) -> None:
+    operation = running_move(incident())
+    ended_ms = operation.started_ms + round(took_s * 1000)
+    ended = replace(operation, state=OperationState.DONE, ended_ms=ended_ms, outcome=outcome)
+    assert progress_text(None, ended) == words
 
 
 def test_what_has_ended_or_is_gone_has_no_progress() -> None:
@@ -336,7 +370,7 @@ async def test_a_change_of_the_cluster_asks_again_with_the_new_preview(shown: Sh
         shown.backend.preview, sentence="Touches 9 brokers.", fingerprint="b"
     )
     await shown.pilot.press("y")
-    await shown.until(lambda: "Since the preview a leader changed" in shown.frame(), "it is said")
+    await shown.until(lambda: "changed since the preview: who leads" in shown.frame(), "it is said")
     assert "Touches 9 brokers." in shown.frame()
     await agree(shown)
     assert [body["preview"] for _, body in sent(shown)] == ["a-1", "b"]

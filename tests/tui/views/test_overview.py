@@ -21,6 +21,7 @@ from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.dialogs.attention_list import AttentionScreen
+from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.health import Health, health_of
 from kshunt.tui.facts.overview import HomeBuilder, Total, share_text, total_of, worst_replicas
 from kshunt.tui.facts.row_keys import ReplicaKey
@@ -207,6 +208,16 @@ def test_many_silent_brokers_are_one_thing_to_look_at() -> None:
     ]
     # It stays the same line to the cursor, whoever answers again.
     assert many[0].key == unread(silent[1:], range(5))[0].key
+
+
+async def test_the_overview_and_the_list_name_the_same_things(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", broken(), size=(160, 50), start_view=OVERVIEW) as shown:
+        look_at = shown.frame()
+        await shown.press("exclamation_mark")
+        listed = await shown.dialog(AttentionScreen)
+        lines = [line.plain.partition("  [")[0] for line in listed.query(".item").results(Lines)]
+        assert any("under-replicated" in line for line in lines), lines
+        assert all(line.removeprefix("! ")[:40] in look_at for line in lines), lines
 
 
 async def test_the_choice_stays_on_its_line_through_refreshes(tmp_path: Path) -> None:

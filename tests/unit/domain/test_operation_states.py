@@ -90,6 +90,13 @@ def test_an_operator_can_change_their_mind_while_the_last_request_is_carried_out
     assert {step.source for step in STEPS if step.name == asked} == states
 
 
+def test_words_of_how_far_it_was_end_with_the_state_that_they_are_about() -> None:
+    resumed = operation(S.RUNNING).with_outcome("resumed", is_progress=True)
+    assert resumed.to(S.CANCELLING, at_ms=1).outcome == ""
+    refused = operation(S.RUNNING).with_outcome("2 refused")
+    assert refused.to(S.CANCELLING, at_ms=1).outcome == "2 refused"
+
+
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_says_all_there_is_to_say(step: OperationStep) -> None:
     assert step.source is not step.target

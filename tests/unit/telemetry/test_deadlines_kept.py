@@ -153,3 +153,21 @@ def test_a_move_without_a_throttle_has_none_to_raise() -> None:
     move = Move(throttle=None, deadline_s=5.0)
     late = check_of(move.after(8))
     assert (late.holds, late.needs_bytes_per_s) == (False, None)
+
+
+@pytest.mark.parametrize(("before", "after"), [(4 * MB, 24 * MB), (24 * MB, 4 * MB)])
+def test_a_forecast_is_of_the_new_rate_as_soon_as_it_is_set(before: int, after: int) -> None:
+    """What was seen under the former rate says nothing of it: the end jumps once, and stays."""
+    move = Move(throttle=before)
+    move.after(20)
+    move.throttle_at(after)
+    changed_s = (move.core.now_ms - move.began_ms) / 1000
+    told = []
+    for _ in range(16):
+        end = move.after(2)
+        assert end.model_s is not None, "the throttle is known, so the end is"
+        told.append((end.at_ms - move.began_ms) / 1000 + end.model_s)
+        assert end.watched_s <= (move.core.now_ms - move.began_ms) / 1000 - changed_s
+    truth = move.ended_s()
+    # A snapshot may have been taken just before the rate was set.
+    assert told[1:] == pytest.approx([truth] * len(told[1:]), rel=0.2)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.addresses import without_secrets
+from kshunt.backend.cli import config as whole_config
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.config_file import expanded
 from kshunt.backend.errors import ConfigError
@@ -279,3 +280,41 @@ def test_config_shows_each_value_with_its_source(
     found = json.loads(run("--json")[1])
     assert found["serve"]["listen"]["source"] == "KSHUNT_SERVE_LISTEN"
     assert found["client"]["KSHUNT_TOKEN"] is True
+
+
+def test_config_shows_the_dashboards_own_file(
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KSHUNT_CONFIG", environment["KSHUNT_CONFIG"])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("KSHUNT_SETTINGS", raising=False)
+    path = tmp_path / "kshunt" / "dashboard.toml"
+    run = run_with(whole_config.main, capsys)
+    code, text, _ = run()
+    assert code == 0
+    assert f"dashboard: {path} (not there)" in text
+    assert "  start_view = 'overview'  (default)" in text
+    path.parent.mkdir()
+    path.write_text(
+        'theme = "mono"\nbell = true\n[keys]\nfollow = "J"\n[sort]\npartitions = ["-lag_bytes"]\n'
+    )
+    text = run()[1]
+    assert f"dashboard: {path}\n" in text
+    for line in (
+        f"theme = 'mono'  ({path})",
+        f"bell = True  ({path})",
+        "read_only = False  (default)",
+        f"keys.follow = ('J',)  ({path})",
+        f"sort.partitions = ('-lag_bytes',)  ({path})",
+    ):
+        assert f"  {line}\n" in f"{text}\n"
+    found = json.loads(run("--json")[1])["dashboard"]
+    assert (found["file"], found["found"]) == (str(path), True)
+    assert found["settings"]["theme"] == {"value": "mono", "source": str(path)}
+    path.write_text("theme = 3\n")
+    _, text, problems = run()
+    assert f"dashboard: {path} (cannot be used)" in text
+    assert "theme must be a text in quotes" in problems

@@ -1,5 +1,8 @@
 """A topic that gets more partitions, or another replication factor: its wizard and its intent.
 
+Partitions that wait to be deleted (KIP-694) are taken back by the same wizard, as `kafka-topics`
+takes them back: by the number of partitions that the topic is to keep.
+
 What a cluster places by itself cannot be throttled from its first byte on. So with a throttle the
 replication factor is changed by a reassignment, which the backend plans, throttles and ends.
 """
@@ -10,11 +13,13 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.text.formatting import many, rate_text
+from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
+from kshunt.backend.domain.text.formatting import listed, many, rate_text
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
@@ -46,6 +51,20 @@ class Present:
     """How many brokers are up."""
     moving: bool = False
     """Whether anything moves in the cluster."""
+    read_only: int = 0
+    """Of its partitions, the last ones that can only be read, until they are deleted."""
+    going: int = 0
+    """Of its partitions, those whose records are being deleted."""
+
+    @property
+    def readable(self) -> int:
+        """How many partitions have their records."""
+        return self.partitions - self.going
+
+    @property
+    def stays(self) -> int:
+        """How many partitions it keeps, if nothing changes."""
+        return self.readable - self.read_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +89,17 @@ def alter_wizard(target: TargetCluster, present: Present, glyphs: Glyphs) -> Wiz
         f"{present.topic} has {many(present.partitions, 'partition')} of"
         f" {many(present.factor, 'replica')}."
     )
+    hint = f"{present.stays} changes nothing; fewer is a shrink"
+    if present.read_only:
+        waiting = many(present.read_only, "partition")
+        are = "is" if present.read_only == 1 else "are"
+        has += f" {waiting} {are} read-only until the cluster deletes {_them(present.read_only)}."
+        hint = f"{present.stays} changes nothing; {present.readable} takes back the deletion"
     count = FormField(
         "Partitions",
-        str(present.partitions),
-        f"{present.partitions} changes nothing; fewer is a shrink",
-        lambda text: number_within(text, present.partitions, PARTITIONS_MOST),
+        str(present.stays),
+        hint,
+        lambda text: number_within(text, present.stays, PARTITIONS_MOST),
     )
     factor = FormField(
         "Replication factor",
@@ -98,10 +123,12 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
     """Give a topic more partitions, or another replication factor, or both.
 
     Raises:
-        BadInput: nothing would change.
+        BadInput: nothing would change, or the topic cannot grow while it loses partitions.
     """
+    if wanted.partitions > present.stays != present.partitions:
+        return _keep_intent(present, target, wanted, glyphs)
     altered = AlteredTopic(
-        UNCHANGED if wanted.partitions == present.partitions else wanted.partitions,
+        UNCHANGED if wanted.partitions == present.stays else wanted.partitions,
         UNCHANGED if wanted.factor == present.factor else wanted.factor,
     )
     if altered == AlteredTopic():
@@ -131,6 +158,46 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
         preview=throttled.preview if throttled is not None and not throttled.grows else None,
         changes={present.topic: ", ".join(f"{name.lower()} {text}" for name, text in changes)},
         effect=_effect(present, altered),
+        reason=wanted.reason,
+    )
+
+
+def _keep_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs: Glyphs) -> Intent:
+    """Take back the deletion of partitions whose records are still there.
+
+    Raises:
+        BadInput: more partitions are wanted than can be kept, or another factor too.
+    """
+    topic, count = present.topic, wanted.partitions
+    if count > present.readable:
+        kept = f"Type {present.readable} to keep those that can still be read."
+        raise BadInput(
+            f"{topic} is losing partitions. It cannot grow before they are deleted.",
+            advice=kept if present.read_only else "Try again when they are deleted.",
+        )
+    if wanted.factor != present.factor:
+        raise BadInput(
+            "Take back the deletion first, and change the replication factor after that.",
+            advice=f"Type {present.factor} as the replication factor.",
+        )
+
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.shrinks.delete_partitions(
+            {topic: DeletePartitions(count)}, change
+        ).as_change()
+
+    names = listed(TopicPartition(topic, number) for number in range(present.stays, count))
+    return Intent(
+        title=f"Keep partitions of {topic}",
+        button="Keep them",
+        target=target,
+        touches=(
+            ("Topic", topic),
+            ("Partitions", f"{present.stays} {glyphs.arrow} {count}"),
+            ("No longer deleted", names),
+        ),
+        send=send,
+        effect="Producers can write to them again. No record of them is lost.",
         reason=wanted.reason,
     )
 
@@ -199,9 +266,13 @@ def _seen_plan(client: BackendClient, topic: str, wanted: Wanted) -> Reassignmen
         time.sleep(LOOK_S)
 
 
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"
+
+
 def _changes(present: Present, altered: AlteredTopic, glyphs: Glyphs) -> list[tuple[str, str]]:
     pairs = (
-        ("Partitions", present.partitions, altered.partitions),
+        ("Partitions", present.stays, altered.partitions),
         ("Replication factor", present.factor, altered.replication_factor),
     )
     return [

@@ -43,8 +43,8 @@ FOUND: Final = "found"
 PARTITIONER_HINT: Final = (
     "found: as the topic's keys tell; murmur2: Java; crc32: librdkafka; fnv1a: Sarama"
 )
-INSIST: Final = "Insist on"
-INSIST_HINT: Final = "none; the preview shows what prevents it, and what you can overrule"
+INSIST: Final = "Overrule"
+INSIST_HINT: Final = "none; the preview shows which refusals you can overrule"
 WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; until then it can be"
 
 

@@ -65,10 +65,10 @@ _ASKED: Final[Mapping[Goal, tuple[str, ...]]] = {
 """By goal: what is asked, by the names of a request, in this order."""
 
 _BROKERS_ASKED: Final[Mapping[Goal, tuple[str, str]]] = {
-    Goal.DRAIN: ("Brokers to drain", "ids with commas between them, or Space in the list above"),
-    Goal.EXPAND: ("Brokers to fill", "ids with commas between them, or Space in the list above"),
-    Goal.REPLACE: ("Old and new", "two ids, the old one first: 4, 7; or Space in the list above"),
-    Goal.MOVE_LOG_DIRS: ("Broker", "an id, or Space in the list above"),
+    Goal.DRAIN: ("Brokers to drain", "ids with commas between them; Up goes to the list"),
+    Goal.EXPAND: ("Brokers to fill", "ids with commas between them; Up goes to the list"),
+    Goal.REPLACE: ("Old and new", "two ids, the old one first: 4, 7; Up goes to the list"),
+    Goal.MOVE_LOG_DIRS: ("Broker", "an id; Up goes to the list"),
 }
 
 

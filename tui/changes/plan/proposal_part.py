@@ -79,6 +79,20 @@ class PickForm(FormPart):
         else:
             super().begin()
 
+    @property
+    def _in_list(self) -> bool:
+        return any(grid.has_focus for grid in self.query(Grid))
+
+    @property
+    def own_keys(self) -> str:
+        """In the list brokers can be marked; in a field a blank is typed."""
+        return "Space marks, " if self._in_list else ""
+
+    @property
+    def next_label(self) -> str:
+        """From the list Enter goes to the fields."""
+        return self.fields[min(self.fields)].label if self._in_list else super().next_label
+
     def action_fields(self) -> None:
         """From the list to the fields."""
         super().begin()

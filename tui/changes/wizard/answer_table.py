@@ -68,6 +68,8 @@ def headline(answer: ChangeAnswer) -> tuple[str, str]:
         return "there is nothing to do", "warn"
     if failed:
         return f"{total - failed:,} of {total:,} {done}, {failed:,} {bad}", "bad"
+    if len(answer.already_moving) == total:
+        return "no move starts: an operation has them all already", "good"
     return (done if total == 1 else f"all {total:,} {done}"), "good"
 
 

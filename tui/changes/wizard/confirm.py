@@ -9,6 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from kshunt.tui.changes.wizard.items_part import FRAME_LINES
 from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
 
@@ -60,6 +61,11 @@ class ConfirmScreen(Dialog[bool]):
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:
+        around = FRAME_LINES + self._ask.outer_size.height
+        self._preview.fit(self.app.size.height - around)
+        self.call_after_refresh(self._look_for_name)
+
+    def _look_for_name(self) -> None:
         in_sight = self._ask.in_sight
         self.query_one("#small").display = not in_sight
         self._ask.close_name(not in_sight)

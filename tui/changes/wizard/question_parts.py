@@ -20,6 +20,7 @@ from kshunt.backend.errors import AwaitsApproval, KshuntError, PlanError
 from kshunt.tui.changes.wizard.answer_table import answer_table, failure_words, headline
 from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.items_part import ItemsPart
 from kshunt.tui.data.files import save_plan
 from kshunt.tui.dialogs.dialog import Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 WARNINGS_MOST: Final = 3
 LOW: Final = 30
 """Below so many lines the items get fewer of them, so that the buttons stay in sight."""
+FACTS_MOST: Final = 10
+"""Lines of facts, where there is room."""
 WATCH: Final = "The tables show the effect once the cluster reports it."
 
 
-class PreviewPart(Vertical):
+class PreviewPart(ItemsPart):
     """What a change touches, and what a rehearsal said of each item."""
 
     def __init__(
@@ -49,7 +52,7 @@ class PreviewPart(Vertical):
         read_only: bool = False,
     ) -> None:
         """`changed` says why it is shown again."""
-        super().__init__(classes="part")
+        super().__init__()
         self.intent, self.looked = intent, looked
         self.read_only = read_only
         self._glyphs, self._changed = glyphs, changed
@@ -88,24 +91,14 @@ class PreviewPart(Vertical):
     def on_mount(self) -> None:
         """Show what the rehearsal said of each item."""
         low = self.app.size.height < LOW
-        if low:
-            self.query_one("#facts").styles.max_height = 6 if self.intent.lines else 8
+        self.facts_most = (6 if self.intent.lines else 8) if low else FACTS_MOST
+        self.query_one("#facts").styles.max_height = self.facts_most
         grid = self.query_one(Grid)
         grid.empty_text = "Nothing to do."
         results = self.looked.rehearsal.results
-        grid.styles.height = min(len(results), 4 if low else 8) + 1
+        self.items_most = min(len(results), 4 if low else 8) + 1
+        grid.styles.height = self.items_most
         grid.show_table(answer_table(self.looked.rehearsal, self.intent.changes))
-
-    def scroll(self, rows: int) -> None:
-        """Move through the items, once they are there."""
-        for grid in self.query(Grid):
-            grid.action_cursor(rows)
-
-    def page(self, pages: int) -> None:
-        """Move through the items, and through what stands above them."""
-        self.scroll(5 * pages)
-        for facts in self.query("#facts"):
-            facts.scroll_relative(y=5 * pages, animate=False)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Iterable[Widget]:
@@ -240,7 +233,7 @@ class AskPart(Vertical):
             self.post_message(self.Decided(agreed))
 
 
-class AnswerPart(Vertical):
+class AnswerPart(ItemsPart):
     """What the backend answered, item by item, and how the operation goes since."""
 
     def __init__(
@@ -250,7 +243,7 @@ class AnswerPart(Vertical):
         glyphs: Glyphs,
         downloads: Downloads | None = None,
     ) -> None:
-        super().__init__(classes="part")
+        super().__init__()
         self.answer = answer
         self._downloads = downloads
         self._intent = intent
@@ -285,9 +278,10 @@ class AnswerPart(Vertical):
         grid = self.query_one(Grid)
         low = self.app.size.height < LOW
         said = self.answer.warnings or self.answer.notes
-        if low and (said or self._intent.outcome):
-            self.query_one("#facts").styles.max_height = 9
-        grid.styles.height = min(len(self.answer.results), 7 if low else 14) + 1
+        self.facts_most = 9 if low and (said or self._intent.outcome) else FACTS_MOST
+        self.query_one("#facts").styles.max_height = self.facts_most
+        self.items_most = min(len(self.answer.results), 7 if low else 14) + 1
+        grid.styles.height = self.items_most
         grid.show_table(answer_table(self.answer, self._intent.changes))
 
     def begin(self) -> None:
@@ -307,6 +301,7 @@ class AnswerPart(Vertical):
         # The store may change before the lines are there.
         for line in self.query("#next").results(Lines):
             line.say(keys)
+        self.call_after_refresh(self.fit_again)
 
     @property
     def _rollback_name(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -12,6 +12,7 @@ from textual.widget import Widget
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.items_part import FRAME_LINES
 from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_progress
 from kshunt.tui.changes.wizard.question_parts import AnswerPart, error_lines
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
@@ -19,6 +20,10 @@ from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
+
+
+KEY_LINES: Final = 1
+"""Below the answer."""
 
 
 class ResultScreen(Dialog[NextStep | None]):
@@ -49,6 +54,11 @@ class ResultScreen(Dialog[NextStep | None]):
         self._part.begin()
         self._kshunt.changed.subscribe(self, self._on_changed)
         self._on_changed("")
+
+    def on_resize(self) -> None:
+        """The keys stay in sight."""
+        room = self.app.size.height - FRAME_LINES - KEY_LINES
+        self.call_after_refresh(self._part.fit, room)
 
     def _on_changed(self, view: str) -> None:
         progress = partial(show_progress, self._kshunt.store, self._part)

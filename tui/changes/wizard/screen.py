@@ -18,6 +18,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview, ChangeService, Stale
 from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.changes.wizard.items_part import FRAME_LINES, ItemsPart
 from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, show_progress
 from kshunt.tui.changes.wizard.pages import Step, Wizard, step_line
 from kshunt.tui.changes.wizard.phases_part import PhasesPart
@@ -40,7 +41,6 @@ KEYS: Final = {
 PREVIEWS: Final = "previews"
 CONTINUES: Final = "continues"
 """What Enter does in the last field of a form, by what comes next."""
-FRAME_LINES: Final = 2
 STEPS_FROM: Final = 12
 KEYS_FROM: Final = 8
 """Lower terminals have no room for the steps, or the keys."""
@@ -123,6 +123,10 @@ class WizardScreen(Dialog[NextStep | None]):
         for form in self.place(self.step).query(FormPart):
             form.styles.max_height = max(height - around, 1)
             self.call_after_refresh(form.show_focused)
+        for part in self.place(self.step).query(ItemsPart):
+            part.fit(height - around)
+            # Where even its lines are too many, they scroll and the keys stay.
+            self.place(self.step).styles.max_height = max(height - around, 1)
 
     # Steps
 
@@ -221,6 +225,7 @@ class WizardScreen(Dialog[NextStep | None]):
         """The preview is there: what agrees to it, once it was painted."""
         if self.step is Step.PREVIEW:
             self._say_step_keys()
+            self.call_after_refresh(self._fit)
             self.call_after_refresh(setattr, self, "_seen", True)
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
@@ -320,6 +325,7 @@ class WizardScreen(Dialog[NextStep | None]):
             part = AnswerPart(agreed, self.answer, app.glyphs, app.downloads)
             await self._show(Step.WATCH, part)
             part.begin()
+            self.call_after_refresh(self._fit)
         self._on_changed("")
 
     def _on_changed(self, view: str) -> None:

@@ -166,8 +166,8 @@ def _throttle_words(operation: Operation) -> str:
         return "none"
     stays = "removed when the move ends" if operation.auto_remove_throttle else "stays set"
     if operation.state.ended:
-        stays = "is removed" if operation.auto_remove_throttle else "was kept"
-    return f"{rate_text(operation.throttle_bytes_per_s)} a broker, {stays}"
+        stays = "removed when it ended" if operation.auto_remove_throttle else "kept when it ended"
+    return f"{rate_text(operation.throttle_bytes_per_s)} on each broker, {stays}"
 
 
 def _progress(row: OperationRow) -> Iterable[PaneLine]:

@@ -56,7 +56,9 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
     progress = None if facts is None else progress_of(facts, operation)
     if progress is None:
         took = "" if operation.ended_ms is None else _took(operation)
-        return f"It is {state}{took}{f': {operation.outcome}' if operation.outcome else ''}"
+        # What ended with its answer says its state once more.
+        more = "" if operation.outcome in ("", state) else f": {operation.outcome}"
+        return f"It is {state}{took}{more}"
     if not progress.replicas:
         return f"It is {state}; the cluster reports no copy of it yet"
     now_ms = facts.snapshot.taken_ms if facts is not None else 0
@@ -68,4 +70,5 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
 
 
 def _took(operation: Operation) -> str:
-    return f" after {duration_text(((operation.ended_ms or 0) - operation.started_ms) / 1000)}"
+    seconds = ((operation.ended_ms or 0) - operation.started_ms) / 1000
+    return f" after {duration_text(seconds)}" if seconds >= 1 else ""

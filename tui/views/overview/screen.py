@@ -17,7 +17,7 @@ from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
 from kshunt.tui.grid.part import Part
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
-from kshunt.tui.views.attention import overview_attention
+from kshunt.tui.views.attention import attention
 from kshunt.tui.views.board_screen import BoardScreen
 from kshunt.tui.views.overview.parts import BROKERS as BROKERS_PART
 from kshunt.tui.views.overview.parts import (
@@ -208,7 +208,7 @@ class OverviewScreen(BoardScreen):
         store, scene = self.kshunt.store, self.kshunt.store.scene
         return OverviewState(
             home=store.home,
-            items=overview_attention(store),
+            items=attention(store),
             data_age=self._age_cell(),
             nothing=self._nothing_words(),
             drift=self._known(DRIFT, needed=scene.running),
@@ -248,7 +248,7 @@ class OverviewScreen(BoardScreen):
 
     def chosen_item(self) -> Item | None:
         """The attention line under the cursor, else the first one."""
-        items = overview_attention(self.kshunt.store)
+        items = attention(self.kshunt.store)
         chosen = (one for one in items if ("item", one.key) == self.board.cursor_key)
         return next(chosen, None) or next(iter(items), None)
 

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from kshunt.backend.errors import BadInput
-from kshunt.tui.actions import PENDING, key_of
+from kshunt.tui.actions import PENDING, RATED, key_of
 from kshunt.tui.actions.view_names import THROTTLES
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey
@@ -60,7 +60,7 @@ class ThrottlesScreen(TableScreen):
 
     def conditions(self) -> set[str]:
         """Whether a rate was typed that is not set yet, too."""
-        return super().conditions() | ({PENDING} if self.pending else set())
+        return super().conditions() | {RATED} | ({PENDING} if self.pending else set())
 
     @property
     def pending(self) -> Pending:

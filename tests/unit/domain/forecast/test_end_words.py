@@ -91,7 +91,7 @@ def test_why_there_is_no_end() -> None:
     assert never_text(never) == "leader throttle of broker 7 is too low, needs 55.0 MB/s"
     link = Shortage(Resource(ResourceKind.LINK, (1, 4)), 1, 2, None)
     assert never_text(ExpectedEnd(NOON_MS, 1, never=1, shortage=link)) == (
-        "link 1->4 carries less than is written"
+        "link 1->4 is slower than the producers"
     )
     assert never_text(ExpectedEnd(NOON_MS, 1, never=1, why="broker_down")) == "broker down"
 

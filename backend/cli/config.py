@@ -1,0 +1,33 @@
+"""`kshunt config`, with the dashboard's own settings file, which the dashboard's modules know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kshunt.backend.config_file import Setting
+from kshunt.backend.errors import ConfigError
+from kshunt.backend.tools.config import COMMAND, DEFAULT, OwnFile
+from kshunt.backend.tools.config import main as config
+
+__all__ = ["COMMAND", "dashboard_file", "main"]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Show everything; the exit code."""
+    return config(argv, dashboard_file)
+
+
+def dashboard_file(environment: Mapping[str, str]) -> OwnFile:
+    """What the dashboard's settings file says, and the defaults of what it does not say."""
+    from kshunt.tui.settings import load_settings, named_values, settings_path, written_names
+
+    path = settings_path(environment)
+    try:
+        values, written = named_values(load_settings(environment)), written_names(environment)
+    except ConfigError as error:
+        return OwnFile(str(path), path.exists(), problem=f"{error.message} {error.advice}".strip())
+    settings = (
+        Setting(name, value, str(path) if name in written else DEFAULT)
+        for name, value in values.items()
+    )
+    return OwnFile(str(path), path.exists(), tuple(settings))
