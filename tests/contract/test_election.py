@@ -266,7 +266,7 @@ async def test_batches_end_before_the_next_begins(held: ElectionCluster) -> None
     assert answer.failures == ()
     assert led == [[2, 3], [1, 3]]
     assert on.clock.pauses_s == [60.0]
-    assert [operation.outcome for operation in on.seen] == ["", "1 of 2 batches done", "done"]
+    assert [operation.outcome for operation in on.seen] == ["", "1 of 2 batches done", ""]
     assert [operation.outcome_is_progress for operation in on.seen] == [False, True, False]
 
 

@@ -234,11 +234,10 @@ def _next_steps(store: Store, at_ms: int) -> list[str]:
         steps.append(
             f"- The moves should be done between {moment_text(first)} and {moment_text(last)}."
         )
-    for one in list(snapshot.explained.values())[:5]:
-        text = stuck_text(one, WORDING)
-        steps.append(
-            f"- {_md(f'{one.partition} on broker {one.broker}: {text.reason} {text.action}')}"
-        )
+    for stuck in list(snapshot.explained.values())[:5]:
+        text = stuck_text(stuck, WORDING)
+        words = f"{stuck.partition} on broker {stuck.broker}: {text.reason} {text.action}"
+        steps.append(f"- {_md(words)}")
     for one in scene.operations:
         if one.state is OperationState.PAUSED:
             steps.append(f"- Operation {_md(one.id)} is paused: resume or cancel it.")

@@ -382,7 +382,7 @@ async def end_with_answer(registry: Registry, operation: Operation, answer: Chan
     all_failed = bool(failed) and len(failed) == len(answer.results)
     words = f"{len(failed)} of {len(answer.results)} failed: {listed(failed, 3)}"
     state = OperationState.FAILED if all_failed else OperationState.DONE
-    await registry.move(operation.id, state, words if failed else "done")
+    await registry.move(operation.id, state, words if failed else "")
 
 
 def _topics(partitions: Iterable[TopicPartition]) -> list[str]:

@@ -306,17 +306,6 @@ class Ownership:
             changed.append(i)
         return planned(replace(self, rates=cells), present, changed, ())
 
-    def change_all(
-        self, operation_id: str, rate_bytes_per_s: int | None, present: FoundSettings
-    ) -> OwnershipStep:
-        """Both replication rates of every broker on which the operation has a share."""
-        wanted = {
-            i: rate_bytes_per_s
-            for i, cell in self.rates.items()
-            if i[1] in REPLICATION_RATES and cell.holds(operation_id)
-        }
-        return self.change(operation_id, wanted, present)
-
     def lift(
         self, operation_id: str, present: FoundSettings, *, undo: bool = False
     ) -> OwnershipStep:

@@ -403,7 +403,8 @@ async def recorded(
     failed = answer.failures
     state = OperationState.FAILED if len(failed) == len(answer.results) else OperationState.DONE
     if answer.results and not failed:
-        outcome = "done"
+        # Its state says it.
+        outcome = ""
     else:
         outcome = f"{len(failed)} of {len(answer.results)} failed: {listed(failed, 3)}"
     await registry.move(operation.id, state, outcome, throttles)

@@ -175,8 +175,8 @@ class Forecaster:
     ) -> dict[str, ExpectedEnd]:
         members = found.members(operations)
         for id, copies in members.items() if self._rerated else ():
-            ends = (found.copies.source[copies], found.copies.target[copies])
-            if np.isin(ends, list(self._rerated)).any():
+            brokers = (found.copies.source[copies], found.copies.target[copies])
+            if np.isin(brokers, list(self._rerated)).any():
                 self._since_ms.pop(id, None)
                 self._past_ms.pop(id, None)
         self._rerated.clear()

@@ -156,8 +156,8 @@ def test_a_move_that_another_tool_submitted_again_has_its_progress() -> None:
 @pytest.mark.parametrize(
     ("took_s", "outcome", "words"),
     [
-        (0.2, "done", "It is done"),
-        (12, "done", "It is done after 12s"),
+        (0.2, "", "It is done"),
+        (12, "", "It is done after 12s"),
         (12, "5 of 5 there", "It is done after 12s: 5 of 5 there"),
         (0, "5 of 5 there", "It is done: 5 of 5 there"),
     ],

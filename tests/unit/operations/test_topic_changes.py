@@ -197,7 +197,7 @@ async def test_an_altered_topic_is_written_down_before_and_after() -> None:
     assert (answer.validate_only, answer.operation_id) == (False, operation.id)
     assert operation.kind is OperationKind.ALTER_TOPICS
     assert operation.summary == "alter 1 topic: orders"
-    assert (operation.state, operation.outcome) == (OperationState.DONE, "done")
+    assert (operation.state, operation.outcome) == (OperationState.DONE, "")
     assert operation.details.requested == {
         "orders": "partitions 4, replication factor 2, assignment of 1 partition"
     }

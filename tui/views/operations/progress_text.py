@@ -56,9 +56,7 @@ def progress_text(facts: Facts | None, operation: Operation) -> str:
     progress = None if facts is None else progress_of(facts, operation)
     if progress is None:
         took = "" if operation.ended_ms is None else _took(operation)
-        # What ended with its answer says its state once more.
-        more = "" if operation.outcome in ("", state) else f": {operation.outcome}"
-        return f"It is {state}{took}{more}"
+        return f"It is {state}{took}{f': {operation.outcome}' if operation.outcome else ''}"
     if not progress.replicas:
         return f"It is {state}; the cluster reports no copy of it yet"
     now_ms = facts.snapshot.taken_ms if facts is not None else 0

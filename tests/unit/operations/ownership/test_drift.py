@@ -80,7 +80,7 @@ def test_an_accepted_rate_gives_way_to_a_rate_that_is_asked_for_again() -> None:
     now = present(500, "0:1,0:2")
     own = owned(present(7, ""))
     kept = accept(own, drift(own, now), now).after
-    asked = kept.change_all("ours", 20_000, now)
+    asked = kept.change("ours", {RATE: 20_000}, now)
     assert asked.writes.rates == {RATE: 20_000}
     after = asked.after.confirm(present(20_000, "0:1,0:2"))
     assert after.lift("ours", present(20_000, "")).writes.rates == {RATE: 500}
