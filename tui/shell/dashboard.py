@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from kshunt.tui.data.playback import Playback
     from kshunt.tui.data.polling import Polling
+    from kshunt.tui.shell.contexts import Contexts
     from kshunt.tui.shell.theme_manager import ThemeManager
     from kshunt.tui.tables.model import RowKey
 
@@ -67,6 +68,10 @@ class Dashboard(Host):
     playback: Playback
     polling: Polling
     themes: ThemeManager
+    cluster_name: str
+    """What the operator calls the cluster; empty where only its id names it."""
+    contexts: Contexts | None
+    """Other clusters that can be opened from here; None where this session has one cluster."""
 
     @property
     @abstractmethod

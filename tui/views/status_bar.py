@@ -22,7 +22,7 @@ from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.bars import sparkline
-from kshunt.tui.text.fitting import fit, join_fitting, printable, servers_text
+from kshunt.tui.text.fitting import fit, join_fitting, printable
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import attention
 
@@ -39,8 +39,6 @@ FRESH_S = 2.0
 
 CLUSTER_LEAST = 30
 """Cells that the name of the cluster keeps beside who else is here."""
-SERVERS = 2
-"""So many addresses tell a cluster from others."""
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
@@ -70,6 +68,7 @@ class StatusBar(Widget):
         store: Store,
         *,
         address: str,
+        name: str,
         read_only: bool,
         glyphs: Glyphs,
         past: Callable[[], str] = _present,
@@ -79,6 +78,7 @@ class StatusBar(Widget):
         Args:
             store: what is shown.
             address: of the backend, said until the cluster is known.
+            name: what the operator calls the cluster; empty: its id is said.
             read_only: nothing can be changed here.
             glyphs: what the terminal can draw.
             past: `PAST` or `REPLAY` while that is what the store holds, else empty.
@@ -87,6 +87,7 @@ class StatusBar(Widget):
         self._store = store
         self._past = past
         self._address = address
+        self._name = name
         self._read_only = read_only
         self._glyphs = glyphs
         self._lines: list[Text] = []
@@ -154,8 +155,8 @@ class StatusBar(Widget):
     def _cluster_words(self) -> str:
         scene = self._store.scene
         if scene.snapshot is None:
-            return printable(self._address)
-        words = f"cluster {scene.cluster_id} at {servers_text(scene.bootstrap_servers, SERVERS)}"
+            return printable(self._name or self._address)
+        words = self._name or f"cluster {scene.cluster_id}"
         backend_status = scene.answer(BACKEND_STATUS)
         if backend_status is not None and backend_status.follows:
             # What the operator does is done by that one, so it stands where it is not cut.
