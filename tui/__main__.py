@@ -23,6 +23,7 @@ from kshunt.tui.settings import (
 from kshunt.tui.terminal.notices import WITHOUT_TITLE, Notices
 
 if TYPE_CHECKING:
+    from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.shell.contexts import Contexts
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
@@ -151,10 +152,7 @@ def replay(paths: Sequence[Path]) -> int:
     from kshunt.tui.recorder.reader import RecordingReader
 
     settings = load_settings(os.environ)
-    reel = RecordingReader(paths)
-    if not reel.first_ms:
-        reel.close()
-        raise ConfigError(f"{paths[0]} holds nothing that can be shown.")
+    reel = _reel(RecordingReader(paths), paths)
     try:
         require_terminal()
     except NoTerminal:
@@ -181,6 +179,72 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
         if timeline is not None:
             write_timeline(reel, reel.last_ms, timeline)
     return 0
+
+
+def write_film(
+    paths: Sequence[Path],
+    *,
+    cast: Path | None,
+    svg: Path | None,
+    size: tuple[int, int],
+    speed: float,
+    at: str | None,
+) -> int:
+    """Write a film or a picture of recordings, each to a new file where it has a path.
+
+    No terminal is needed.
+
+    Returns:
+        The exit code for the shell.
+
+    Raises:
+        KshuntError: a file is no recording, a time is not in it, or a file cannot be written.
+    """
+    from kshunt.tui.recorder.reader import RecordingReader
+
+    settings = load_settings(os.environ)
+    os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    from kshunt.tui.app import KshuntApp
+    from kshunt.tui.data.files import check_new, save_text
+    from kshunt.tui.film.filming import Film, film_cast, film_picture, moment_of
+    from kshunt.tui.shell.theme_files import ThemeFolder
+
+    def app() -> KshuntApp:
+        return KshuntApp(
+            paths[0].name,
+            plain="NO_COLOR" in os.environ,
+            theme=settings.theme,
+            themes=ThemeFolder(config_folder(os.environ) / "themes"),
+            start_view=settings.start_view,
+            opens_on_all=settings.all_partitions,
+            orders=settings.sort,
+            reel=_reel(RecordingReader(paths), paths),
+        )
+
+    for path in filter(None, (cast, svg)):
+        check_new(path)
+    with closing(_reel(RecordingReader(paths), paths)) as reel:
+        moment_ms = reel.last_ms if at is None else moment_of(at, reel)
+        film = Film(size, reel.first_ms, reel.last_ms, speed)
+        began_s = reel.wall_ms(reel.first_ms) // 1000
+    if cast is not None:
+        title = f"kshunt {paths[0].name}"
+        save_text(film_cast(app, film, title=title, began_s=began_s), cast)
+    if svg is not None:
+        save_text(film_picture(app(), size, moment_ms), svg)
+    return 0
+
+
+def _reel(reel: RecordingReader, paths: Sequence[Path]) -> RecordingReader:
+    """The recording, unless it is empty.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if not reel.first_ms:
+        reel.close()
+        raise ConfigError(f"{paths[0]} holds nothing that can be shown.")
+    return reel
 
 
 def require_terminal() -> None:
