@@ -58,6 +58,7 @@ from kshunt.tui.views.view_screen import ViewScreen, opener
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from kshunt.tui.changes.fader import Fader
     from kshunt.tui.changes.teamwork import Teamwork
     from kshunt.tui.changes.workflows import ChangeWorkflows
     from kshunt.tui.recorder.reader import RecordingReader
@@ -182,6 +183,13 @@ class KshuntApp(Dashboard):
         from kshunt.tui.changes.workflows import ChangeWorkflows
 
         return ChangeWorkflows(self)
+
+    @cached_property
+    def fader(self) -> Fader:
+        """Rates that follow the keys; loaded when it is first wanted."""
+        from kshunt.tui.changes.fader import Fader
+
+        return Fader(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:

@@ -53,6 +53,14 @@ class Changes(Protocol):
     def approve(self, proposal: ShownProposal) -> None: ...
 
 
+class RateFader(Protocol):
+    """Rates that follow the keys: `kshunt.tui.changes.fader`."""
+
+    def confirm(self, brokers: Sequence[int]) -> None: ...
+    def step(self, brokers: Sequence[int], *, up: bool) -> bool: ...
+    def take_back(self) -> None: ...
+
+
 class Others(Protocol):
     """What other people see: `kshunt.tui.changes.teamwork`."""
 
@@ -77,6 +85,11 @@ class Dashboard(Host):
     @abstractmethod
     def workflows(self) -> Changes:
         """What changes the cluster."""
+
+    @property
+    @abstractmethod
+    def fader(self) -> RateFader:
+        """Rates that follow the keys."""
 
     @property
     @abstractmethod

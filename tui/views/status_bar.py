@@ -37,6 +37,8 @@ STALE_S = 10.0
 FRESH_S = 2.0
 """Data younger than this is as fresh as it gets."""
 
+NAME_LEAST = 10
+"""Cells that the name of the cluster keeps beside the band of rates."""
 CLUSTER_LEAST = 30
 """Cells that the name of the cluster keeps beside who else is here."""
 SPARK_WIDTH = 24
@@ -137,13 +139,25 @@ class StatusBar(Widget):
         line.append(" kshunt ", self._style("name"))
         room = width - cell_len(line.plain) - cell_len(right)
         if room > 8:
+            band = self._band_words(room - NAME_LEAST)
+            room -= cell_len(band)
             here = self._here_words(room - CLUSTER_LEAST)
             line.append(fit(" " + self._cluster_words(), room - cell_len(here), self._glyphs))
+            line.append(band, self._style("warn"))
             line.append(here, self._style("dim"))
             line.append(right, self._style(tone))
         else:
             line = Text(fit(right, width, self._glyphs), self._style(tone), no_wrap=True, end="")
         return line
+
+    def _band_words(self, room: int) -> str:
+        """The band of rates, and how long it lasts; nothing where there is none, or in the past."""
+        band = self._store.band
+        if band is None or self._past() or self._store.scene.cluster_id != band.cluster_id:
+            return ""
+        text = band.text(self._store.now_s())
+        forms = (f" {text} ", f" {text.rpartition(', ')[2]} ") if text else ()
+        return next((form for form in forms if cell_len(form) <= room), "")
 
     def _here_words(self, room: int) -> str:
         """Who else is here, as far as there is room; nothing where nobody is, or in the past."""

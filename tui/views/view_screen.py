@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import (
     AWAY,
+    BANDED,
     DRIFTED,
     FOREIGN,
     IDLE,
@@ -159,7 +160,8 @@ class ViewScreen(Screen[None]):
         found |= {DRIFTED} if scene.answer(DRIFT) else set()
         found |= {ORPHANED} if scene.answer(ORPHANS) else set()
         found |= {PROPOSED} if awaits_me(scene.answer(PROPOSALS)) else set()
-        playback = self.kshunt.playback
+        playback, band = self.kshunt.playback, store.band
+        found |= {BANDED} if band is not None and band.text(store.now_s()) else set()
         found |= {PAST} if playback.past else set()
         found |= {AWAY} if playback.past and not playback.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
