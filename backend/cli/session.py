@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.contexts import ClusterChoice
 
 DEMO: Final = ("demo",)
+CONTEXT: Final = "--context"
 STAYS: Final = ("--read-only", "--no-record")
 """What holds for every cluster of a session."""
 _NAMES: Final = ("bootstrap-server", "zookeeper", "backend")
@@ -89,7 +90,20 @@ class Session:
             return self._choose()
         name = self._name(words)
         self.present = self._kept(words)
-        return dashboard.main(arguments, self, name, checked=checked)
+        code = dashboard.main(arguments, self, name, checked=checked)
+        self._remember()
+        return code
+
+    def _remember(self) -> None:
+        """Remember a cluster that flags name. A browser belongs to somebody else."""
+        if (flags := self._flags_shown) and "--in-browser" not in self._words:
+            remember(recent_path(self._environment), flags)
+
+    @property
+    def _flags_shown(self) -> tuple[str, ...]:
+        """The flags that named what is shown; empty where a context or the demo did."""
+        words = self.present or ()
+        return () if words[:1] in ((), DEMO, (CONTEXT,)) else words
 
     def _restore(self) -> None:
         """The environment as the shell gave it: the token of one cluster is not for another one."""
@@ -122,18 +136,15 @@ class Session:
         return next(same, "") if typed else ""
 
     def _kept(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The words that open the same cluster again; one that flags name is remembered."""
+        """The words that open the same cluster again."""
         if name := context_of(words, self._environment):
-            return ("--context", name)
+            return (CONTEXT, name)
         given = _given(words)
-        flags = tuple(
+        return tuple(
             f"--{name}={Path(value).absolute() if name in _FILES else value}"
             for name, value in given.items()
             if name in _CLUSTER
         )
-        if flags:
-            remember(recent_path(self._environment), flags)
-        return flags
 
     # What can be opened
 
@@ -166,7 +177,7 @@ class Session:
         contexts = {} if found is None else found.contexts
         for name, settings in contexts.items():
             values = _as_flags(settings)
-            yield ClusterChoice(Origin.CONTEXT, name, _shown(values), ("--context", name))
+            yield ClusterChoice(Origin.CONTEXT, name, _shown(values), (CONTEXT, name))
 
     def _recent(self) -> Iterator[ClusterChoice]:
         from kshunt.tui.shell.contexts import ClusterChoice, Origin
@@ -174,7 +185,9 @@ class Session:
         found = self._configuration()
         contexts = {} if found is None else found.contexts
         known = {_reached(_as_flags(settings)) for settings in contexts.values()}
-        for words in recent(recent_path(self._given)):
+        shown, before = self._flags_shown, recent(recent_path(self._given))
+        opened = [shown, *(words for words in before if words != shown)] if shown else before
+        for words in opened:
             with suppress(UsageError):
                 values = _given(words)
                 if _reached(values) not in known:
@@ -189,7 +202,7 @@ class Session:
     def _flags_of(self, words: Sequence[str]) -> Mapping[str, str]:
         """The flags that a choice stands for."""
         found = self._configuration()
-        if words[:1] == ("--context",) and found is not None:
+        if words[:1] == (CONTEXT,) and found is not None:
             return _values(found, words[1])
         return {} if words[:1] == DEMO else _given(words)
 

@@ -191,7 +191,7 @@ CHANGES: Final = (
     ),
     Action(
         "band",
-        ("b",),
+        ("B",),
         "Confirm a band of rates",
         "Within it + and - are applied immediately, for some minutes.",
         "Change",

@@ -44,7 +44,7 @@ class RateBandScreen(Dialog[TypedBand]):
         """What it allows, and four fields."""
         line = "Within the band + and - are applied immediately, without another question."
         yield FormPart((line,), self._fields)
-        yield Lines("Enter goes to the next field and then confirms, Esc cancels", id="hint", classes="hint")
+        yield Lines("Enter confirms the last field, Esc cancels", id="hint", classes="hint")
 
     def on_mount(self) -> None:
         """Type immediately."""

@@ -49,7 +49,7 @@ async def confirm(
     shown: Shown, low: str = "20MB/s", high: str = "31MB/s", minutes: str = "10", why: str = "test"
 ) -> None:
     """Confirm a band for the row under the cursor."""
-    await shown.pilot.press("b")
+    await shown.pilot.press("B")
     form = await shown.dialog(RateBandScreen)
     part = form.query_one(FormPart)
     for place, value in enumerate((low, high, minutes, why)):
@@ -269,7 +269,7 @@ async def test_no_minutes_end_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 async def test_read_only_has_no_fader(tmp_path: Path, view: str) -> None:
     async with at_broker_2(tmp_path, view, read_only=True) as shown:
-        for key in ("b", "u"):
+        for key in ("B", "u"):
             await shown.press(key)
             assert shown.said.startswith("READ-ONLY")
             assert shown.app.screen is shown.view
@@ -280,7 +280,7 @@ async def test_without_a_connection_nothing_is_sent(tmp_path: Path) -> None:
         await confirm(shown)
         await shown.backend.stop()
         await shown.until(lambda: shown.app.store.scene.lost, "it is lost")
-        for key in ("plus", "b", "u"):
+        for key in ("plus", "B", "u"):
             await shown.pilot.press(key)
             assert shown.said.startswith("The connection is lost")
         assert shown.backend.changes == []
@@ -293,7 +293,7 @@ async def test_in_the_past_there_is_no_fader(tmp_path: Path) -> None:
         await shown.later(5)
         await shown.go("T")
         assert "band" not in shown.lines()[0]
-        for key in ("plus", "minus", "b", "u"):
+        for key in ("plus", "minus", "B", "u"):
             await shown.go(key)
             assert shown.said.startswith("This is the past")
         assert shown.backend.changes == []
@@ -320,7 +320,7 @@ async def test_while_another_change_is_open_nothing_is_stepped(tmp_path: Path) -
 )
 async def test_a_band_that_means_nothing(tmp_path: Path, values: Sequence[str], said: str) -> None:
     async with at_broker_2(tmp_path) as shown:
-        await shown.pilot.press("b")
+        await shown.pilot.press("B")
         form = await shown.dialog(RateBandScreen)
         part = form.query_one(FormPart)
         for place, value in enumerate(values):
@@ -334,12 +334,12 @@ async def test_a_band_that_means_nothing(tmp_path: Path, values: Sequence[str], 
 
 async def test_keys_in_the_wrong_order_and_terminals_that_shrink(tmp_path: Path) -> None:
     async with at_broker_2(tmp_path) as shown:
-        await shown.pilot.press("u", "plus", "escape", "minus", "escape", "b", "escape", "u")
+        await shown.pilot.press("u", "plus", "escape", "minus", "escape", "B", "escape", "u")
         await shown.closed()
         await confirm(shown)
         for size in ((20, 5), (1, 1), (40, 8), (200, 50)):
             await shown.pilot.resize_terminal(*size)
-            await shown.pilot.press("b", "escape")
+            await shown.pilot.press("B", "escape")
         await shown.pilot.resize_terminal(60, 8)
         await shown.closed()
         assert "left" in shown.lines()[0]
@@ -347,7 +347,7 @@ async def test_keys_in_the_wrong_order_and_terminals_that_shrink(tmp_path: Path)
 
 
 async def test_any_keys_leave_it_running(tmp_path: Path) -> None:
-    keys = ("b", "u", "escape", "enter", "tab", "m", "3", "4", "j", "k", "space", "question_mark")
+    keys = ("B", "u", "escape", "enter", "tab", "m", "3", "4", "j", "k", "space", "question_mark")
     async with at_broker_2(tmp_path) as shown:
         await press_at_random(shown, lambda: keys, 150, seed=3)
 

@@ -152,6 +152,28 @@ def test_choices(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_what_is_shown_is_listed_before_it_is_remembered(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ("--bootstrap-server=other:9092",)
+    listed: list[ClusterChoice] = []
+
+    def look(_: Sequence[str], contexts: Contexts, *__: Any, **___: Any) -> int:
+        listed.extend(one for one in contexts.known() if one.command == contexts.present)
+        assert recent(recent_path(os.environ)) == ()
+        return 0
+
+    monkeypatch.setattr(dashboard, "main", look)
+    assert Session(flags, os.environ).run() == 0
+    assert listed == [ClusterChoice(Origin.RECENT, "other:9092", "", flags)]
+    assert recent(recent_path(os.environ)) == (flags,)
+
+
+def test_a_browser_leaves_nothing(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_of(monkeypatch, ["--bootstrap-server", "other:9092", "--in-browser"])
+    assert recent(recent_path(os.environ)) == ()
+
+
 def test_a_configuration_that_cannot_be_read_leaves_the_others(
     environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
