@@ -292,6 +292,14 @@ def context_settings(
     return found.contexts[name]
 
 
+def context_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The context that a command line of the dashboard means; empty where it means none."""
+    words, given = _without(arguments, ("context",))
+    if any(_given(words, name.removeprefix("--")) for name in _NAMES_ONE):
+        return ""
+    return given.get("context") or environment.get(CONTEXT, "") or load(environment).context
+
+
 def _variables(environment: Mapping[str, str]) -> Iterator[Setting]:
     for variable, value in environment.items():
         if variable.startswith(SERVE_PREFIX) and value:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.errors import ConfigError, NoTerminal
 from kshunt.backend.operator_identity import who_am_i
@@ -21,6 +21,10 @@ from kshunt.tui.settings import (
     settings_path,
 )
 from kshunt.tui.terminal.notices import WITHOUT_TITLE, Notices
+
+if TYPE_CHECKING:
+    from kshunt.tui.recorder.reader import RecordingReader
+    from kshunt.tui.shell.contexts import Contexts
 
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
@@ -77,12 +81,15 @@ def run(
     record: bool = True,
     record_path: Path | None = None,
     in_browser: bool = False,
+    name: str = "",
+    contexts: Contexts | None = None,
 ) -> int:
     """Show the dashboard of the backend at `address` until the operator leaves.
 
     `revive` starts a private backend again that has gone. What is seen is recorded, unless
     `record` is false: to `record_path`, or where recordings are kept. `in_browser` shows it to
-    somebody on another machine, who may not use the files of this one.
+    somebody on another machine, who may not use the files of this one. `name` is what the operator
+    calls the cluster. `contexts` are others that can be opened; the wish for one is noted there.
 
     Returns:
         The exit code for the shell.
@@ -100,8 +107,37 @@ def run(
             raise ConfigError(f"{record_path} already exists; kshunt does not replace a recording.")
         about = {"who": who_am_i(), "read_only": read_only}
         recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
-    feed = {"revive": revive, "recorder": recorder, "in_browser": in_browser}
+    feed: dict[str, Any] = {"revive": revive, "recorder": recorder, "in_browser": in_browser}
+    feed |= {"name": name, "contexts": contexts}
     return _run(settings, address, read_only, theme, **feed)
+
+
+def choose(contexts: Contexts) -> int:
+    """Ask which cluster to open; `contexts` notes the answer.
+
+    Returns:
+        The exit code for the shell, for an operator who leaves instead.
+
+    Raises:
+        ConfigError: the settings file, a key in it or the theme cannot be used.
+    """
+    settings = load_settings(os.environ)
+    terminal = _prepared_terminal()
+    from kshunt.tui.chooser import ChooserApp
+    from kshunt.tui.shell.theme_files import ThemeFolder
+    from kshunt.tui.terminal import signals
+    from kshunt.tui.text.glyphs import ASCII, UNICODE
+
+    app = ChooserApp(
+        contexts,
+        plain=terminal.plain,
+        theme=settings.theme,
+        themes=ThemeFolder(config_folder(os.environ) / "themes"),
+        glyphs=ASCII if terminal.ascii_only else UNICODE,
+    )
+    signals.leave_when_ended(lambda code: app.exit(return_code=code))
+    app.run()
+    return app.return_code or 0
 
 
 def replay(paths: Sequence[Path]) -> int:
@@ -116,10 +152,7 @@ def replay(paths: Sequence[Path]) -> int:
     from kshunt.tui.recorder.reader import RecordingReader
 
     settings = load_settings(os.environ)
-    reel = RecordingReader(paths)
-    if not reel.first_ms:
-        reel.close()
-        raise ConfigError(f"{paths[0]} holds nothing that can be shown.")
+    reel = _reel(RecordingReader(paths), paths)
     try:
         require_terminal()
     except NoTerminal:
@@ -148,6 +181,72 @@ def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | N
     return 0
 
 
+def write_film(
+    paths: Sequence[Path],
+    *,
+    cast: Path | None,
+    svg: Path | None,
+    size: tuple[int, int],
+    speed: float,
+    at: str | None,
+) -> int:
+    """Write a film or a picture of recordings, each to a new file where it has a path.
+
+    No terminal is needed.
+
+    Returns:
+        The exit code for the shell.
+
+    Raises:
+        KshuntError: a file is no recording, a time is not in it, or a file cannot be written.
+    """
+    from kshunt.tui.recorder.reader import RecordingReader
+
+    settings = load_settings(os.environ)
+    os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    from kshunt.tui.app import KshuntApp
+    from kshunt.tui.data.files import check_new, save_text
+    from kshunt.tui.film.filming import Film, film_cast, film_picture, moment_of
+    from kshunt.tui.shell.theme_files import ThemeFolder
+
+    def app() -> KshuntApp:
+        return KshuntApp(
+            paths[0].name,
+            plain="NO_COLOR" in os.environ,
+            theme=settings.theme,
+            themes=ThemeFolder(config_folder(os.environ) / "themes"),
+            start_view=settings.start_view,
+            opens_on_all=settings.all_partitions,
+            orders=settings.sort,
+            reel=_reel(RecordingReader(paths), paths),
+        )
+
+    for path in filter(None, (cast, svg)):
+        check_new(path)
+    with closing(_reel(RecordingReader(paths), paths)) as reel:
+        moment_ms = reel.last_ms if at is None else moment_of(at, reel)
+        film = Film(size, reel.first_ms, reel.last_ms, speed)
+        began_s = reel.wall_ms(reel.first_ms) // 1000
+    if cast is not None:
+        title = f"kshunt {paths[0].name}"
+        save_text(film_cast(app, film, title=title, began_s=began_s), cast)
+    if svg is not None:
+        save_text(film_picture(app(), size, moment_ms), svg)
+    return 0
+
+
+def _reel(reel: RecordingReader, paths: Sequence[Path]) -> RecordingReader:
+    """The recording, unless it is empty.
+
+    Raises:
+        ConfigError: it is.
+    """
+    if not reel.first_ms:
+        reel.close()
+        raise ConfigError(f"{paths[0]} holds nothing that can be shown.")
+    return reel
+
+
 def require_terminal() -> None:
     """Refuse to draw a dashboard into a file or a pipe.
 
@@ -174,10 +273,8 @@ def _notices(settings: DashboardSettings, environ: Mapping[str, str]) -> Notices
     )
 
 
-def _run(
-    settings: DashboardSettings, address: str, read_only: bool, theme: str, **feed: Any
-) -> int:
-    """Show the dashboard; `feed` is passed on to `KshuntApp`."""
+def _prepared_terminal() -> Terminal:
+    """How the terminal is spoken to; the process is made ready to show a dashboard in it."""
     terminal = terminal_of(os.environ, locale.getpreferredencoding(False))
     # Textual reads these once, when it is imported.
     os.environ["TEXTUAL_COLOR_SYSTEM"] = terminal.colour_system
@@ -188,9 +285,19 @@ def _run(
 
     memory.prepare()
     signals.end_with_terminal()
+    return terminal
+
+
+def _run(
+    settings: DashboardSettings, address: str, read_only: bool, theme: str, **feed: Any
+) -> int:
+    """Show the dashboard; `feed` is passed on to `KshuntApp`."""
+    terminal = _prepared_terminal()
+    from kshunt.tui import memory
     from kshunt.tui.actions import ACTIONS, use_keys
     from kshunt.tui.app import KshuntApp
     from kshunt.tui.shell.theme_files import ThemeFolder
+    from kshunt.tui.terminal import signals
     from kshunt.tui.text.glyphs import ASCII, UNICODE
 
     use_keys(ACTIONS, settings.keys)

@@ -59,10 +59,12 @@ from kshunt.tui.views.view_screen import ViewScreen, opener
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from kshunt.tui.changes.fader import Fader
     from kshunt.tui.changes.teamwork import Teamwork
     from kshunt.tui.changes.workflows import ChangeWorkflows
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.recorder.recorder import Recorder
+    from kshunt.tui.shell.contexts import Contexts
     from kshunt.tui.tables.model import Order, RowKey
 
 
@@ -123,19 +125,20 @@ class KshuntApp(Dashboard):
         reel: RecordingReader | None = None,
         freeze: Callable[[], object] | None = None,
         notices: Notices | None = None,
+        name: str = "",
+        contexts: Contexts | None = None,
     ) -> None:
         """`plain` starts in the terminal's own colours, which is also right for NO_COLOR.
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
 
-        `opens_on_all`: the partitions view opens on every replica.
-
-        `orders` are the first ones of tables, by view; `keep` writes down what the operator
-        chooses, and is called on a thread.
+        `opens_on_all`: the partitions view opens on every replica. `orders` are the first ones of
+        tables, by view; `keep` writes down what the operator chooses, and is called on a thread.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
         `freeze` is called when what a view needs has been loaded; `notices` says how the terminal
-        tells of an operation's end.
+        tells of an operation's end. `name` is what the operator calls the cluster; `contexts` are
+        others that can be opened.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -144,12 +147,14 @@ class KshuntApp(Dashboard):
         self.DEFAULT_MODE = start_view  # type: ignore[misc]
         super().__init__(ansi_color=True if plain else None)
         self.address = address
+        self.cluster_name = name
+        self.contexts = contexts
         self.read_only = read_only
         self.opens_on_all = opens_on_all
         self.downloads = Downloads(self) if in_browser else None
         self.glyphs = glyphs
         self.animation_level = "none"
-        self.themes = ThemeManager(self, themes, plain=plain)
+        self.themes = ThemeManager(self, themes, plain=plain, say=self.say)
         self.themes.open(theme)
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
@@ -181,6 +186,13 @@ class KshuntApp(Dashboard):
         from kshunt.tui.changes.workflows import ChangeWorkflows
 
         return ChangeWorkflows(self)
+
+    @cached_property
+    def fader(self) -> Fader:
+        """Rates that follow the keys; loaded when it is first wanted."""
+        from kshunt.tui.changes.fader import Fader
+
+        return Fader(self)
 
     @cached_property
     def teamwork(self) -> Teamwork:

@@ -44,6 +44,10 @@ def prepare() -> None:
     Columns of a large cluster are made in one thread and dropped in another: all of them share one
     heap, or each thread keeps room for the most that it ever held.
     """
+    # What an earlier dashboard of this process kept for good is garbage by now.
+    if gc.get_freeze_count():
+        gc.unfreeze()
+        gc.collect()
     # The dashboard does no linear algebra: these threads would only cost memory and time to start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     global _library

@@ -61,6 +61,10 @@ COMMANDS: Final[Mapping[str, Listed]] = {
 }
 
 
+SESSIONS: Final = ("", "demo")
+"""Commands that show the dashboard of a cluster, from which another one can be opened."""
+
+
 def summaries() -> dict[str, str]:
     """What each command is for, by its name."""
     return {name: listed.summary for name, listed in COMMANDS.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.addresses import ZOOKEEPER_WARNING
 from kshunt.backend.cli.commands import summaries
@@ -15,6 +15,11 @@ from kshunt.backend.commandline.help_text import listing
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
 
+if TYPE_CHECKING:
+    from kshunt.tui.shell.contexts import Contexts
+
+ANSWER_S: Final = 10.0
+"""So long a backend may take to say which cluster it serves."""
 COMMAND: Final = Command(
     (),
     "Watch and steer Kafka reassignments. Without a command, kshunt shows the dashboard.\n\n"
@@ -39,8 +44,13 @@ COMMAND: Final = Command(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(
+    argv: Sequence[str], contexts: Contexts | None = None, name: str = "", *, checked: bool = False
+) -> int:
     """Show the dashboard; the exit code.
+
+    `contexts`: other clusters, one of which may be wanted afterwards. `name`: what the operator
+    calls this one. `checked`: the backend has to answer before the dashboard is shown.
 
     Raises:
         KshuntError: no cluster is named, no backend can be reached, or there is no terminal.
@@ -57,12 +67,16 @@ def main(argv: Sequence[str]) -> int:
 
     if not options.in_browser:
         require_terminal()
-    run_options = {
+    run_options: dict[str, Any] = {
         "record": not options.no_record,
         "record_path": options.record,
         "in_browser": options.in_browser,
+        "name": name,
+        "contexts": None if options.in_browser else contexts,
     }
     if options.backend is not None:
+        if checked:
+            _check_backend(options.backend)
         return run(options.backend, read_only=options.read_only, **run_options)
     from kshunt.backend.tools.shared.private_backend import private_backend
 
@@ -70,3 +84,15 @@ def main(argv: Sequence[str]) -> int:
         return private_backend(options.bootstrap_server, options.command_config)
 
     return run(start_backend(), read_only=options.read_only, revive=start_backend, **run_options)
+
+
+def _check_backend(address: str) -> None:
+    """Ask a backend which cluster it serves.
+
+    Raises:
+        KshuntError: it does not answer, or refuses this caller.
+    """
+    from kshunt.backend.api.client.backend_client import BackendClient
+
+    with BackendClient(address, timeout_s=ANSWER_S) as client:
+        client.cluster()

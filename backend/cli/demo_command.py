@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import whole_number
+
+if TYPE_CHECKING:
+    from kshunt.tui.shell.contexts import Contexts
 
 _DASHBOARD: Final = (
     "kshunt.tui.app",
@@ -29,8 +32,10 @@ COMMAND: Final = Command(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str], contexts: Contexts | None = None) -> int:
     """Run a scenario until the dashboard is closed; the exit code.
+
+    `contexts`: other clusters, one of which may be wanted afterwards.
 
     Raises:
         KshuntError: there is no terminal, or the cluster or the backend cannot be started.
@@ -54,6 +59,6 @@ def main(argv: Sequence[str]) -> int:
             import_module(module)
 
     def show(address: str, revive: Callable[[], object]) -> int:
-        return run(address, revive=revive)
+        return run(address, revive=revive, name="demo", contexts=contexts)
 
     return run_demo(options.scenario, options.seed, prepare, show)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from kshunt import __version__
-from kshunt.backend.cli.commands import COMMANDS, DASHBOARD, summaries
+from kshunt.backend.cli.commands import COMMANDS, DASHBOARD, SESSIONS, summaries
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, words: Sequence[str]) -> int:
     from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
-    from kshunt.backend.commandline.reading import UsageError, usage_lines
+    from kshunt.backend.commandline.reading import HELP_WORDS, UsageError, usage_lines
     from kshunt.backend.config_file import expanded
     from kshunt.backend.errors import KshuntError
 
@@ -34,6 +34,10 @@ def _run(name: str, words: Sequence[str]) -> int:
     try:
         if name and name not in COMMANDS:
             raise _unknown(name)
+        if name in SESSIONS and not HELP_WORDS & set(words):
+            from kshunt.backend.cli.session import Session
+
+            return Session(words, os.environ).run()
         arguments = expanded(words, os.environ)
         return listed.main()(arguments[1:] if name else arguments)
     except UsageError as error:

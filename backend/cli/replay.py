@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from kshunt.backend.commandline.exit_codes import ExitCode
-from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Argument, Command, Flag
+
+AT_HINT: Final = "a duration from the beginning (90s), or a time of day (06:00)"
+SIZE_LEAST, SIZE_MOST = (20, 5), (500, 200)
+SPEED_MOST: Final = 10_000
+
+
+def _a_speed(text: str) -> float:
+    found = float(text)
+    if not 0 < found <= SPEED_MOST:
+        raise ValueError(f"must be more than 0 and at most {SPEED_MOST}")
+    return found
+
+
+def _a_size(text: str) -> tuple[int, int]:
+    columns, _, rows = text.lower().partition("x")
+    if not (columns.isdecimal() and rows.isdecimal() and len(text) < 10):
+        raise ValueError("must be COLSxROWS, such as 120x36")
+    size = int(columns), int(rows)
+    if not (size >= SIZE_LEAST and SIZE_LEAST[1] <= size[1] <= SIZE_MOST[1] and size <= SIZE_MOST):
+        raise ValueError("must be from 20x5 to 500x200")
+    return size
+
 
 COMMAND: Final = Command(
     ("replay",),
@@ -27,6 +49,28 @@ COMMAND: Final = Command(
             "Write a report of the events to a new file, and show nothing.",
             "OUT.md",
             value=Path,
+        ),
+        Flag(
+            "cast",
+            "Write a film of the dashboard to a new file, for asciinema (asciicast v2).",
+            "OUT.cast",
+            value=Path,
+        ),
+        Flag(
+            "speed",
+            "How much faster than the recording the film runs (default: 10).",
+            "N",
+            value=_a_speed,
+            default=10.0,
+        ),
+        Flag("svg", "Write a picture of the dashboard to a new file.", "OUT.svg", value=Path),
+        Flag("at", f"The moment of the picture (default: the end): {AT_HINT}.", "TIME"),
+        Flag(
+            "size",
+            "Of the film and the picture, in characters (default: 120x36).",
+            "COLSxROWS",
+            value=_a_size,
+            default=(120, 36),
         ),
     ),
     (
@@ -50,8 +94,31 @@ def main(argv: Sequence[str]) -> int:
     options = read(COMMAND, argv)
     if options is None:
         return ExitCode.DONE
-    from kshunt.tui.__main__ import replay, write_notes
+    _check(options.given)
+    from kshunt.tui.__main__ import replay, write_film, write_notes
 
-    if options.handover is None and options.timeline is None:
+    notes, films = {"handover", "timeline"}, {"cast", "svg"}
+    if not (notes | films) & options.given.keys():
         return replay(options.file)
-    return write_notes(options.file, options.handover, options.timeline)
+    code = write_notes(options.file, options.handover, options.timeline)
+    if films & options.given.keys():
+        code = write_film(
+            options.file,
+            cast=options.cast,
+            svg=options.svg,
+            size=options.size,
+            speed=options.speed,
+            at=options.at,
+        )
+    return code
+
+
+def _check(given: Mapping[str, str]) -> None:
+    """Whether each flag has what it is about.
+
+    Raises:
+        UsageError: it has not.
+    """
+    for flag, about in (("speed", ("cast",)), ("at", ("svg",)), ("size", ("cast", "svg"))):
+        if flag in given and not any(one in given for one in about):
+            raise UsageError(f"--{flag} needs {' or '.join(f'--{one}' for one in about)}")

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.documents.pictures import Picture, portable, take
+from kshunt.tui.film.picture import portable
+from tests.support.documents.pictures import Picture, take
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import eventful
 

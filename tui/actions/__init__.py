@@ -2,6 +2,7 @@
 
 from kshunt.tui.actions.action import (
     AWAY,
+    BANDED,
     DRIFTED,
     FOLLOWING,
     FOREIGN,
@@ -38,6 +39,7 @@ from kshunt.tui.actions.registry import (
 __all__ = [
     "ACTIONS",
     "AWAY",
+    "BANDED",
     "DRIFTED",
     "FOLLOWING",
     "FOOTER_MOST",

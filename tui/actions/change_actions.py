@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, Action, can
+from kshunt.tui.actions.action import (
+    BANDED,
+    DRIFTED,
+    FOREIGN,
+    IDLE,
+    MOVING,
+    ORPHANED,
+    PENDING,
+    Action,
+    can,
+)
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
 
 _HERE: Final = (PARTITIONS,)
@@ -162,21 +172,43 @@ CHANGES: Final = (
         "faster",
         ("plus",),
         "Raise the rate",
-        "A tenth more for the marked brokers, or the current row; Enter applies it.",
+        "A tenth more for the marked brokers, or the current row; immediate within a band.",
         "Change",
-        _THROTTLE,
+        _RATED,
         hint="10 %",
         rank=1,
         opposite="slower",
+        when=(PENDING, BANDED),
         changes=True,
     ),
     Action(
         "slower",
         ("minus",),
         "Lower the rate",
-        "A tenth less for the marked brokers, or the current row; Enter applies it.",
+        "A tenth less for the marked brokers, or the current row; immediate within a band.",
         "Change",
-        _THROTTLE,
+        _RATED,
+        changes=True,
+    ),
+    Action(
+        "band",
+        ("B",),
+        "Confirm a band of rates",
+        "Within it + and - are applied immediately, for some minutes.",
+        "Change",
+        _RATED,
+        changes=True,
+    ),
+    Action(
+        "take_back",
+        ("u",),
+        "Take a rate back",
+        "Restores the rates from before the last change that you made here.",
+        "Change",
+        _RATED,
+        hint="take back",
+        rank=2,
+        when=(BANDED,),
         changes=True,
     ),
     Action(

@@ -79,6 +79,13 @@ GENERAL: Final = (
         "From a list; it is applied immediately.",
         "General",
     ),
+    Action(
+        "contexts",
+        ("ctrl+o",),
+        "Contexts: open another cluster",
+        "Lists contexts, recent clusters, running backends and the demo.",
+        "General",
+    ),
     Action("palette", ("colon", "ctrl+p"), "Palette", "Find an action by its name.", "General"),
     Action(
         "help",

@@ -102,7 +102,7 @@ def new_audit_file(text: str) -> Path:
     path = _typed(text)
     if path.suffix not in AUDIT_FORMATS:
         raise BadInput("The name must end in .md or .json, which sets the format.")
-    _check_new(path)
+    check_new(path)
     return path
 
 
@@ -118,7 +118,7 @@ def _typed(text: str) -> Path:
         raise BadInput(f"There is no home folder {text.strip().partition('/')[0]}.") from None
 
 
-def _check_new(path: Path) -> None:
+def check_new(path: Path) -> None:
     """Refuse what is there, or cannot be made.
 
     Raises:
@@ -156,8 +156,8 @@ def new_plan_file(text: str) -> Path:
     path = _typed(text)
     if path.suffix != ".json":
         raise BadInput("The name must end in .json.")
-    _check_new(path)
-    _check_new(rollback_path(path))
+    check_new(path)
+    check_new(rollback_path(path))
     return path
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SPEEDS: Final = (1, 2, 10, 60)
+SPEEDS: Final = (1.0, 2.0, 10.0, 60.0)
 TICK_S: Final = 0.25
 """While it plays, the screens move on this often."""
 TOGGLE: Final = "time_toggle"
@@ -63,7 +63,7 @@ class Playback:
         self.past = self.replay
         """True where the screens do not show the present."""
         self.playing = False
-        self.speed = SPEEDS[0]
+        self.speed: float = SPEEDS[0]
         self.position_ms = 0
         """The moment that is shown, while that is the past."""
         self.first_ms = 0
@@ -180,6 +180,31 @@ class Playback:
     def write_note(self) -> None:
         """Write a hand-over note and a timeline, up to the moment that is shown."""
         self._start(self._write_note())
+
+    # What a film does
+
+    @property
+    def measured(self) -> bool:
+        """Whether the first moment of the recording is shown."""
+        return self.position_ms > 0
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the screens are on their way to no other moment."""
+        return self._aim_ms is None
+
+    async def show(self, time_ms: int, speed: float = 0.0) -> None:
+        """Show a moment of the recording; returns once it was read.
+
+        `speed` is that of the film to which the moment belongs; 0: it is held.
+
+        Raises:
+            RecordingError: it cannot be read.
+        """
+        self._hold()
+        self.playing, self.speed = speed > 0, speed or SPEEDS[0]
+        self._aim_ms = None
+        await self._arrive(min(max(time_ms, self.first_ms), self.last_ms))
 
     # Beginning and end
 

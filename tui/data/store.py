@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.tui.facts.endings import Ending
     from kshunt.tui.facts.overview import Home
+    from kshunt.tui.facts.rate_band import RateBand, RateChange
     from kshunt.tui.facts.snapshot_facts import Facts, Summary
 
 
@@ -89,6 +90,10 @@ class Store:
     """By the id of an operation that runs: the most partitions that were under-replicated."""
     lags: LagHistory = field(default_factory=LagHistory)
     """How the lags of moving replicas went; written by the thread of `TableThread`."""
+    band: RateBand | None = None
+    """Within which rates are changed without another question; it may have ended."""
+    rate_changes: list[RateChange] = field(default_factory=list)
+    """Changes of rates that were sent from here, the last one last."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
     tables: dict[str, Table] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)

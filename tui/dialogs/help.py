@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -30,9 +30,11 @@ class HelpScreen(Dialog[None]):
         *SCROLL_KEYS,
     ]
 
-    def __init__(self, view: str) -> None:
+    def __init__(self, view: str, cluster: Sequence[tuple[str, str]] = ()) -> None:
+        """`cluster`: labels and values that say which cluster is shown."""
         super().__init__(f"Keys of the {view} view", opened_by="help")
         self._view = view
+        self._cluster = cluster
 
     def compose_body(self) -> Iterable[Widget]:
         """The groups."""
@@ -47,6 +49,9 @@ class HelpScreen(Dialog[None]):
                 )
             yield Lines("Signs", classes="group")
             yield from fact_lines([(sign.ljust(12), meaning) for sign, meaning in SIGNS])
+            if self._cluster:
+                yield Lines("This cluster", classes="group")
+                yield from fact_lines([(label.ljust(12), value) for label, value in self._cluster])
         yield Lines("Esc closes", classes="hint")
 
     def on_mount(self) -> None:

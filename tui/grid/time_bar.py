@@ -36,7 +36,7 @@ class TimeBarState:
     first_ms: int
     last_ms: int
     playing: bool
-    speed: int
+    speed: float
 
 
 def bar_text(moment: TimeBarState, width: int, glyphs: Glyphs) -> str:
@@ -44,7 +44,7 @@ def bar_text(moment: TimeBarState, width: int, glyphs: Glyphs) -> str:
     at = datetime.fromtimestamp(moment.wall_ms / 1000, UTC)
     name = "REPLAY" if moment.replay else "BACK IN TIME"
     ago = "" if moment.replay else f"{rounded_text(moment.ago_s)} ago"
-    how = f"playing x{moment.speed}" if moment.playing else f"held, x{moment.speed}"
+    how = f"playing x{moment.speed:g}" if moment.playing else f"held, x{moment.speed:g}"
     span = max(moment.last_ms - moment.first_ms, 0)
     gone = min(max(moment.position_ms - moment.first_ms, 0), span)
     of = f"{duration_text(gone / 1000)} of {duration_text(span / 1000)}"

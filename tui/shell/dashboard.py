@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from kshunt.tui.data.playback import Playback
     from kshunt.tui.data.polling import Polling
+    from kshunt.tui.shell.contexts import Contexts
     from kshunt.tui.shell.theme_manager import ThemeManager
     from kshunt.tui.tables.model import RowKey
 
@@ -52,6 +53,14 @@ class Changes(Protocol):
     def approve(self, proposal: ShownProposal) -> None: ...
 
 
+class RateFader(Protocol):
+    """Rates that follow the keys: `kshunt.tui.changes.fader`."""
+
+    def confirm(self, brokers: Sequence[int]) -> None: ...
+    def step(self, brokers: Sequence[int], *, up: bool) -> bool: ...
+    def take_back(self) -> None: ...
+
+
 class Others(Protocol):
     """What other people see: `kshunt.tui.changes.teamwork`."""
 
@@ -67,11 +76,20 @@ class Dashboard(Host):
     playback: Playback
     polling: Polling
     themes: ThemeManager
+    cluster_name: str
+    """What the operator calls the cluster; empty where only its id names it."""
+    contexts: Contexts | None
+    """Other clusters that can be opened from here; None where this session has one cluster."""
 
     @property
     @abstractmethod
     def workflows(self) -> Changes:
         """What changes the cluster."""
+
+    @property
+    @abstractmethod
+    def fader(self) -> RateFader:
+        """Rates that follow the keys."""
 
     @property
     @abstractmethod

@@ -10,9 +10,11 @@ from kshunt.backend.errors import ConfigError
 from kshunt.tui.shell.theme_files import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual.theme import Theme
 
-    from kshunt.tui.data.host import Host
+    from kshunt.tui.terminal.input import InputApp
 
 LOOK_S: Final = 2.0
 """How often the folder of an operator's own themes is looked at."""
@@ -21,9 +23,20 @@ LOOK_S: Final = 2.0
 class ThemeManager:
     """Registers themes with the app, and puts one on."""
 
-    def __init__(self, app: Host, folder: ThemeFolder | None, *, plain: bool) -> None:
-        """`plain` leaves the terminal its own colours, whatever theme is wanted."""
+    def __init__(
+        self,
+        app: InputApp,
+        folder: ThemeFolder | None,
+        *,
+        plain: bool,
+        say: Callable[[str, str], object] | None = None,
+    ) -> None:
+        """`plain` leaves the terminal its own colours, whatever theme is wanted.
+
+        `say` takes a text and its tone: what became of the operator's own themes.
+        """
         self.plain = plain
+        self._told = say
         self._app = app
         self._folder = folder
         self._news = ThemeNews()
@@ -77,7 +90,7 @@ class ThemeManager:
             self._register(theme)
             if theme.name == app.theme:
                 self.wear(theme.name)
-                app.say(f"Theme {theme.name} was read again.", "good")
+                self._tell(f"Theme {theme.name} was read again.", "good")
         self._say(news)
 
     def wear(self, name: str) -> None:
@@ -89,4 +102,8 @@ class ThemeManager:
 
     def _say(self, news: ThemeNews) -> None:
         for problem in news.problems:
-            self._app.say(f"{problem} The previous theme stays.", "warn")
+            self._tell(f"{problem} The previous theme stays.", "warn")
+
+    def _tell(self, text: str, tone: str) -> None:
+        if self._told is not None:
+            self._told(text, tone)

@@ -19,6 +19,7 @@ from typing import Final
 
 LEAVING_S: Final = 3.0
 """How long the dashboard may take to leave once it is told to end."""
+_HANGUP: Final = "kshunt-hangup"
 _STREAMS: Final = {"standard input": 0, "standard output": 1, "standard error": 2}
 _RESTORED: Final = (
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2004l\x1b[<u\x1b[?1049l\x1b[?25h"
@@ -36,9 +37,11 @@ def end_with_terminal() -> None:
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         # `nohup` asks for it; a dashboard has nothing to do without its terminal.
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if any(thread.name == _HANGUP for thread in threading.enumerate()):
+        return
     stdin = sys.__stdin__
     if stdin is not None and stdin.isatty() and hasattr(select, "poll"):
-        threading.Thread(target=_wait, args=(stdin.fileno(),), name="hangup", daemon=True).start()
+        threading.Thread(target=_wait, args=(stdin.fileno(),), name=_HANGUP, daemon=True).start()
 
 
 def _wait(terminal: int) -> None:

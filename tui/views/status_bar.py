@@ -22,7 +22,7 @@ from kshunt.tui.data.store import Store
 from kshunt.tui.data.team import presence_forms
 from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.text.bars import sparkline
-from kshunt.tui.text.fitting import fit, join_fitting, printable, servers_text
+from kshunt.tui.text.fitting import fit, join_fitting, printable
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.attention import attention, wrong
 
@@ -37,10 +37,10 @@ STALE_S = 10.0
 FRESH_S = 2.0
 """Data younger than this is as fresh as it gets."""
 
+NAME_LEAST = 10
+"""Cells that the name of the cluster keeps beside the band of rates."""
 CLUSTER_LEAST = 30
 """Cells that the name of the cluster keeps beside who else is here."""
-SERVERS = 2
-"""So many addresses tell a cluster from others."""
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000
@@ -70,6 +70,7 @@ class StatusBar(Widget):
         store: Store,
         *,
         address: str,
+        name: str,
         read_only: bool,
         glyphs: Glyphs,
         past: Callable[[], str] = _present,
@@ -79,6 +80,7 @@ class StatusBar(Widget):
         Args:
             store: what is shown.
             address: of the backend, said until the cluster is known.
+            name: what the operator calls the cluster; empty: its id is said.
             read_only: nothing can be changed here.
             glyphs: what the terminal can draw.
             past: `PAST` or `REPLAY` while that is what the store holds, else empty.
@@ -87,6 +89,7 @@ class StatusBar(Widget):
         self._store = store
         self._past = past
         self._address = address
+        self._name = name
         self._read_only = read_only
         self._glyphs = glyphs
         self._lines: list[Text] = []
@@ -136,13 +139,25 @@ class StatusBar(Widget):
         line.append(" kshunt ", self._style("name"))
         room = width - cell_len(line.plain) - cell_len(right)
         if room > 8:
+            band = self._band_words(room - NAME_LEAST)
+            room -= cell_len(band)
             here = self._here_words(room - CLUSTER_LEAST)
             line.append(fit(" " + self._cluster_words(), room - cell_len(here), self._glyphs))
+            line.append(band, self._style("warn"))
             line.append(here, self._style("dim"))
             line.append(right, self._style(tone))
         else:
             line = Text(fit(right, width, self._glyphs), self._style(tone), no_wrap=True, end="")
         return line
+
+    def _band_words(self, room: int) -> str:
+        """The band of rates, and how long it lasts; nothing where there is none, or in the past."""
+        band = self._store.band
+        if band is None or self._past() or self._store.scene.cluster_id != band.cluster_id:
+            return ""
+        text = band.text(self._store.now_s())
+        forms = (f" {text} ", f" {text.rpartition(', ')[2]} ") if text else ()
+        return next((form for form in forms if cell_len(form) <= room), "")
 
     def _here_words(self, room: int) -> str:
         """Who else is here, as far as there is room; nothing where nobody is, or in the past."""
@@ -154,8 +169,8 @@ class StatusBar(Widget):
     def _cluster_words(self) -> str:
         scene = self._store.scene
         if scene.snapshot is None:
-            return printable(self._address)
-        words = f"cluster {scene.cluster_id} at {servers_text(scene.bootstrap_servers, SERVERS)}"
+            return printable(self._name or self._address)
+        words = self._name or f"cluster {scene.cluster_id}"
         backend_status = scene.answer(BACKEND_STATUS)
         if backend_status is not None and backend_status.follows:
             # What the operator does is done by that one, so it stands where it is not cut.

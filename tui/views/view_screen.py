@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import (
     AWAY,
+    BANDED,
     DRIFTED,
     FOREIGN,
     IDLE,
@@ -35,6 +36,7 @@ from kshunt.tui.views.status_bar import StatusBar
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift
+    from kshunt.tui.shell.contexts import ClusterChoice
     from kshunt.tui.shell.dashboard import Dashboard
     from kshunt.tui.tables.model import RowKey
     from kshunt.tui.tables.targets import Item
@@ -80,6 +82,7 @@ class ViewScreen(Screen[None]):
         yield StatusBar(
             app.store,
             address=app.address,
+            name=app.cluster_name,
             read_only=app.read_only,
             glyphs=glyphs,
             past=lambda: app.playback.name,
@@ -157,7 +160,8 @@ class ViewScreen(Screen[None]):
         found |= {DRIFTED} if scene.answer(DRIFT) else set()
         found |= {ORPHANED} if scene.answer(ORPHANS) else set()
         found |= {PROPOSED} if awaits_me(scene.answer(PROPOSALS)) else set()
-        playback = self.kshunt.playback
+        playback, band = self.kshunt.playback, store.band
+        found |= {BANDED} if band is not None and band.text(store.now_s()) else set()
         found |= {PAST} if playback.past else set()
         found |= {AWAY} if playback.past and not playback.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
@@ -362,7 +366,37 @@ class ViewScreen(Screen[None]):
         """Every key of this view."""
         from kshunt.tui.dialogs.help import HelpScreen
 
-        self.app.push_screen(HelpScreen(self.VIEW))
+        self.app.push_screen(HelpScreen(self.VIEW, self._about_cluster()))
+
+    def _about_cluster(self) -> Sequence[tuple[str, str]]:
+        """Which cluster this is, and how it is reached."""
+        app = self.kshunt
+        scene = app.store.scene
+        facts = [
+            ("Name", app.cluster_name),
+            ("Cluster id", scene.cluster_id),
+            ("Brokers", scene.bootstrap_servers),
+            ("Backend", app.address),
+        ]
+        return [(label, value) for label, value in facts if value]
+
+    def action_contexts(self) -> None:
+        """Open another cluster."""
+        from kshunt.tui.dialogs.contexts import ContextsScreen
+
+        app = self.kshunt
+        if app.contexts is None:
+            self.say("This session shows one cluster. Start `kshunt` in a terminal for others.")
+        elif app.changing:
+            self.say("A change is running; open another cluster after its answer.", "warn")
+        else:
+            app.push_screen(ContextsScreen(app.contexts), self._open_context)
+
+    def _open_context(self, choice: ClusterChoice | None) -> None:
+        contexts = self.kshunt.contexts
+        if choice is not None and contexts is not None and choice.command != contexts.present:
+            contexts.open(choice)
+            self.app.exit()
 
     def action_reassign(self) -> None:
         """Start from a JSON file."""

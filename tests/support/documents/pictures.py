@@ -13,7 +13,6 @@ Algorithm
 from __future__ import annotations
 
 import asyncio
-import html
 import os
 import re
 import sys
@@ -28,24 +27,15 @@ from textual.pilot import Pilot
 
 from kshunt.backend.cli.demo import run_demo
 from kshunt.tui.app import KshuntApp
+from kshunt.tui.film.picture import portable
 from tests.support.paths import ROOT
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
 
 FOLDER: Final = ROOT / "docs" / "pictures"
 DEADLINE_S: Final = 120.0
-FONTS: Final = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
-
-CELL_WIDTH, CELL_HEIGHT, BASELINE = 12.2, 24.4, 19.0
-"""Of a character in the picture, in its units."""
-DOT: Final = 3
 SIZE: Final = (104, 30)
 LARGE: Final = (200, 50)
-_BLANK: Final = "\u2800"
-_BRAILLE: Final = re.compile("[\u2800-\u28ff]")
-_PLACES: Final = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
-"""Column and row of the dot that each bit of a Braille sign stands for."""
-_TEXT: Final = re.compile(r'<text (class="[^"]*") x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,42 +132,6 @@ async def _arrange(app: KshuntApp, pilot: Pilot[None], picture: Picture) -> None
 
 def _key(character: str) -> str:
     return {"/": "slash"}.get(character, character)
-
-
-def portable(svg: str) -> str:
-    """The picture with fonts that readers have, with drawn dots, and without ids that change."""
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
-    svg = svg.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")
-    svg = re.sub(r"terminal-\d+-", "terminal-", svg)
-    used = sorted(set(_BRAILLE.findall(svg)))
-    svg = _TEXT.sub(_with_dots, svg)
-    shapes = "".join(f'<path id="dots-{ord(sign):x}" d="{_dots(sign)}"/>' for sign in used)
-    return svg.replace("<defs>", f"<defs>{shapes}", 1)
-
-
-def _with_dots(found: re.Match[str]) -> str:
-    """A text whose Braille signs, which few fonts have, are drawn."""
-    about, x, y, text = found[1], float(found[2]), float(found[3]), html.unescape(found[4])
-    uses = "".join(
-        f'<use href="#dots-{ord(sign):x}" x="{x + place * CELL_WIDTH:.1f}" y="{y - BASELINE:.1f}"/>'
-        for place, sign in enumerate(text)
-        if _BRAILLE.match(sign) and sign != _BLANK
-    )
-    if not uses:
-        return found[0]
-    rest = found[0].replace(found[4], html.escape(_BRAILLE.sub("\u00a0", text)))
-    return f"{rest}<g {about}>{uses}</g>"
-
-
-def _dots(sign: str) -> str:
-    """The dots of a Braille sign, in a cell that begins at 0, as an SVG path."""
-    bits = ord(sign) - ord(_BLANK)
-    return "".join(
-        f"M{CELL_WIDTH * (1 + 2 * column) / 4 - DOT / 2:.1f} "
-        f"{CELL_HEIGHT * (1 + 2 * row) / 8 - DOT / 2:.1f}h{DOT}v{DOT}h-{DOT}z"
-        for bit, (column, row) in enumerate(_PLACES)
-        if bits >> bit & 1
-    )
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ from typing import Any
 from textual.message import Message
 from textual.pilot import Pilot
 
-from kshunt.tui.actions.view_names import PARTITIONS, TABLES
+from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.feed.polled_facts import DRIFT
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.film.filming import is_shown
 from kshunt.tui.recorder.reader import RecordingReader
 from kshunt.tui.recorder.recorder import Recorder
 from kshunt.tui.recorder.retention import RetentionBounds
-from kshunt.tui.views.table_screen import TableScreen
 from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
@@ -141,22 +140,8 @@ async def arrived(app: KshuntApp, pilot: Pilot[None]) -> None:
 
 
 def _is_arrived(app: KshuntApp) -> bool:
-    store, view, screen = app.store, app.current_mode, app.view
-    moving = any(worker.group == "playback" and worker.is_running for worker in app.workers)
-    job = store.jobs.get(view)
-    return (
-        not moving
-        and app.playback._aim_ms is None
-        and job is not None
-        and job.snapshot is store.scene.snapshot
-        and job.operations == store.scene.operations
-        and job.drift == store.scene.answer(DRIFT)
-        and (
-            view not in TABLES
-            or (isinstance(screen, TableScreen) and screen.grid.table is store.tables[view])
-        )
-        and all(panel.is_drawn for panel in screen.query(PlotPanel))
-    )
+    job = app.store.jobs.get(app.current_mode)
+    return is_shown(app) and job is not None and job.drift == app.store.scene.answer(DRIFT)
 
 
 class Clock:

@@ -110,6 +110,27 @@ def rates_intent(
         changes=changes,
         effect=_rates_effect(facts, wanted),
         lines=(f"{what_if_text(seen)}.",),
+        restores={id: present[id].rate for id in rates if id in present},
+        rates=dict(rates),
+    )
+
+
+def step_intent(target: TargetCluster, rates: Mapping[int, ThrottledRate]) -> Intent:
+    """Set brokers' throttled rates within a band: without a preview."""
+
+    def send(client: BackendClient, change: Change) -> ChangeAnswer:
+        return client.throttles.alter_rates(rates, change)
+
+    return Intent(
+        title=f"Set the throttle of {_some_brokers(rates)}",
+        button="Set the throttle",
+        target=target,
+        touches=(
+            ("Brokers", counted(sorted(rates))),
+            ("Leader rate", _alike(rate.leader_bytes_per_s for rate in rates.values())),
+            ("Follower rate", _alike(rate.follower_bytes_per_s for rate in rates.values())),
+        ),
+        send=send,
     )
 
 

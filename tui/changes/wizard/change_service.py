@@ -17,6 +17,7 @@ from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.errors import BackendError, BackendUnreachable, KshuntError
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.changes.wizard.intent import Intent
+from kshunt.tui.facts.rate_band import KEPT, RateChange
 from kshunt.tui.feed.messages import ActionTaken
 
 if TYPE_CHECKING:
@@ -115,8 +116,20 @@ class ChangeService:
             if preview is not None and await self._is_stale(error, intent, preview):
                 raise Stale(error.message) from None
             raise
+        self._keep_rates(intent, answer)
         self._app.polling.nudge()
         return answer
+
+    def _keep_rates(self, intent: Intent, answer: ChangeAnswer) -> None:
+        """Keep the rates from before a change, so that it can be taken back."""
+        failed = {one.item for one in answer.failures}
+        changed = {id for id in intent.restores if str(id) not in failed}
+        if changed:
+            before = {id: intent.restores[id] for id in changed}
+            after = {id: intent.rates[id] for id in changed}
+            changes = self._app.store.rate_changes
+            changes.append(RateChange(intent.target.cluster_id, before, after))
+            del changes[:-KEPT]
 
     async def send_note(
         self, words: str, send: Callable[[BackendClient], object], reason: str = ""

@@ -12,6 +12,7 @@ from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -60,6 +61,10 @@ class Intent:
     """True where nothing in the cluster changes, so that it may be done read-only."""
     shrink: ShrinkRequest | None = None
     """A topic that shall have fewer partitions: its safety view takes the preview's place."""
+    restores: Mapping[int, ThrottledRate] = field(default_factory=dict)
+    """Of a change of rates: what was set before it, by broker; it can be taken back."""
+    rates: Mapping[int, ThrottledRate] = field(default_factory=dict)
+    """And what it sets."""
     phased: bool = False
     """True where an operation comes of it that goes through phases, for hours."""
 

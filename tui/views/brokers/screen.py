@@ -123,6 +123,42 @@ class BrokersScreen(PaneScreen):
         if not self.refused("edit") and isinstance(broker, int):
             self.kshunt.workflows.edit_rates((broker,))
 
+    def action_faster(self) -> None:
+        """A tenth more."""
+        self._step("faster", up=True)
+
+    def action_slower(self) -> None:
+        """A tenth less."""
+        self._step("slower", up=False)
+
+    def _step(self, id: str, *, up: bool) -> None:
+        """Immediately within a band; else after the usual preview."""
+        broker = self.grid.cursor_key
+        facts = self.kshunt.store.facts
+        if self.refused(id) or not isinstance(broker, int) or facts is None:
+            return
+        if self.kshunt.fader.step((broker,), up=up):
+            return
+        from kshunt.tui.facts.pending_rates import stepped
+
+        found = facts.snapshot.throttles.rates.get(broker)
+        rate = None if found is None else stepped(found.rate, up=up)
+        if rate is None or (rate.leader_bytes_per_s, rate.follower_bytes_per_s) == (None, None):
+            self.say(f"There is no rate to step; {key_of('edit')} sets one.", "warn")
+        else:
+            self.kshunt.workflows.set_rates({broker: rate}, lambda: None)
+
+    def action_band(self) -> None:
+        """Confirm a band for the broker under the cursor."""
+        broker = self.grid.cursor_key
+        if not self.refused("band") and isinstance(broker, int):
+            self.kshunt.fader.confirm((broker,))
+
+    def action_take_back(self) -> None:
+        """Restore the rates from before the last change."""
+        if not self.refused("take_back"):
+            self.kshunt.fader.take_back()
+
     def action_edit_all(self) -> None:
         """Edit the rates of every broker."""
         if not self.refused("edit_all"):

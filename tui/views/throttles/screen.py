@@ -147,6 +147,16 @@ class ThrottlesScreen(TableScreen):
         """A tenth less."""
         self._step("slower", up=False)
 
+    def action_band(self) -> None:
+        """Confirm a band for the marked brokers, else for the row."""
+        if not self.refused("band"):
+            self.kshunt.fader.confirm(self._brokers())
+
+    def action_take_back(self) -> None:
+        """Restore the rates from before the last change."""
+        if not self.refused("take_back"):
+            self.kshunt.fader.take_back()
+
     def action_type_rate(self) -> None:
         """Type a rate for the marked brokers, else for the row."""
         if not self.refused("type_rate"):
@@ -184,6 +194,8 @@ class ThrottlesScreen(TableScreen):
         from kshunt.tui.facts.pending_rates import stepped
 
         brokers = () if self.refused(id) else self._brokers()
+        if not self.pending and brokers and self.kshunt.fader.step(brokers, up=up):
+            return
         rates = {broker: stepped(rate, up=up) for broker, rate in self._set_now(brokers).items()}
         if rates:
             self._pend(rates)

@@ -1,0 +1,1 @@
+"""Recordings for people without kshunt: casts for a terminal player, and pictures."""
