@@ -12,6 +12,7 @@ from kshunt.tui.actions.action import (
     MOVING,
     ORPHANED,
     PENDING,
+    RATED,
     Action,
     can,
 )
@@ -178,7 +179,7 @@ CHANGES: Final = (
         hint="10 %",
         rank=1,
         opposite="slower",
-        when=(PENDING, BANDED),
+        when=(RATED, PENDING, BANDED),
         changes=True,
     ),
     Action(
