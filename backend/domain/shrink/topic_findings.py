@@ -141,8 +141,8 @@ def of_compaction(facts: ShrinkFacts) -> Iterator[Finding]:
             "compaction may keep the older record."
         )
         advice = (
-            "Insist only if every key was always in one partition: partitions were never added, "
-            "and the producers use Kafka's own partitioner."
+            "Overrule this only if every key was always in one partition: partitions were never "
+            "added, and the producers use Kafka's own partitioner."
         )
     yield refusal("compacted", words, advice, insistable=True)
 

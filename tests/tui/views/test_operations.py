@@ -194,7 +194,7 @@ def test_moves_that_no_operation_owns_are_counted_where_throttles_stand() -> Non
 async def test_the_pane_says_what_the_table_has_no_room_for(shown: Shown) -> None:
     text = shown.frame()
     assert "ada@bastion-1: drain broker 4 before its disk is replaced" in text
-    assert "25.0 MB/s a broker, removed when the move ends" in text
+    assert "25.0 MB/s on each broker, removed when the move ends" in text
     assert "0 of 6 replicas" in text
     assert "orders-0  2,3,4 → 2,3,5" in text
     shown.backend.audit = [("op-1", AuditLine(START_MS, "started", "ada@bastion-1"))]
