@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.tui.actions.action import DRIFTED, FOREIGN, IDLE, MOVING, ORPHANED, PENDING, Action, can
-from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from kshunt.tui.actions.view_names import (
+    BROKERS,
+    OPERATIONS,
+    OVERVIEW,
+    PARTITIONS,
+    THROTTLES,
+    TOPICS,
+)
 
-_HERE: Final = (PARTITIONS,)
+_HERE: Final = (PARTITIONS, TOPICS)
 _RATED: Final = (BROKERS, THROTTLES)
-_THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
+_THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES, TOPICS)
 _THROTTLE: Final = (THROTTLES,)
 _THROTTLED_MOVES: Final = (THROTTLES, OPERATIONS)
 _OPERATED: Final = (OPERATIONS,)
-_PLANNED: Final = (OVERVIEW, PARTITIONS, BROKERS)
+_PLANNED: Final = (OVERVIEW, PARTITIONS, BROKERS, TOPICS)
 
 CHANGES: Final = (
     Action(

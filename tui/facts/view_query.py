@@ -40,6 +40,9 @@ class Query:
     """How many columns of a matrix are passed over at the left."""
     inside: GroupKey | None = None
     """The group that is opened: its replicas are shown, one row each."""
+    came_from: str = ""
+    """The view that opened what is `inside`, to which the way back leads; empty where the view
+    itself did."""
     pending: Pending = ()
     """Rates that were typed or stepped to, and not asked for yet."""
 

@@ -25,6 +25,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             chosen=True,
             group="",
             inside=None,
+            came_from="",
         )
     if target.key is not None:
         _Arrival(app, target).wait()

@@ -1,0 +1,187 @@
+"""A topic in full: what it lacks, its moves, its brokers one by one, its configurations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from kshunt.backend.domain.cluster.config_names import MIN_ISR, ConfigSource
+from kshunt.backend.domain.text.formatting import (
+    bytes_text,
+    duration_text,
+    many,
+    rate_text,
+)
+from kshunt.tui.facts.cockpit.traffic import written_rows
+from kshunt.tui.facts.replica_groups import GroupKey, group_rows
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
+from kshunt.tui.tables.lines import PaneLine
+from kshunt.tui.views.partitions.topic_configs import TopicSettings, setting_text
+from kshunt.tui.views.topics.columns import UNEVEN, copied_text, skew_text
+from kshunt.tui.views.topics.table import TopicTable
+from kshunt.tui.views.topics.topic_sums import TopicSums
+
+if TYPE_CHECKING:
+    from kshunt.backend.domain.operations.operation import Operation
+    from kshunt.backend.domain.topics.configs import TopicConfig
+
+BROKERS_MOST: Final = 6
+"""Brokers that have a line each, those that hold the most."""
+_RETENTION: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+_HEAD: Final = ("Broker", "Leads", "Replicas", "Size", "Written")
+_WIDTHS: Final = (6, 5, 8, 9, 10)
+
+
+def about(
+    table: TopicTable, key: GroupKey, settings: TopicSettings, operations: Iterable[Operation]
+) -> list[PaneLine]:
+    """Everything about a topic, what is urgent first."""
+    place = table.facts.topic_places.get(key.name)
+    if place is None or not table.sums.replicas[place]:
+        return [PaneLine("", "This topic no longer exists.", "warn")]
+    sums = table.sums
+    return [
+        *_lacks(sums, place),
+        *_moves(sums, place, key.name, operations),
+        PaneLine("Throttled", _listed(sums, place)),
+        PaneLine("Min ISR", _min_isr(table.facts, sums, place, settings)),
+        PaneLine("Retention", _retention(settings)),
+        PaneLine("Set here", _set_here(settings), lines=2),
+        *_brokers(table.facts, key, sums, place),
+    ]
+
+
+def _lacks(sums: TopicSums, place: int) -> Iterable[PaneLine]:
+    """Only what is wrong; one line that nothing is, else."""
+    found = (
+        (int(sums.under_min_isr[place]), "under min ISR: they refuse writes with acks=all", "bad"),
+        (int(sums.stuck[place]), "stuck", "bad"),
+        (int(sums.at_min_isr[place]), "at min ISR: one replica less, and they refuse writes", "warn"),
+        (int(sums.under_replicated[place]), "under-replicated", "warn"),
+    )
+    label = "Lacks"
+    for count, words, tone in found:
+        if count:
+            noun = "replica" if words == "stuck" else "partition"
+            yield PaneLine(label, f"{many(count, noun)} {words}", tone)
+            label = ""
+    if label:
+        yield PaneLine(label, "nothing: every partition is fully replicated", "dim")
+
+
+def _moves(
+    sums: TopicSums, place: int, topic: str, operations: Iterable[Operation]
+) -> Iterable[PaneLine]:
+    """How many move, how far they are, and whose moves they are."""
+    moving = int(sums.moving_partitions[place])
+    if not moving:
+        yield PaneLine("Moves", "none", "dim")
+        return
+    parts = [f"{moving:,} of {many(int(sums.partitions[place]), 'partition')}"]
+    if copied := copied_text(sums, place):
+        parts.append(f"{'an unknown share' if copied == '?' else copied} is copied")
+    if int(sums.lag_bytes[place]) >= 0:
+        least = ">" if sums.lag_unknown[place] else ""
+        parts.append(f"{least}{bytes_text(int(sums.lag_bytes[place]))} left")
+    if not math.isnan(last := float(sums.eta_s[place])):
+        parts.append(f"{duration_text(last)} until the last of those that arrive")
+    if never := int(sums.eta_never[place]):
+        parts.append(f"{many(never, 'replica')} never at this rate")
+    by = [
+        one.id
+        for one in operations
+        if not one.state.ended and any(moved.topic == topic for moved in one.partitions)
+    ]
+    parts.append(f"operation {', '.join(by)}" if by else "no operation of kshunt")
+    yield PaneLine("Moves", "; ".join(parts), "strong", 2)
+
+
+def _listed(sums: TopicSums, place: int) -> str:
+    leader, follower = int(sums.leader_listed[place]), int(sums.follower_listed[place])
+    if not leader and not follower:
+        return "none of its replicas is in a throttle list"
+    return f"{leader:,} in the leader list, {follower:,} in the follower list"
+
+
+def _min_isr(facts: Facts, sums: TopicSums, place: int, settings: TopicSettings) -> str:
+    known = facts.snapshot.min_isr
+    least, most = int(sums.factor_least[place]), int(sums.factor_most[place])
+    factor = f"{most}" if least == most else f"{least} to {most}"
+    value = str(known[place]) if len(known) == len(facts.snapshot.topics) else "?"
+    value = value if value.isdigit() else "?"
+    origin = next((one for one in settings.configs or () if one.name == MIN_ISR), None)
+    where = "" if origin is None else f", {_origin(origin)}"
+    return f"{value} of replication factor {factor}{where}"
+
+
+def _origin(config: TopicConfig) -> str:
+    if config.source == ConfigSource.DYNAMIC_TOPIC:
+        return "set on the topic"
+    return "Kafka's default" if config.is_default else "set on the brokers"
+
+
+def _retention(settings: TopicSettings) -> str:
+    if settings.configs is None:
+        return settings.words
+    found = {one.name: one for one in settings.configs if one.name in _RETENTION}
+    said = [_kept(found[name]) for name in _RETENTION if name in found]
+    return ", ".join(said) or "unknown"
+
+
+def _kept(config: TopicConfig) -> str:
+    """`retention.ms=604800000 (7d)`: how long and how much, for people."""
+    text, value = setting_text(config), config.value or ""
+    if not value.lstrip("-").isdigit():
+        return text
+    if int(value) < 0:
+        return f"{text} (no limit)"
+    if config.name.endswith(".ms"):
+        return f"{text} ({duration_text(int(value) / 1000)})"
+    return f"{text} ({bytes_text(int(value))})"
+
+
+def _set_here(settings: TopicSettings) -> str:
+    if settings.configs is None:
+        return settings.words
+    here = [one for one in settings.configs if one.source == ConfigSource.DYNAMIC_TOPIC]
+    said = [setting_text(one) for one in sorted(here, key=lambda one: one.name)]
+    return ", ".join(said) or "nothing: the brokers' values are in force"
+
+
+def _brokers(facts: Facts, key: GroupKey, sums: TopicSums, place: int) -> Iterable[PaneLine]:
+    """What each broker leads and holds of it, and is written to; the most bytes first."""
+    rows, members = facts.rows, group_rows(facts, key)
+    leads, rate = written_rows(facts)
+    mine = members[leads]
+    leads, rate = leads[mine], rate[mine]
+    brokers = np.unique(rows.broker[members])
+    said = []
+    for broker in brokers.tolist():
+        here = members & (rows.broker == broker)
+        led = rows.broker[leads] == broker
+        size, unknown = known_sum(rows.size_bytes[here])
+        more = ">" if unknown and size >= 0 else ""
+        written = rate_text(rate_sum(rate[led])) if led.any() else "-"
+        parts = (broker, int(led.sum()), int(here.sum()), more + bytes_text(size), written)
+        said.append((size, _aligned([str(part) for part in parts])))
+    said.sort(key=lambda one: -one[0])
+    yield PaneLine("Brokers", _aligned(_HEAD) + f"   {_skew_words(sums, place)}", "dim")
+    shown = said if len(said) <= BROKERS_MOST else said[: BROKERS_MOST - 1]
+    yield from (PaneLine("", text) for _, text in shown)
+    if more_brokers := len(said) - len(shown):
+        yield PaneLine("", f"and {many(more_brokers, 'more broker')}", "dim")
+
+
+def _skew_words(sums: TopicSums, place: int) -> str:
+    """`leaders 1.3x, data 1.0x of an even share`."""
+    skews = ("leaders", float(sums.leader_skew[place])), ("data", float(sums.size_skew[place]))
+    said = [f"{name} {'?' if math.isnan(one) else skew_text(one)}" for name, one in skews]
+    uneven = any(one > UNEVEN for _, one in skews)
+    return f"the fullest has {', '.join(said)} an even share{': uneven' if uneven else ''}"
+
+
+def _aligned(parts: Sequence[str]) -> str:
+    return " ".join(text.rjust(width) for text, width in zip(parts, _WIDTHS, strict=True))
