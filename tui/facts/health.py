@@ -77,7 +77,7 @@ def health_of(facts: Facts) -> Health:
 class PartitionLacks:
     """What each partition lacks, as `Health` counts it. Every array has shape (partitions,)."""
 
-    original: NDArray[np.int32]
+    original: NDArray[np.int64]
     """Replicas that it has, those being added left out."""
     under_replicated: NDArray[np.bool_]
     under_min_isr: NDArray[np.bool_]
@@ -90,7 +90,7 @@ def lacks_of(facts: Facts) -> PartitionLacks:
     rows, starts = facts.rows, facts.starts
     replicas = facts.row_counts
     in_sync = _counts(rows.in_isr, starts)
-    original = (replicas - _counts(rows.adding, starts)).astype(np.int32)
+    original = (replicas - _counts(rows.adding, starts)).astype(np.int64)
     lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
     needed = _min_isr(facts)
     known = needed != UNKNOWN

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 class PartitionVerbsScreen(PaneScreen):
     """Subclasses say which partitions are chosen."""
 
-    def on_mount(self) -> None:
-        """Topics are asked for once somebody looks at them."""
+    def __init__(self) -> None:
+        super().__init__()
         self._configs = TopicConfigCache(
-            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
+            lambda question: self.kshunt.link.ask(question), lambda: self.kshunt.store.now_s()
         )
-        super().on_mount()
 
     def clear_marks(self) -> None:
         """Unmark every row, and forget topics: this is another cluster."""
@@ -105,5 +104,7 @@ class PartitionVerbsScreen(PaneScreen):
             return None
         if len(topics) == 1:
             return topics[0]
-        self.say(f"{what} is about one topic; {many(len(topics), 'topic')} are chosen here.", "warn")
+        self.say(
+            f"{what} is about one topic; {many(len(topics), 'topic')} are chosen here.", "warn"
+        )
         return None

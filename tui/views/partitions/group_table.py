@@ -148,7 +148,11 @@ def group_table(
     groups = groups_of(facts, kind, operations)
     sums = sums_of(facts, groups, rows)
     places = np.flatnonzero(sums.replicas)
-    ranks = {level.key: GROUP_RANKS[level.key](sums) for level in order.levels if level.key in GROUP_RANKS}
+    ranks = {
+        level.key: GROUP_RANKS[level.key](sums)
+        for level in order.levels
+        if level.key in GROUP_RANKS
+    }
     places = sorted_groups(places, order, ranks)
     return GroupTable(facts, kind, order, groups, sums, places, operations, len(rows))
 

@@ -18,18 +18,18 @@ from kshunt.tui.views.topics.topic_sums import TopicSums
 UNEVEN: Final = 1.5
 """So many times an even share is worth a look."""
 COLUMNS: Final = (
-    Column("group", "Topic", 14, 80, 0, grows=True, comfort=34, names=True),
+    Column("group", "Topic", 24, 80, 0, grows=True, comfort=34, names=True),
     Column("partitions", "Parts", 5, 10, 3, 6, right=True, label="Partitions"),
     Column("factor", "RF", 3, 0, 6, right=True, label="RF"),
     Column("size", "Size", 7, 9, 2, 1, right=True),
-    Column("written", "In/s", 7, 10, 1, 1, right=True, label="Written/s"),
-    Column("leader_skew", "LSkw", 4, 9, 7, 4, right=True, label="Lead skew"),
-    Column("size_skew", "DSkw", 4, 9, 8, 4, right=True, label="Data skew"),
+    Column("written", "Write/s", 7, 10, 1, 1, right=True, label="Written/s"),
+    Column("leader_skew", "LSkw", 4, 9, 8, 4, right=True, label="Lead skew"),
+    Column("size_skew", "DSkw", 4, 9, 9, 4, right=True, label="Data skew"),
     Column("moving_partitions", "Mov", 4, 6, 2, 3, right=True, label="Moving"),
     Column("copied", "Copy", 4, 6, 2, 3, right=True, label="Copied"),
     Column("under_replicated", "Under", 5, 10, 1, 2, right=True, label="Under-repl"),
     Column("at_min_isr", "AtMin", 5, 14, 4, 2, right=True, label="At min ISR"),
-    Column("listed", "Thr", 3, 11, 9, 5, label="Throttled"),
+    Column("listed", "Thr", 3, 11, 5, 5, label="Throttled"),
     Column("lag_bytes", "Left", 9, 0, 10, right=True, extra=True),
     Column("eta", "ETA", 13, 0, 11, right=True, extra=True),
     Column("stuck", "Stuck", 5, 0, 12, right=True, extra=True),
@@ -109,7 +109,9 @@ def _at_min(sums: TopicSums, place: int, width: int) -> Cell:
         # Of a topic whose min.insync.replicas nobody knows, nothing can be said.
         return Cell("?" if sums.min_isr_unknown[place] else "0", "dim")
     tone = "bad" if under else "warn"
-    both = ", ".join(part for part in (f"{under} under" * bool(under), f"{at} at" * bool(at)) if part)
+    both = ", ".join(
+        part for part in (f"{under} under" * bool(under), f"{at} at" * bool(at)) if part
+    )
     long = under and width >= len(both)
     return Cell(both if long else count_text(under + at, tight=width < 8), tone)
 
@@ -122,7 +124,9 @@ def _listed(sums: TopicSums, place: int, width: int) -> Cell:
         if count
     ]
     if width >= 11:
-        return Cell(" ".join(f"{letter}:{count_text(count, tight=True)}" for letter, count in sides))
+        return Cell(
+            " ".join(f"{letter}:{count_text(count, tight=True)}" for letter, count in sides)
+        )
     return Cell("".join(letter for letter, _ in sides))
 
 

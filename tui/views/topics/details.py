@@ -48,9 +48,9 @@ def about(
         *_moves(sums, place, key.name, operations),
         PaneLine("Throttled", _listed(sums, place)),
         PaneLine("Min ISR", _min_isr(table.facts, sums, place, settings)),
-        PaneLine("Retention", _retention(settings)),
-        PaneLine("Set here", _set_here(settings), lines=2),
-        *_brokers(table.facts, key, sums, place),
+        *_configs(settings),
+        PaneLine("Skew", *_skew(sums, place)),
+        *_brokers(table.facts, key),
     ]
 
 
@@ -59,7 +59,11 @@ def _lacks(sums: TopicSums, place: int) -> Iterable[PaneLine]:
     found = (
         (int(sums.under_min_isr[place]), "under min ISR: they refuse writes with acks=all", "bad"),
         (int(sums.stuck[place]), "stuck", "bad"),
-        (int(sums.at_min_isr[place]), "at min ISR: one replica less, and they refuse writes", "warn"),
+        (
+            int(sums.at_min_isr[place]),
+            "at min ISR: one replica less, and they refuse writes",
+            "warn",
+        ),
         (int(sums.under_replicated[place]), "under-replicated", "warn"),
     )
     label = "Lacks"
@@ -69,7 +73,10 @@ def _lacks(sums: TopicSums, place: int) -> Iterable[PaneLine]:
             yield PaneLine(label, f"{many(count, noun)} {words}", tone)
             label = ""
     if label:
-        yield PaneLine(label, "nothing: every partition is fully replicated", "dim")
+        words = "nothing: every partition is fully replicated"
+        if sums.min_isr_unknown[place]:
+            words += "; min.insync.replicas is not known yet"
+        yield PaneLine(label, words, "dim")
 
 
 def _moves(
@@ -123,10 +130,17 @@ def _origin(config: TopicConfig) -> str:
     return "Kafka's default" if config.is_default else "set on the brokers"
 
 
-def _retention(settings: TopicSettings) -> str:
+def _configs(settings: TopicSettings) -> Iterable[PaneLine]:
+    """How long records are kept, and what the topic does not take from its brokers."""
     if settings.configs is None:
-        return settings.words
-    found = {one.name: one for one in settings.configs if one.name in _RETENTION}
+        yield PaneLine("Configs", settings.words, lines=2)
+    else:
+        yield PaneLine("Retention", _retention(settings.configs), lines=2)
+        yield PaneLine("Set here", _set_here(settings.configs), lines=2)
+
+
+def _retention(configs: Sequence[TopicConfig]) -> str:
+    found = {one.name: one for one in configs if one.name in _RETENTION}
     said = [_kept(found[name]) for name in _RETENTION if name in found]
     return ", ".join(said) or "unknown"
 
@@ -143,15 +157,13 @@ def _kept(config: TopicConfig) -> str:
     return f"{text} ({bytes_text(int(value))})"
 
 
-def _set_here(settings: TopicSettings) -> str:
-    if settings.configs is None:
-        return settings.words
-    here = [one for one in settings.configs if one.source == ConfigSource.DYNAMIC_TOPIC]
+def _set_here(configs: Sequence[TopicConfig]) -> str:
+    here = [one for one in configs if one.source == ConfigSource.DYNAMIC_TOPIC]
     said = [setting_text(one) for one in sorted(here, key=lambda one: one.name)]
     return ", ".join(said) or "nothing: the brokers' values are in force"
 
 
-def _brokers(facts: Facts, key: GroupKey, sums: TopicSums, place: int) -> Iterable[PaneLine]:
+def _brokers(facts: Facts, key: GroupKey) -> Iterable[PaneLine]:
     """What each broker leads and holds of it, and is written to; the most bytes first."""
     rows, members = facts.rows, group_rows(facts, key)
     leads, rate = written_rows(facts)
@@ -168,19 +180,23 @@ def _brokers(facts: Facts, key: GroupKey, sums: TopicSums, place: int) -> Iterab
         parts = (broker, int(led.sum()), int(here.sum()), more + bytes_text(size), written)
         said.append((size, _aligned([str(part) for part in parts])))
     said.sort(key=lambda one: -one[0])
-    yield PaneLine("Brokers", _aligned(_HEAD) + f"   {_skew_words(sums, place)}", "dim")
+    yield PaneLine("Brokers", _aligned(_HEAD), "dim")
     shown = said if len(said) <= BROKERS_MOST else said[: BROKERS_MOST - 1]
     yield from (PaneLine("", text) for _, text in shown)
     if more_brokers := len(said) - len(shown):
         yield PaneLine("", f"and {many(more_brokers, 'more broker')}", "dim")
 
 
-def _skew_words(sums: TopicSums, place: int) -> str:
-    """`leaders 1.3x, data 1.0x of an even share`."""
-    skews = ("leaders", float(sums.leader_skew[place])), ("data", float(sums.size_skew[place]))
-    said = [f"{name} {'?' if math.isnan(one) else skew_text(one)}" for name, one in skews]
-    uneven = any(one > UNEVEN for _, one in skews)
-    return f"the fullest has {', '.join(said)} an even share{': uneven' if uneven else ''}"
+def _skew(sums: TopicSums, place: int) -> tuple[str, str]:
+    """What the broker with the most has, and how that is meant."""
+    leaders, data = float(sums.leader_skew[place]), float(sums.size_skew[place])
+    said = [f"{name} {_times(one)}" for name, one in (("leaders", leaders), ("data", data))]
+    tone = "warn" if leaders > UNEVEN or data > UNEVEN else ""
+    return f"of an even share, one broker has at most: {', '.join(said)}", tone
+
+
+def _times(skew: float) -> str:
+    return "unknown" if math.isnan(skew) else skew_text(skew)
 
 
 def _aligned(parts: Sequence[str]) -> str:

@@ -88,7 +88,7 @@ def topic_sums(facts: Facts, groups: ReplicaGroups) -> TopicSums:
 
 
 def _factors(
-    original: NDArray[np.int32], topics: NDArray[np.int64], count: int
+    original: NDArray[np.int64], topics: NDArray[np.int64], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The fewest and the most replicas of each topic's partitions; 0 of a topic without any."""
     least, most = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
