@@ -55,9 +55,10 @@ def _written(sums: TopicSums, place: int, width: int) -> Cell:
     rate = float(sums.written_bytes_per_s[place])
     if math.isnan(rate):
         return Cell("?", "dim")
-    if sums.written_unknown[place]:
-        return Cell(f">{rate_text(rate, tight=True)}")
-    return Cell("-", "dim") if rate == 0 else Cell(rate_text(rate, tight=width < 10))
+    if rate == 0 and not sums.written_unknown[place]:
+        return Cell("-", "dim")
+    more = ">" if sums.written_unknown[place] else ""
+    return Cell(more + rate_text(rate, tight=width < 10))
 
 
 def skew_text(skew: float) -> str:

@@ -192,7 +192,7 @@ def _skew(sums: TopicSums, place: int) -> tuple[str, str]:
     leaders, data = float(sums.leader_skew[place]), float(sums.size_skew[place])
     said = [f"{name} {_times(one)}" for name, one in (("leaders", leaders), ("data", data))]
     tone = "warn" if leaders > UNEVEN or data > UNEVEN else ""
-    return f"of an even share, one broker has at most: {', '.join(said)}", tone
+    return f"{', '.join(said)} (the most on one broker, against an even share)", tone
 
 
 def _times(skew: float) -> str:
