@@ -133,7 +133,9 @@ def test_what_is_written_is_unknown_where_no_leader_says() -> None:
     place = facts.rows_of("orders", 0)
     led = next(row for row in place if facts.rows.leader[row] == facts.rows.broker[row])
     rates[led] = 5e6
-    assert words_of(with_rows(facts, fetched_bytes_per_s=rates), "orders")["written"] == ">5.00 MB/s"
+    assert (
+        words_of(with_rows(facts, fetched_bytes_per_s=rates), "orders")["written"] == ">5.00 MB/s"
+    )
     rates[:] = 0
     assert words_of(with_rows(facts, fetched_bytes_per_s=rates), "orders")["written"] == "-"
 
@@ -250,10 +252,20 @@ def test_details_say_what_a_topic_lacks_and_how_it_is_set_up() -> None:
     said = {line.label: line.text for line in lines if line.label}
     assert "refuse writes with acks=all" in said["Lacks"]
     assert said["Min ISR"] == "2 of replication factor 3, set on the brokers"
-    assert "retention.ms=600000 (10m00s)" in said["Retention"]
-    assert "(no limit)" in said["Retention"]
+    assert said["Retention"] == (
+        "retention.ms=600000 (10m00s), retention.bytes=-1 (no limit, Kafka's default)"
+    )
     assert said["Set here"] == "retention.ms=600000"
     assert "no operation of kshunt" in said["Moves"]
+
+
+def test_details_have_min_isr_from_the_configurations_until_a_snapshot_has_it() -> None:
+    facts = facts_of(incident())
+    unread = topics(Facts(replace(facts.snapshot, min_isr=())))
+    config = TopicConfig("min.insync.replicas", "2", "DYNAMIC_TOPIC_CONFIG", False)
+    for known, text in (((config,), "2 of replication factor 3, set on the topic"), (None, "? of")):
+        lines = about(unread, ORDERS, TopicSettings(known), ())
+        assert any(line.label == "Min ISR" and line.text.startswith(text) for line in lines)
 
 
 def test_brokers_in_the_details_add_up_to_the_topic() -> None:

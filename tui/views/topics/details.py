@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from kshunt.backend.domain.cluster.config_names import MIN_ISR, ConfigSource
+from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
     duration_text,
@@ -117,11 +118,13 @@ def _min_isr(facts: Facts, sums: TopicSums, place: int, settings: TopicSettings)
     known = facts.snapshot.min_isr
     least, most = int(sums.factor_least[place]), int(sums.factor_most[place])
     factor = f"{most}" if least == most else f"{least} to {most}"
-    value = str(known[place]) if len(known) == len(facts.snapshot.topics) else "?"
-    value = value if value.isdigit() else "?"
-    origin = next((one for one in settings.configs or () if one.name == MIN_ISR), None)
-    where = "" if origin is None else f", {_origin(origin)}"
-    return f"{value} of replication factor {factor}{where}"
+    config = next((one for one in settings.configs or () if one.name == MIN_ISR), None)
+    where = "" if config is None else f", {_origin(config)}"
+    value = known[place] if len(known) == len(facts.snapshot.topics) else UNKNOWN
+    if value != UNKNOWN:
+        return f"{value} of replication factor {factor}{where}"
+    said = config.value if config is not None and config.value else "?"
+    return f"{said} of replication factor {factor}{where}"
 
 
 def _origin(config: TopicConfig) -> str:
@@ -146,15 +149,19 @@ def _retention(configs: Sequence[TopicConfig]) -> str:
 
 
 def _kept(config: TopicConfig) -> str:
-    """`retention.ms=604800000 (7d)`: how long and how much, for people."""
-    text, value = setting_text(config), config.value or ""
-    if not value.lstrip("-").isdigit():
-        return text
-    if int(value) < 0:
-        return f"{text} (no limit)"
-    if config.name.endswith(".ms"):
-        return f"{text} ({duration_text(int(value) / 1000)})"
-    return f"{text} ({bytes_text(int(value))})"
+    """`retention.ms=604800000 (7d00h, Kafka's default)`: how long or how much, for people."""
+    value = config.value or ""
+    said = [] if config.source == ConfigSource.DYNAMIC_TOPIC else [_origin(config)]
+    if value.lstrip("-").isdigit():
+        said.insert(0, _amount(config.name, int(value)))
+    more = f" ({', '.join(said)})" if said else ""
+    return f"{config.name}={'(hidden)' if config.value is None else value}{more}"
+
+
+def _amount(name: str, value: int) -> str:
+    if value < 0:
+        return "no limit"
+    return duration_text(value / 1000) if name.endswith(".ms") else bytes_text(value)
 
 
 def _set_here(configs: Sequence[TopicConfig]) -> str:
