@@ -279,6 +279,15 @@ def test_brokers_in_the_details_add_up_to_the_topic() -> None:
     )
 
 
+def test_a_pane_says_how_many_brokers_it_leaves_out() -> None:
+    table = topics(facts_of(incident()))
+    whole = about(table, ORDERS, TopicSettings(), ())
+    short = about(table, ORDERS, TopicSettings(), (), 3)
+    assert short[-1].text == "and 3 more brokers"
+    assert short[:-1] == whole[: len(short) - 1]
+    assert len(whole) == len(short) + 2
+
+
 def test_of_a_topic_that_is_gone_it_is_said_so() -> None:
     table = topics(facts_of(incident()))
     (line,) = about(table, GroupKey(TOPIC, "gone"), TopicSettings(), ())

@@ -17,7 +17,7 @@ from kshunt.backend.domain.text.formatting import (
     rate_text,
 )
 from kshunt.tui.facts.cockpit.traffic import written_rows
-from kshunt.tui.facts.replica_groups import GroupKey, group_rows
+from kshunt.tui.facts.replica_groups import GroupKey
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.views.partitions.topic_configs import TopicSettings, setting_text
@@ -29,17 +29,22 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.topics.configs import TopicConfig
 
-BROKERS_MOST: Final = 6
-"""Brokers that have a line each, those that hold the most."""
 _RETENTION: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 _HEAD: Final = ("Broker", "Leads", "Replicas", "Size", "Written")
 _WIDTHS: Final = (6, 5, 8, 9, 10)
 
 
 def about(
-    table: TopicTable, key: GroupKey, settings: TopicSettings, operations: Iterable[Operation]
+    table: TopicTable,
+    key: GroupKey,
+    settings: TopicSettings,
+    operations: Iterable[Operation],
+    brokers_most: int | None = None,
 ) -> list[PaneLine]:
-    """Everything about a topic, what is urgent first."""
+    """Everything about a topic, what is urgent first.
+
+    `brokers_most` lines are for brokers, those that hold the most; None for all of them.
+    """
     place = table.facts.topic_places.get(key.name)
     if place is None or not table.sums.replicas[place]:
         return [PaneLine("", "This topic no longer exists.", "warn")]
@@ -51,7 +56,7 @@ def about(
         PaneLine("Min ISR", _min_isr(table.facts, sums, place, settings)),
         *_configs(settings),
         PaneLine("Skew", *_skew(sums, place)),
-        *_brokers(table.facts, key),
+        *_brokers(table.facts, place, brokers_most),
     ]
 
 
@@ -170,25 +175,26 @@ def _set_here(configs: Sequence[TopicConfig]) -> str:
     return ", ".join(said) or "nothing: the brokers' values are in force"
 
 
-def _brokers(facts: Facts, key: GroupKey) -> Iterable[PaneLine]:
+def _brokers(facts: Facts, place: int, most: int | None) -> Iterable[PaneLine]:
     """What each broker leads and holds of it, and is written to; the most bytes first."""
-    rows, members = facts.rows, group_rows(facts, key)
+    rows = facts.rows
+    # Of 200,000 rows only those of the topic are looked at: a pane is made between two keys.
+    first, last = np.searchsorted(rows.topic_index, [place, place + 1])
     leads, rate = written_rows(facts)
-    mine = members[leads]
-    leads, rate = leads[mine], rate[mine]
-    brokers = np.unique(rows.broker[members])
+    mine = (leads >= first) & (leads < last)
+    leaders, rate = rows.broker[leads[mine]], rate[mine]
+    brokers, sizes = rows.broker[first:last], rows.size_bytes[first:last]
     said = []
-    for broker in brokers.tolist():
-        here = members & (rows.broker == broker)
-        led = rows.broker[leads] == broker
-        size, unknown = known_sum(rows.size_bytes[here])
+    for broker in np.unique(brokers).tolist():
+        here, led = brokers == broker, leaders == broker
+        size, unknown = known_sum(sizes[here])
         more = ">" if unknown and size >= 0 else ""
         written = rate_text(rate_sum(rate[led])) if led.any() else "-"
         parts = (broker, int(led.sum()), int(here.sum()), more + bytes_text(size), written)
         said.append((size, _aligned([str(part) for part in parts])))
     said.sort(key=lambda one: -one[0])
     yield PaneLine("Brokers", _aligned(_HEAD), "dim")
-    shown = said if len(said) <= BROKERS_MOST else said[: BROKERS_MOST - 1]
+    shown = said if most is None or len(said) <= most else said[: most - 1]
     yield from (PaneLine("", text) for _, text in shown)
     if more_brokers := len(said) - len(shown):
         yield PaneLine("", f"and {many(more_brokers, 'more broker')}", "dim")

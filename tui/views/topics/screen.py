@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROWS_LEAST = 8
 """Lines of the table, its header included, that the pane leaves."""
+BROKERS_MOST = 6
+"""Lines for brokers in the pane; a dialogue scrolls, and has all of them."""
 
 
 class TopicsScreen(PartitionVerbsScreen):
@@ -76,7 +78,8 @@ class TopicsScreen(PartitionVerbsScreen):
         table = cast("TopicTable | None", store.tables.get(self.VIEW))
         if table is None:
             return []
-        return about(table, topic, self.settings_of(topic.name), store.scene.operations)
+        most = BROKERS_MOST if self._is_tall else None
+        return about(table, topic, self.settings_of(topic.name), store.scene.operations, most)
 
     # What is chosen
 
