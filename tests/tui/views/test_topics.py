@@ -25,6 +25,7 @@ from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.partitions.topic_configs import TopicSettings
 from kshunt.tui.views.topics.columns import ranks_of
 from kshunt.tui.views.topics.details import about
+from kshunt.tui.views.topics.screen import TopicsScreen
 from kshunt.tui.views.topics.table import TopicTable, topic_table
 from kshunt.tui.views.topics.topic_sums import TopicSums, topic_sums
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard, named
@@ -379,14 +380,15 @@ async def test_ascii_terminals_see_no_other_signs(tmp_path: Path, size: tuple[in
         assert shown.frame().isascii()
 
 
-async def test_marked_topics_are_planned_for_together(shown: Shown) -> None:
+async def test_marked_topics_are_chosen_together(shown: Shown) -> None:
     await shown.press("j", "space", "j", "space")
     assert len(shown.grid.marked) == 2
-    partitions = shown.view.chosen_partitions()  # type: ignore[attr-defined]
-    assert {one.topic for one in partitions} == {key.name for key in shown.grid.marked}  # type: ignore[attr-defined]
-    facts = shown.app.store.facts
+    assert isinstance(shown.view, TopicsScreen)
+    marked = {key.name for key in shown.grid.marked if isinstance(key, GroupKey)}
+    facts, chosen = shown.app.store.facts, shown.view.chosen_partitions()
     assert facts is not None
-    assert len(partitions) == sum(facts.partitions_in(key.name) for key in shown.grid.marked)  # type: ignore[attr-defined]
+    assert {one.topic for one in chosen} == marked
+    assert len(chosen) == sum(facts.partitions_in(name) for name in marked)
     await shown.press("plus")
     assert shown.said == "This is about one topic; 2 topics are chosen here."
 

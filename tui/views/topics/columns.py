@@ -28,7 +28,7 @@ COLUMNS: Final = (
     Column("moving_partitions", "Mov", 4, 6, 2, 3, right=True, label="Moving"),
     Column("copied", "Copy", 4, 6, 2, 3, right=True, label="Copied"),
     Column("under_replicated", "Under", 5, 10, 1, 2, right=True, label="Under-repl"),
-    Column("at_min_isr", "AtMin", 5, 14, 4, 2, right=True, label="At min ISR"),
+    Column("at_min_isr", "AtMin", 5, 10, 4, 2, right=True, label="At min ISR"),
     Column("listed", "Thr", 3, 11, 5, 5, label="Throttled"),
     Column("lag_bytes", "Left", 9, 0, 10, right=True, extra=True),
     Column("eta", "ETA", 13, 0, 11, right=True, extra=True),
