@@ -104,6 +104,7 @@ KEY_NAMES: Final = {
     "space": "Space",
     "enter": "Enter",
     "escape": "Esc",
+    "backspace": "Bksp",
 }
 
 
