@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
 from kshunt.tui.facts.cockpit.traffic import traffic_of
 from kshunt.tui.facts.filter_terms import parse_filter
@@ -370,6 +371,14 @@ async def test_the_palette_leads_to_topics(tmp_path: Path) -> None:
         await shown.until(lambda: "Topics (7)" in shown.frame(), "the view is found")
         await shown.pilot.press("down", "enter")
         await shown.until(lambda: shown.app.current_mode == "topics", "the view is open")
+
+
+async def test_help_says_what_the_columns_mean(shown: Shown) -> None:
+    await shown.press("question_mark")
+    helped = await shown.dialog(HelpScreen)
+    said = " ".join(line.plain for line in helped.query("Lines"))
+    for column in ("LSkw, DSkw", "Copy", "Under", "AtMin"):
+        assert column in said
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (160, 50)])
