@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
+from kshunt.backend.domain.throttles.configs import LEADER_REPLICAS
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
@@ -248,6 +249,7 @@ def test_details_say_what_a_topic_lacks_and_how_it_is_set_up() -> None:
     configs = (
         TopicConfig("min.insync.replicas", "2", "STATIC_BROKER_CONFIG", False),
         TopicConfig("retention.ms", "600000", "DYNAMIC_TOPIC_CONFIG", False),
+        TopicConfig(LEADER_REPLICAS, "0:1", "DYNAMIC_TOPIC_CONFIG", False),
         TopicConfig("retention.bytes", "-1", "DEFAULT_CONFIG", True),
     )
     lines = about(topics(facts), ORDERS, TopicSettings(configs), ())

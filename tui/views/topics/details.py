@@ -16,6 +16,7 @@ from kshunt.backend.domain.text.formatting import (
     many,
     rate_text,
 )
+from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kshunt.tui.facts.cockpit.traffic import written_rows
 from kshunt.tui.facts.replica_groups import GroupKey
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum, rate_sum
@@ -101,6 +102,8 @@ def _moves(
         parts.append(f"{least}{bytes_text(int(sums.lag_bytes[place]))} left")
     if not math.isnan(last := float(sums.eta_s[place])):
         parts.append(f"{duration_text(last)} until the last of those that arrive")
+    if unknown := int(sums.eta_unknown[place]):
+        parts.append(f"not known for {many(unknown, 'replica')}")
     if never := int(sums.eta_never[place]):
         parts.append(f"{many(never, 'replica')} never at this rate")
     by = [
@@ -170,7 +173,9 @@ def _amount(name: str, value: int) -> str:
 
 
 def _set_here(configs: Sequence[TopicConfig]) -> str:
-    here = [one for one in configs if one.source == ConfigSource.DYNAMIC_TOPIC]
+    """Throttle lists are not repeated: they have a line of their own."""
+    mine = [one for one in configs if one.source == ConfigSource.DYNAMIC_TOPIC]
+    here = [one for one in mine if one.name not in (LEADER_REPLICAS, FOLLOWER_REPLICAS)]
     said = [setting_text(one) for one in sorted(here, key=lambda one: one.name)]
     return ", ".join(said) or "nothing: the brokers' values are in force"
 
