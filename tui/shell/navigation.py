@@ -25,7 +25,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             chosen=True,
             group="",
             inside=None,
-            came_from="",
+            opened_from=None,
         )
     if target.key is not None:
         _Arrival(app, target).wait()

@@ -341,6 +341,19 @@ async def test_a_filter_inside_a_topic_is_dropped_before_the_way_back(shown: Sho
     assert shown.app.current_mode == "topics"
 
 
+async def test_the_partitions_view_is_as_it_was_after_the_way_back(shown: Shown) -> None:
+    await shown.press("2", "slash")
+    await shown.write("broker:1")
+    await shown.press("enter", "s")
+    before = shown.app.store.queries["partitions"]
+    # The second topic is opened from the number key's way back, not from Esc.
+    await shown.press("7", "j", "enter", "7", "j", "enter", "escape")
+    assert shown.app.current_mode == "topics"
+    assert shown.app.store.queries["partitions"] == before
+    await shown.press("2")
+    assert "broker:1" in shown.frame()
+
+
 async def test_a_topic_that_disappears_leaves_the_others(shown: Shown) -> None:
     await shown.press("j", "j")
     _delete(shown.backend.cluster, "orders")

@@ -65,7 +65,7 @@ class PartitionsScreen(PartitionVerbsScreen):
         kinds = ["", *GROUPINGS]
         present = self.kshunt.store.queries[self.VIEW].group
         kind = kinds[(kinds.index(present) + 1) % len(kinds)]
-        self._ask(group=kind, inside=None, came_from="")
+        self._ask(group=kind, inside=None, opened_from=None)
         words = f"Grouped by {kind}; Enter opens one" if kind else "One row a replica"
         self.say(f"{words}, {key_of('group')} changes it.")
 
@@ -73,11 +73,12 @@ class PartitionsScreen(PartitionVerbsScreen):
         """Close an opened group once nothing else is left to undo; one of another view, there."""
         query = self.kshunt.store.queries[self.VIEW]
         narrowed = self.filter_is_open or self.grid.marked or query.inside is None
-        if narrowed or (query.came_from and query.filter_text):
+        opened_from = query.opened_from
+        if narrowed or (opened_from is not None and query.filter_text):
             super().action_back()
-        elif query.came_from:
-            self._ask(inside=None, came_from="", chosen=False)
-            self.app.switch_mode(query.came_from)
+        elif opened_from is not None:
+            self.kshunt.store.queries[self.VIEW] = opened_from.before
+            self.app.switch_mode(opened_from.view)
         else:
             self._ask(inside=None)
 
@@ -176,7 +177,7 @@ class PartitionsScreen(PartitionVerbsScreen):
         """Whether only what moves or ails is shown, or a topic is opened, too."""
         query = self.kshunt.store.queries[self.VIEW]
         found = super().conditions() | ({FOLLOWING} if query.follow else set())
-        return found | ({OPENED} if query.came_from else set())
+        return found | ({OPENED} if query.opened_from is not None else set())
 
     def on_screen_resume(self) -> None:
         """Somebody comes to this view."""

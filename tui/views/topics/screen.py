@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from kshunt.tui.actions.view_names import PARTITIONS, TOPICS
+from kshunt.tui.facts.view_query import OpenedFrom, Query
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import RowKey
 from kshunt.tui.views.partition_verbs import PartitionVerbsScreen
@@ -37,18 +38,15 @@ class TopicsScreen(PartitionVerbsScreen):
 
     def action_open(self) -> None:
         """Show the replicas of the topic in the partitions view, which leads back here."""
-        key = self.grid.cursor_key
+        key = cast("GroupKey | None", self.grid.cursor_key)
         if key is None:
             return
-        self.kshunt.store.ask(
-            PARTITIONS,
-            terms=(),
-            filter_text="",
-            follow=False,
-            chosen=True,
-            group="",
-            inside=key,
-            came_from=self.VIEW,
+        queries = self.kshunt.store.queries
+        before = queries[PARTITIONS]
+        if before.opened_from is not None:
+            before = before.opened_from.before
+        queries[PARTITIONS] = Query(
+            before.order, chosen=True, inside=key, opened_from=OpenedFrom(self.VIEW, before)
         )
         self.app.switch_mode(PARTITIONS)
 
