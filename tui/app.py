@@ -24,6 +24,7 @@ from kshunt.tui.actions.view_names import (
     OVERVIEW,
     PARTITIONS,
     THROTTLES,
+    TOPICS,
     VIEWS,
 )
 from kshunt.tui.data.live_scene import LiveScene
@@ -96,6 +97,7 @@ class KshuntApp(Dashboard):
         THROTTLES: opener("throttles", "ThrottlesScreen"),
         OPERATIONS: opener("operations", "OperationsScreen"),
         HISTORY: opener("history", "HistoryScreen"),
+        TOPICS: opener("topics", "TopicsScreen"),
     }
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
         ActionProvider,

@@ -20,6 +20,7 @@ from kshunt.tui.actions.view_names import (
     OVERVIEW,
     PARTITIONS,
     THROTTLES,
+    TOPICS,
 )
 from kshunt.tui.data.store import TableFailed, TableReady
 from kshunt.tui.facts.lag_history import LagHistory
@@ -180,9 +181,16 @@ def _operations(facts: Facts, job: Job) -> Table:
     )
 
 
+def _topics(facts: Facts, job: Job) -> Table:
+    from kshunt.tui.views.topics.table import topic_table
+
+    return topic_table(facts, job.query.terms, job.query.order, job.operations)
+
+
 _BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {
     PARTITIONS: _groups,
     BROKERS: _brokers,
     THROTTLES: _throttles,
     OPERATIONS: _operations,
+    TOPICS: _topics,
 }

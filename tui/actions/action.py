@@ -27,6 +27,8 @@ HELD: Final = "held by another"
 """Somebody else steers the operation under the cursor."""
 PROPOSED: Final = "proposed"
 """A change waits for whoever sits here to approve it."""
+OPENED: Final = "opened"
+"""A topic is opened from the topics view, which waits for the way back."""
 PARTED: Final = "parted"
 """The overview shows several parts."""
 RATED: Final = "rated"
@@ -110,6 +112,7 @@ KEY_NAMES: Final = {
     "space": "Space",
     "enter": "Enter",
     "escape": "Esc",
+    "backspace": "Bksp",
 }
 
 

@@ -16,15 +16,22 @@ from kshunt.tui.actions.action import (
     Action,
     can,
 )
-from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS, THROTTLES
+from kshunt.tui.actions.view_names import (
+    BROKERS,
+    OPERATIONS,
+    OVERVIEW,
+    PARTITIONS,
+    THROTTLES,
+    TOPICS,
+)
 
-_HERE: Final = (PARTITIONS,)
+_HERE: Final = (PARTITIONS, TOPICS)
 _RATED: Final = (BROKERS, THROTTLES)
-_THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES)
+_THROTTLED: Final = (PARTITIONS, BROKERS, THROTTLES, TOPICS)
 _THROTTLE: Final = (THROTTLES,)
 _THROTTLED_MOVES: Final = (THROTTLES, OPERATIONS)
 _OPERATED: Final = (OPERATIONS,)
-_PLANNED: Final = (OVERVIEW, PARTITIONS, BROKERS)
+_PLANNED: Final = (OVERVIEW, PARTITIONS, BROKERS, TOPICS)
 
 CHANGES: Final = (
     Action(

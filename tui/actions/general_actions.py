@@ -15,6 +15,7 @@ from kshunt.tui.actions.view_names import (
     TABLES,
     THROTTLES,
     TITLES,
+    TOPICS,
     VIEWS,
     number_key,
 )
@@ -26,6 +27,7 @@ _SHOWS: Final[Mapping[str, str]] = {
     THROTTLES: "Every rate and replica list.",
     OPERATIONS: "Requested changes and their results.",
     HISTORY: "Lag and throughput over time, and the forecast.",
+    TOPICS: "What each topic holds, takes and lacks; Enter opens its partitions.",
 }
 
 NUMBERED: Final = tuple(

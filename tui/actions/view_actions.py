@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.tui.actions.action import FOLLOWING, MOVING, PARTED, PENDING, RATED, Action
+from kshunt.tui.actions.action import (
+    FOLLOWING,
+    MOVING,
+    OPENED,
+    PARTED,
+    PENDING,
+    RATED,
+    Action,
+)
 from kshunt.tui.actions.view_names import (
     BROKERS,
     HISTORY,
@@ -13,13 +21,16 @@ from kshunt.tui.actions.view_names import (
     PARTITIONS,
     TABLES,
     THROTTLES,
+    TOPICS,
 )
 
 _HERE: Final = (PARTITIONS,)
-_MARKED: Final = (PARTITIONS, THROTTLES)
+_FILTERED: Final = (PARTITIONS, TOPICS)
+_MARKED: Final = (PARTITIONS, THROTTLES, TOPICS)
 _PLOTTED: Final = (PARTITIONS, BROKERS)
 _OPERATED: Final = (OPERATIONS,)
 _PAST: Final = (HISTORY,)
+_DETAILED: Final = tuple(view for view in TABLES if view != TOPICS)
 
 LOOKS: Final = (
     Action(
@@ -37,14 +48,15 @@ LOOKS: Final = (
     Action("mark_all", ("A",), "Mark all", "Every row in the table, or none.", "Look", _MARKED),
     Action(
         "back",
-        ("escape",),
+        ("escape", "backspace"),
         "Back",
-        "Drops the typed text; or unmarks all rows, leaves the group, drops the filter.",
+        "Drops typed text; or unmarks rows, leaves group or topic, drops the filter.",
         "Look",
         hint="drop",
         rank=-5,
-        when=(PENDING,),
+        when=(PENDING, OPENED),
         first_when=(PENDING,),
+        others=((OPENED, "topics"),),
     ),
     Action(
         "filter",
@@ -52,7 +64,7 @@ LOOKS: Final = (
         "Filter",
         "Rows that match: part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving.",
         "Look",
-        _HERE,
+        _FILTERED,
         hint="filter",
         rank=1,
     ),
@@ -129,11 +141,31 @@ LOOKS: Final = (
         "Details",
         "Every column of the row, and more; if you typed a rate, its preview.",
         "Look",
-        TABLES,
+        _DETAILED,
         hint="details",
         rank=4,
         first_when=(PENDING,),
         others=((PENDING, "continue"),),
+    ),
+    Action(
+        "open",
+        ("enter",),
+        "Open the topic",
+        "Its replicas in the partitions view; Esc comes back to the topic.",
+        "Look",
+        (TOPICS,),
+        hint="open",
+        rank=0,
+    ),
+    Action(
+        "about",
+        ("i",),
+        "About the topic",
+        "What each broker leads and holds of it, its moves, and its configurations.",
+        "Look",
+        (TOPICS,),
+        hint="about",
+        rank=4,
     ),
     Action(
         "plot", ("p",), "Plot", "Bytes that remain, over time; again to hide.", "Look", _PLOTTED

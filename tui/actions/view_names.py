@@ -11,9 +11,10 @@ BROKERS: Final = "brokers"
 THROTTLES: Final = "throttles"
 OPERATIONS: Final = "operations"
 HISTORY: Final = "history"
-VIEWS: Final = (OVERVIEW, PARTITIONS, BROKERS, THROTTLES, OPERATIONS, HISTORY)
+TOPICS: Final = "topics"
+VIEWS: Final = (OVERVIEW, PARTITIONS, BROKERS, THROTTLES, OPERATIONS, HISTORY, TOPICS)
 """In the order of their number keys."""
-TABLES: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS)
+TABLES: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS, TOPICS)
 """The views that are one table, which can be sorted and whose rows have details."""
 
 
@@ -29,9 +30,10 @@ TITLES: Final[Mapping[str, Title]] = {
     OVERVIEW: Title("Overview", "Home"),
     PARTITIONS: Title("Partitions", "Parts"),
     BROKERS: Title("Brokers", "Brokers"),
-    THROTTLES: Title("Throttles", "Throttles"),
+    THROTTLES: Title("Throttles", "Thr"),
     OPERATIONS: Title("Operations", "Ops"),
-    HISTORY: Title("History", "History"),
+    HISTORY: Title("History", "Hist"),
+    TOPICS: Title("Topics", "Topics"),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
 from textual.binding import BindingType
@@ -10,6 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from kshunt.tui.actions import Action, help_groups, key_name
+from kshunt.tui.actions.view_names import TOPICS
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 
 SIGNS: Final = (
@@ -20,6 +21,16 @@ SIGNS: Final = (
     ("never", "Not at this rate: it falls behind faster than it catches up."),
     (">1m00s", "At least; some replicas report nothing."),
 )
+
+SIGNS_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    TOPICS: (
+        ("LSkw, DSkw", "The most leaders, the most data on one broker; 1.0x is an even share."),
+        ("Copy", "The share of the bytes of added replicas that is there."),
+        ("Under", "Partitions that are under-replicated."),
+        ("AtMin", "Partitions at min ISR; red if some are under it and refuse writes."),
+    )
+}
+"""What only one view has."""
 
 
 class HelpScreen(Dialog[None]):
@@ -48,7 +59,8 @@ class HelpScreen(Dialog[None]):
                     ]
                 )
             yield Lines("Signs", classes="group")
-            yield from fact_lines([(sign.ljust(12), meaning) for sign, meaning in SIGNS])
+            signs = (*SIGNS_OF.get(self._view, ()), *SIGNS)
+            yield from fact_lines([(sign.ljust(12), meaning) for sign, meaning in signs])
             if self._cluster:
                 yield Lines("This cluster", classes="group")
                 yield from fact_lines([(label.ljust(12), value) for label, value in self._cluster])

@@ -58,26 +58,49 @@ def health_of(facts: Facts) -> Health:
     down, silent = _missing(facts)
     if not len(facts.rows):
         return Health(len(facts.snapshot.brokers), down, silent)
-    rows, starts = facts.rows, facts.starts
-    replicas = np.diff(np.append(starts, len(rows)))
-    in_sync = _counts(rows.in_isr, starts)
-    original = replicas - _counts(rows.adding, starts)
-    lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
-    lacking &= ~facts.being_deleted[starts]
-    needed = _min_isr(facts)
-    known = needed != UNKNOWN
-    written = rows.mode[starts] == PartitionMode.READ_WRITE
+    lack = lacks_of(facts)
     return Health(
         brokers=len(facts.snapshot.brokers),
         down=down,
         silent=silent,
-        partitions=len(starts),
-        under_replicated=int(lacking.sum()),
-        under_replicated_moving=int((lacking & facts.moving[starts]).sum()),
-        under_min_isr=int((written & known & (in_sync < np.minimum(needed, replicas))).sum()),
-        at_min_isr=int((written & known & (in_sync == needed) & (replicas > needed)).sum()),
-        min_isr_unknown=int((~known).sum()),
+        partitions=len(facts.starts),
+        under_replicated=int(lack.under_replicated.sum()),
+        under_replicated_moving=int((lack.under_replicated & facts.moving[facts.starts]).sum()),
+        under_min_isr=int(lack.under_min_isr.sum()),
+        at_min_isr=int(lack.at_min_isr.sum()),
+        min_isr_unknown=int(lack.min_isr_unknown.sum()),
         leaderless=facts.counts.leaderless,
+    )
+
+
+@dataclass(frozen=True)
+class PartitionLacks:
+    """What each partition lacks, as `Health` counts it. Every array has shape (partitions,)."""
+
+    original: NDArray[np.int64]
+    """Replicas that it has, those being added left out."""
+    under_replicated: NDArray[np.bool_]
+    under_min_isr: NDArray[np.bool_]
+    at_min_isr: NDArray[np.bool_]
+    min_isr_unknown: NDArray[np.bool_]
+
+
+def lacks_of(facts: Facts) -> PartitionLacks:
+    """What each partition of a snapshot lacks."""
+    rows, starts = facts.rows, facts.starts
+    replicas = facts.row_counts
+    in_sync = _counts(rows.in_isr, starts)
+    original = (replicas - _counts(rows.adding, starts)).astype(np.int64)
+    lacking = _counts(rows.in_isr & ~rows.adding, starts) < original
+    needed = _min_isr(facts)
+    known = needed != UNKNOWN
+    written = rows.mode[starts] == PartitionMode.READ_WRITE
+    return PartitionLacks(
+        original,
+        lacking & ~facts.being_deleted[starts],
+        written & known & (in_sync < np.minimum(needed, replicas)),
+        written & known & (in_sync == needed) & (replicas > needed),
+        ~known,
     )
 
 

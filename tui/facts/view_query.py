@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kshunt.tui.tables.model import NATURAL, Order
 
@@ -40,8 +40,18 @@ class Query:
     """How many columns of a matrix are passed over at the left."""
     inside: GroupKey | None = None
     """The group that is opened: its replicas are shown, one row each."""
+    opened_from: OpenedFrom | None = None
+    """Where another view opened what is `inside`: the way back."""
     pending: Pending = ()
     """Rates that were typed or stepped to, and not asked for yet."""
+
+
+class OpenedFrom(NamedTuple):
+    """The way back from what another view opened."""
+
+    view: str
+    before: Query
+    """What the operator wanted to see here before."""
 
 
 @dataclass(frozen=True, slots=True)

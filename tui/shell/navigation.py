@@ -25,6 +25,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             chosen=True,
             group="",
             inside=None,
+            opened_from=None,
         )
     if target.key is not None:
         _Arrival(app, target).wait()

@@ -36,7 +36,7 @@ LET_GO_S = 60.0
 PLOT_SPAN_S = 900.0
 """At least so much of the past is plotted, in seconds."""
 NARROW = 80
-NOTE_SHORT = 19
+NOTE_SHORT = 18
 """Cells beside the short titles of the views, at 80 columns."""
 
 

@@ -212,16 +212,16 @@ async def test_chosen_keys_work_and_are_shown_everywhere(tmp_path: Path) -> None
 
 
 async def test_texts_that_name_a_key_name_the_chosen_one(tmp_path: Path) -> None:
-    keys = {"throttles": ["i"], "adopt": ["Z"], "follow": ["J"], "brokers": ["ctrl-g"]}
+    keys = {"throttles": ["I"], "adopt": ["Z"], "follow": ["J"], "brokers": ["ctrl-g"]}
     use_keys(ACTIONS, keys)
-    assert [view_key(view) for view in VIEWS] == ["1", "2", "Ctrl-G", "i", "5", "6"]
+    assert [view_key(view) for view in VIEWS] == ["1", "2", "Ctrl-G", "I", "5", "6", "7"]
     size = (100, 40)
     async with dashboard(tmp_path / "s", incident(), size=size, start_view="overview") as shown:
         await shown.until(lambda: "6 moves of others" in shown.frame(), "they are pointed out")
         (line,) = [text for text in shown.lines() if "6 moves of others" in text]
-        assert line.endswith("i Z")
-        assert " i Throttles " in shown.lines()[2] or " i Throttles " in shown.frame()
-        await shown.press("i")
+        assert line.endswith("I Z")
+        assert " I Throttles " in shown.lines()[2] or " I Throttles " in shown.frame()
+        await shown.press("I")
         await shown.until(lambda: "Z shows what they are" in shown.frame(), "and here")
 
 

@@ -63,6 +63,7 @@ PICTURES: Final = {
         Picture("overview-middle", r"more brokers, z shows", ("escape",), size=(120, 36)),
         Picture("brokers", r"  7 +250/0(.|\n)*MB", ("3",)),
         Picture("who-feeds-whom", r"MB/s|\d+M", ("m",)),
+        Picture("topics", r"Retention(.|\n)*more brokers", ("7", "j", "j"), size=(120, 36)),
     ),
     "throttle-too-low": (
         Picture("", r"throttle too low\. /stuck"),

@@ -15,7 +15,7 @@ from tests.support.tui.app import check_frame, dashboard, press_at_random
 from tests.support.tui.cluster import incident
 from tests.support.tui.replay import Recorded, recorded, replayed, scripted
 
-VIEWS = ("2", "3", "4", "5")
+VIEWS = ("2", "3", "4", "5", "7")
 HEAD = 24
 """Cells of the first line that do not depend on whether it is live."""
 

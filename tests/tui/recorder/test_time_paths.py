@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.tui.replay import Replayed, recorded, replayed, scripted
 
-VIEWS = ("1", "2", "3", "4", "5", "6")
+VIEWS = ("1", "2", "3", "4", "5", "6", "7")
 MOMENTS = 8
 STEP_S = 10
 SIZE = (120, 40)

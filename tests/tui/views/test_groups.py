@@ -22,7 +22,6 @@ from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 from kshunt.tui.tables.model import LEVELS_MOST, NATURAL, Level, Order
 from kshunt.tui.views.filter_hints import completed, hint_for
-from kshunt.tui.views.partitions.details import TopicSettings
 from kshunt.tui.views.partitions.group_table import GroupTable, group_table, partitions_of
 from kshunt.tui.views.partitions.sorting import float_ranks, sorted_places
 from kshunt.tui.views.partitions.topic_configs import (
@@ -30,6 +29,7 @@ from kshunt.tui.views.partitions.topic_configs import (
     AGE_OF_FAILURE_S,
     TOPICS_CACHED,
     TopicConfigCache,
+    TopicSettings,
 )
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import (

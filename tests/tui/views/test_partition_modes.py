@@ -33,7 +33,8 @@ from kshunt.tui.tables.model import Order
 from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.glyphs import UNICODE
 from kshunt.tui.views.filter_hints import hint_for
-from kshunt.tui.views.partitions.details import TopicSettings, about
+from kshunt.tui.views.partitions.details import about
+from kshunt.tui.views.partitions.topic_configs import TopicSettings
 from tests.support.tui.app import SIZES, Shown, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster
 from tests.support.tui.tables import facts_of, keys, partitions, row_words

@@ -94,10 +94,7 @@ class TrafficCourse:
 def traffic_of(facts: Facts) -> Traffic:
     """What is produced to the cluster of a snapshot."""
     rows = facts.rows
-    leads = np.flatnonzero((rows.leader == rows.broker) & (rows.leader >= 0))
-    # A log that shrinks says how fast retention deletes, not how fast producers write.
-    rate = rows.fetched_bytes_per_s[leads]
-    rate = np.where(rate < 0, np.float32(0), rate)
+    leads, rate = written_rows(facts)
     count = len(facts.snapshot.topics)
     by_topic = _sums(rows.topic_index[leads], np.nan_to_num(rate), count)
     size = np.maximum(rows.size_bytes, 0)
@@ -114,6 +111,15 @@ def traffic_of(facts: Facts) -> Traffic:
         len(written),
         _brokers(facts, leads, rate, size),
     )
+
+
+def written_rows(facts: Facts) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The rows of leaders, and what producers write to each, in bytes a second; NaN if unknown."""
+    rows = facts.rows
+    leads = np.flatnonzero((rows.leader == rows.broker) & (rows.leader >= 0))
+    # A log that shrinks says how fast retention deletes, not how fast producers write.
+    rate = rows.fetched_bytes_per_s[leads]
+    return leads, np.where(rate < 0, np.float32(0), rate)
 
 
 def _brokers(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
@@ -30,48 +28,17 @@ from kshunt.tui.text.bars import sparkline
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.history.pipeline_results import cause_text, source_text
 from kshunt.tui.views.partitions.replica_columns import mode_text, role_cell, status_cell
+from kshunt.tui.views.partitions.topic_configs import TopicSettings
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
-    from kshunt.backend.domain.topics.configs import TopicConfig
     from kshunt.tui.facts.row_keys import ReplicaKey
 
 SPARK_WIDTH: Final = 28
 _HEAD: Final = ("Brk", "Role", "Status", "Lag", "Rate", "ETA", "Size")
 _WIDTHS: Final = (5, 8, 11, 7, 7, 6, 7)
 """Cells of each column; the first and the last four stand at the right."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """What is known of a topic's configuration."""
-
-    configs: tuple[TopicConfig, ...] | None = None
-    """None while it is not known."""
-    reason: str = ""
-    """Why it is not known; empty while it is being asked for."""
-
-    @property
-    def words(self) -> str:
-        """The settings that are not Kafka's own, the topic's first."""
-        if self.configs is None:
-            return f"? {self.reason}" if self.reason else "asking"
-        set_here = [one for one in self.configs if not one.is_default]
-        set_here.sort(key=lambda one: (one.source != ConfigSource.DYNAMIC_TOPIC, one.name))
-        said = [f"{one.name}={_value(one)}{_source(one)}" for one in set_here]
-        return ", ".join(said) or "nothing differs from Kafka's defaults"
-
-
-def _value(config: TopicConfig) -> str:
-    return "(hidden)" if config.value is None else config.value
-
-
-def _source(config: TopicConfig) -> str:
-    """Where it is set, unless it is the topic itself."""
-    if config.source == ConfigSource.DYNAMIC_TOPIC:
-        return ""
-    return " (broker)" if "BROKER" in config.source else f" ({config.source.lower()})"
 
 
 def title_of(key: ReplicaKey) -> str:

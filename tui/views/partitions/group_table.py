@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -95,9 +95,12 @@ class GroupTable:
         return [
             self._name(place, width)
             if column.key == "group"
-            else _CELLS[column.key](self.sums, place, width)
+            else self._cell(column.key, place, width)
             for column, width in placed
         ]
+
+    def _cell(self, key: str, place: int, width: int) -> Cell:
+        return _CELLS[key](self.sums, place, width)
 
     def longest(self, key: str) -> int:
         """Groups are few: those in sight are measured."""
@@ -145,13 +148,23 @@ def group_table(
     groups = groups_of(facts, kind, operations)
     sums = sums_of(facts, groups, rows)
     places = np.flatnonzero(sums.replicas)
-    wanted = [level for level in order.levels if level.key in _RANKS]
-    levels = [(_RANKS[key](sums)[places], reverse) for key, reverse in wanted]
-    if levels:
-        places = places[sorted_places(levels, len(places))]
-    elif order.reverse:
-        places = places[::-1]
+    ranks = {
+        level.key: GROUP_RANKS[level.key](sums)
+        for level in order.levels
+        if level.key in GROUP_RANKS
+    }
+    places = sorted_groups(places, order, ranks)
     return GroupTable(facts, kind, order, groups, sums, places, operations, len(rows))
+
+
+def sorted_groups(
+    places: NDArray[np.intp], order: Order, ranks: Mapping[str, Ranks]
+) -> NDArray[np.intp]:
+    """The places of groups in an order; `ranks` has those of every group, by column."""
+    levels = [(ranks[key][places], reverse) for key, reverse in order.levels if key in ranks]
+    if levels:
+        return places[sorted_places(levels, len(places))]
+    return places[::-1] if order.reverse else places
 
 
 def partitions_of(
@@ -241,7 +254,7 @@ def _eta_ranks(sums: Sums) -> Ranks:
     return float_ranks(eta.astype(np.float32), unknown=-1.0)
 
 
-_RANKS: Final[dict[str, Callable[[Sums], Ranks]]] = {
+GROUP_RANKS: Final[dict[str, Callable[[Sums], Ranks]]] = {
     "group": lambda sums: np.arange(len(sums.replicas)),
     "partitions": lambda sums: sums.partitions,
     "replicas": lambda sums: sums.replicas,

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import many
-from kshunt.tui.actions import FOLLOWING, key_of
+from kshunt.tui.actions import FOLLOWING, OPENED, key_of
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.facts.view_query import Query
 from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import NATURAL, Order, RowKey
-from kshunt.tui.views.pane_screen import PaneScreen
+from kshunt.tui.views.partition_verbs import PartitionVerbsScreen
 from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
-from kshunt.tui.views.partitions.topic_configs import TopicConfigCache
-from kshunt.tui.views.table_screen import MARK_LIMIT
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.pipeline.delivered import Rows, StallRow
@@ -31,7 +29,7 @@ ROWS_LEAST = 8
 """Lines of the table, its header included, that the pane leaves."""
 
 
-class PartitionsScreen(PaneScreen):
+class PartitionsScreen(PartitionVerbsScreen):
     """One row a replica, or one a group of them."""
 
     VIEW: ClassVar[str] = PARTITIONS
@@ -47,19 +45,15 @@ class PartitionsScreen(PaneScreen):
     """The sort order from before the moves were followed."""
 
     def on_mount(self) -> None:
-        """Topics are asked for once somebody looks at them."""
-        self._configs = TopicConfigCache(
-            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
-        )
+        """Stalls are asked for once somebody looks at a replica."""
         self._stalls = ReplicaStalls(
             lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
         )
         super().on_mount()
 
     def clear_marks(self) -> None:
-        """Unmark every row, and forget topics: this is another cluster."""
+        """Unmark every row, and forget stalls: this is another cluster."""
         super().clear_marks()
-        self._configs.forget()
         self._stalls.forget()
 
     # Groups
@@ -71,17 +65,29 @@ class PartitionsScreen(PaneScreen):
         kinds = ["", *GROUPINGS]
         present = self.kshunt.store.queries[self.VIEW].group
         kind = kinds[(kinds.index(present) + 1) % len(kinds)]
-        self._ask(group=kind, inside=None)
+        self._ask(group=kind, inside=None, opened_from=None)
         words = f"Grouped by {kind}; Enter opens one" if kind else "One row a replica"
         self.say(f"{words}, {key_of('group')} changes it.")
 
     def action_back(self) -> None:
-        """Close an opened group once nothing else is left to undo."""
+        """Close an opened group once nothing else is left to undo; one of another view, there."""
         query = self.kshunt.store.queries[self.VIEW]
-        if self.filter_is_open or self.grid.marked or query.inside is None:
+        narrowed = self.filter_is_open or self.grid.marked or query.inside is None
+        opened_from = query.opened_from
+        if narrowed or (opened_from is not None and query.filter_text):
             super().action_back()
+        elif opened_from is not None:
+            self.kshunt.store.queries[self.VIEW] = opened_from.before
+            self.app.switch_mode(opened_from.view)
         else:
             self._ask(inside=None)
+
+    def nothing_words(self) -> str:
+        """That the group that is opened has gone."""
+        inside = self.kshunt.store.queries[self.VIEW].inside
+        if inside is None:
+            return super().nothing_words()
+        return f"There are no replicas of {inside} any more. {key_of('back')} goes back."
 
     def note_words(self, shown: int, total: int) -> str:
         """How many replicas, or how many groups of them."""
@@ -122,25 +128,18 @@ class PartitionsScreen(PaneScreen):
 
     def lines_of(self, key: RowKey) -> list[PaneLine]:
         """What is said of a replica and its partition; asks for what is not known yet."""
-        from kshunt.tui.views.partitions.details import TopicSettings, about
+        from kshunt.tui.views.partitions.details import about
 
         store, key = self.kshunt.store, cast("ReplicaKey", key)
         if store.facts is None:
             return []
         store.lags.look_at(key)
-        if self.kshunt.playback.past:
-            # What is so at present may not have been so then.
-            settings = TopicSettings(None, "not recorded: a recording holds no configurations")
-        else:
-            if self._configs.wants(key.topic):
-                self.run_worker(self._fetch(key.topic), group="configs")
-            settings = TopicSettings(*self._configs.known(key.topic))
         samples = store.lags.samples(key)
         return about(
             store.facts,
             key,
             samples,
-            settings,
+            self.settings_of(key.topic),
             store.scene.operations,
             self.kshunt.glyphs,
             self._stalls_of(key),
@@ -162,10 +161,6 @@ class PartitionsScreen(PaneScreen):
         if self._stalls.known(key) != before:
             self.kshunt.changed.publish("")
 
-    async def _fetch(self, topic: str) -> None:
-        await self._configs.fetch(topic)
-        self.kshunt.changed.publish("")
-
     # What is chosen, and what can be done with it
 
     def action_follow(self) -> None:
@@ -179,9 +174,10 @@ class PartitionsScreen(PaneScreen):
         self._ask(follow=True, order=Order("lag_bytes", reverse=True))
 
     def conditions(self) -> set[str]:
-        """Whether only what moves or ails is shown, too."""
-        following = self.kshunt.store.queries[self.VIEW].follow
-        return super().conditions() | ({FOLLOWING} if following else set())
+        """Whether only what moves or ails is shown, or a topic is opened, too."""
+        query = self.kshunt.store.queries[self.VIEW]
+        found = super().conditions() | ({FOLLOWING} if query.follow else set())
+        return found | ({OPENED} if query.opened_from is not None else set())
 
     def on_screen_resume(self) -> None:
         """Somebody comes to this view."""
@@ -225,30 +221,6 @@ class PartitionsScreen(PaneScreen):
         query = store.queries[self.VIEW]
         return partitions_of(store.facts, query.terms, query.follow, groups, store.scene.operations)
 
-    def _chosen_or_refused(self, id: str) -> tuple[TopicPartition, ...] | None:
-        """The chosen partitions; None, and said why, where it cannot be done."""
-        if self.refused(id):
-            return None
-        chosen = self.chosen_partitions()
-        if len(chosen) > MARK_LIMIT:
-            self.say(
-                f"{len(chosen):,} partitions are too many to show together; filter first.", "warn"
-            )
-            return None
-        return chosen
-
-    def action_plan(self) -> None:
-        """Make a plan for the topics of the chosen partitions."""
-        chosen = self._chosen_or_refused("plan")
-        if chosen is not None:
-            self.kshunt.workflows.plan(topics=sorted({partition.topic for partition in chosen}))
-
-    def action_cancel(self) -> None:
-        """Cancel the moves of the chosen partitions."""
-        chosen = self._chosen_or_refused("cancel")
-        if chosen is not None:
-            self.kshunt.workflows.cancel(chosen)
-
     def chosen_fix(self) -> Fix | None:
         """Of the replica under the cursor, where it does not advance."""
         from kshunt.tui.views.stuck_fixes import fix_of_replica
@@ -276,38 +248,3 @@ class PartitionsScreen(PaneScreen):
         if snapshot is None or not isinstance(key, ReplicaKey):
             return None
         return snapshot.explained.get((TopicPartition(key.topic, key.partition), key.broker))
-
-    def action_elect(self) -> None:
-        """Elect the preferred leaders of the chosen partitions."""
-        chosen = self._chosen_or_refused("elect")
-        if chosen is not None:
-            self.kshunt.workflows.elect(chosen)
-
-    def action_shrink(self) -> None:
-        """Let the topic of the row have fewer partitions."""
-        topic = self._one_topic("shrink", "A shrink")
-        if topic is not None:
-            self.kshunt.workflows.shrink(topic)
-
-    def action_alter(self) -> None:
-        """Give the topic of the row more partitions, or another replication factor."""
-        topic = self._one_topic("alter", "This")
-        if topic is not None:
-            self.kshunt.workflows.alter(topic)
-
-    def _one_topic(self, action: str, what: str) -> str | None:
-        """The topic of what is chosen, where it is one."""
-        chosen = self._chosen_or_refused(action)
-        topics = sorted({partition.topic for partition in chosen or ()})
-        if len(topics) == 1:
-            return topics[0]
-        if chosen is not None:
-            found = f"{many(len(topics), 'topic')} {'is' if len(topics) == 1 else 'are'}"
-            self.say(f"{what} is about one topic; {found} chosen here.", "warn")
-        return None
-
-    def action_edit(self) -> None:
-        """Edit the throttled replicas of the row's topic."""
-        chosen = self._chosen_or_refused("edit")
-        if chosen:
-            self.kshunt.workflows.edit_lists(chosen[0].topic)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.errors import KshuntError
 
 if TYPE_CHECKING:
@@ -71,3 +73,36 @@ class TopicConfigCache:
         self._known[topic] = (self._now_s(), configs, reason)
         while len(self._known) > TOPICS_CACHED:
             del self._known[next(iter(self._known))]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What is known of a topic's configuration."""
+
+    configs: tuple[TopicConfig, ...] | None = None
+    """None while it is not known."""
+    reason: str = ""
+    """Why it is not known; empty while it is being asked for."""
+
+    @property
+    def words(self) -> str:
+        """The settings that are not Kafka's own, the topic's first."""
+        if self.configs is None:
+            return f"? {self.reason}" if self.reason else "asking"
+        set_here = [one for one in self.configs if not one.is_default]
+        set_here.sort(key=lambda one: (one.source != ConfigSource.DYNAMIC_TOPIC, one.name))
+        said = [setting_text(one) for one in set_here]
+        return ", ".join(said) or "nothing differs from Kafka's defaults"
+
+
+def setting_text(config: TopicConfig) -> str:
+    """`retention.ms=600000`, with where it is set unless that is the topic itself."""
+    value = "(hidden)" if config.value is None else config.value
+    return f"{config.name}={value}{_source(config)}"
+
+
+def _source(config: TopicConfig) -> str:
+    """Where it is set, unless it is the topic itself."""
+    if config.source == ConfigSource.DYNAMIC_TOPIC:
+        return ""
+    return " (broker)" if "BROKER" in config.source else f" ({config.source.lower()})"

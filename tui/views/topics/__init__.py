@@ -1,0 +1,1 @@
+"""The topics view: screen, table, cells and details."""
