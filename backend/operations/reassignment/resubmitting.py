@@ -12,6 +12,7 @@ Algorithm
     will move it, or has moved it. Where all of the plan is carried, each of these operations gets
     the new rate: its shares and its work are written, and then the brokers. Where a part is, the
     others become a new operation, and what is carried keeps its operation and its rate.
+    What an operation still returns is refused: the engine would cancel the new move too.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.text.formatting import exact_rate_text, listed, many
 from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
+from kshunt.backend.errors import Conflict
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.throttle_writes import left_on, shares_held
@@ -92,6 +94,30 @@ class Resubmissions:
         ]
         size = sum(len(work.moves) for _, work in works)
         return await offload(size, _carried, works, plan, moves, ongoing)
+
+    async def check_none_returns(self, plan: ReassignmentPlan) -> None:
+        """Refuse a plan of which the engine would cancel a part, because an operation returns it.
+
+        Raises:
+            Conflict: a cancellation of its partitions has not ended.
+        """
+        works = tuple(unfinished_works(self._context))
+        size = len(plan) + sum(len(work.cancelled) for _, work in works)
+        returned = await offload(size, _returned, works, plan)
+        for operation_id in self._registry.unfinished:
+            operation = self._registry.get(operation_id)
+            if operation is not None and operation.kind is OperationKind.CANCEL:
+                rows = operation.details.returning or ()
+                mine = plan.replicas.keys() & {TopicPartition(t, p) for t, p, _ in rows}
+                returned.append((operation, sorted(mine)))
+        for operation, partitions in returned:
+            if partitions:
+                raise Conflict(
+                    f"Operation {operation.id} {_returns(operation)} "
+                    f"{many(len(partitions), 'partition')} of this plan ({listed(partitions, 3)}). "
+                    "Nothing was changed.",
+                    advice=f"Start the plan again when operation {operation.id} has ended.",
+                )
 
     async def change(
         self, carried: Sequence[Carried], terms: NewTerms, moves: Moves, change: Change
@@ -179,6 +205,23 @@ def _is_carried(work: ReassignmentWork, move: Move, now: OngoingReassignment | N
     return not began or move.current == move.target
 
 
+def _returned(
+    works: Iterable[tuple[Operation, ReassignmentWork]], plan: ReassignmentPlan
+) -> list[tuple[Operation, list[TopicPartition]]]:
+    """What operations return of the partitions that a plan moves to the very same replicas."""
+    return [
+        (
+            operation,
+            sorted(
+                partition
+                for partition in work.cancelled & plan.replicas.keys()
+                if work.moves[partition].target == tuple(plan.replicas[partition])
+            ),
+        )
+        for operation, work in works
+    ]
+
+
 def _under(one: Carried, terms: NewTerms) -> tuple[Operation, ReassignmentWork]:
     """An operation and its work under the new terms."""
     operation, work = one.operation, one.work
@@ -243,6 +286,13 @@ def _lower_rates(
 
 
 # --- in words
+
+
+def _returns(operation: Operation) -> str:
+    """What an operation does that returns partitions."""
+    if operation.state is OperationState.CANCELLING:
+        return "is being cancelled and returns"
+    return "returns" if operation.kind is OperationKind.CANCEL else "still runs and returns"
 
 
 def _differences(one: Carried, terms: NewTerms) -> list[str]:

@@ -107,8 +107,8 @@ class Reassignments:
 
         Raises:
             Conflict: partitions move already and `additional` is not set, but for the very plan
-                that runs, with another throttle; or the journal's record of a throttle cannot be
-                read. Such a plan changes the throttle of what runs: see `resubmitting`.
+                that runs, with another throttle: see `resubmitting`. Or a cancellation of them
+                has not ended, or the journal's record of a throttle cannot be read.
             BadInput: a throttle is under 1 KB/s, the plan is over Kafka's limit, or the deadline
                 is over.
             NotActive: another backend acts for this cluster.
@@ -116,6 +116,7 @@ class Reassignments:
         _check(request, self._context.clock.now_ms())
         async with self._context.lock:
             ongoing = await self._context.ongoing()
+            await self._resubmissions.check_none_returns(request.plan)
             moves = await self._moves(request.plan, ongoing)
             carried = await self._resubmissions.carried(request.plan, moves, ongoing)
             kept = frozenset[TopicPartition]().union(*(one.partitions for one in carried))

@@ -18,7 +18,9 @@ from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.moves.pause_throttles import FLOOR_BYTES_PER_S
 from kshunt.backend.operations.moves.schedule import Caps
 from tests.support.operations.engine import tp
-from tests.support.operations.story import MB, RATE, Story, cancel
+from tests.support.operations.engine_backend import TIMEOUT_S
+from tests.support.operations.engine_world import Fault
+from tests.support.operations.story import MB, RATE, Story, calls_until_the_request, cancel
 
 PLAN = {"a-0": (1, 4), "a-3": (1, 5)}
 MORE = {**PLAN, "a-1": (2, 4)}
@@ -241,3 +243,92 @@ def test_a_cancelled_plan_starts_anew(story: Story) -> None:
     assert again.operation_id != first.operation_id
     story.until_over()
     assert {name: story.replicas(name) for name in PLAN} == PLAN
+
+
+def test_what_is_being_cancelled_is_not_started_until_the_cancellation_ends(story: Story) -> None:
+    """The engine would return the new move with the old one, and call it somebody else's doing."""
+    first = story.start(PLAN)
+    cancel(story, "a-0", "a-3")
+    assert story.operation(first).state is OperationState.CANCELLING
+    known, throttles = len(list(story.backend.registry)), story.throttles()
+    for change in (Change(validate_only=True), ADA):
+        with pytest.raises(Conflict) as refused:
+            story.start(MORE, change=change)
+        assert str(refused.value) == (
+            f"Operation {first.operation_id} is being cancelled and returns 2 partitions of this "
+            "plan (a-0, a-3). Nothing was changed. Start the plan again when operation "
+            f"{first.operation_id} has ended."
+        )
+    assert len(list(story.backend.registry)) == known
+    assert (story.world.ongoing, story.throttles()) == ({}, throttles)
+    story.tick()
+    again = story.start(PLAN)
+    story.until_over()
+    assert story.operation(again).state is OperationState.DONE
+    assert {name: story.replicas(name) for name in PLAN} == PLAN
+    assert story.throttles() == story.before
+
+
+def test_a_partition_that_a_running_operation_returns_waits_for_its_end(story: Story) -> None:
+    first = story.start(PLAN)
+    cancel(story, "a-0")
+    with pytest.raises(Conflict) as refused:
+        story.start({"a-0": PLAN["a-0"]})
+    assert str(refused.value) == (
+        f"Operation {first.operation_id} still runs and returns 1 partition of this plan (a-0). "
+        f"Nothing was changed. Start the plan again when operation {first.operation_id} has ended."
+    )
+    # To other replicas it may go: the engine returns only what moves where the operation wanted it.
+    other = story.start({"a-0": (1, 5)})
+    story.until_over()
+    assert story.operation(other).state is OperationState.DONE
+    assert (story.replicas("a-0"), story.replicas("a-3")) == ((1, 5), PLAN["a-3"])
+
+
+def test_an_undo_that_is_being_cancelled_is_not_started_again(story: Story) -> None:
+    first = story.start(PLAN)
+    story.until_over()
+
+    def undo() -> ChangeAnswer:
+        control = story.backend.operation_control
+        return story.world.run(
+            control.undo(first.operation_id or "", Change(), timeout_s=TIMEOUT_S)
+        )
+
+    undone = undo()
+    cancel(story, "a-0", "a-3")
+    with pytest.raises(Conflict, match=f"{undone.operation_id} is being cancelled"):
+        undo()
+    story.tick()
+    again = undo()
+    story.until_over()
+    assert story.operation(again).state is OperationState.DONE
+    assert (story.replicas("a-0"), story.replicas("a-3")) == ((1, 2), (1, 2))
+
+
+def test_what_returns_is_not_adopted(story: Story) -> None:
+    """Another tool starts the move anew before the tick: the engine returns it."""
+    story.start(PLAN)
+    cancel(story, "a-0", "a-3")
+    story.world.alter({tp("a-0"): PLAN["a-0"]})
+    with pytest.raises(Conflict):
+        story.world.run(story.backend.operation_control.adopt(None, ADA))
+
+
+def test_a_cancellation_without_an_answer_holds_up_a_start(story: Story) -> None:
+    """Its operation is open until the engine knows, and takes a waiting move out of its queue."""
+    number = calls_until_the_request(
+        lambda twin: cancel(twin, "a-0"), lambda twin: twin.world.alter({tp("a-0"): (1, 4)})
+    )
+    story.world.alter({tp("a-0"): (1, 4)})
+    story.world.plan_faults({number: Fault.LOST})
+    answer = cancel(story, "a-0")
+    story.world.plan_faults({})
+    assert not story.operation(answer).state.ended
+    with pytest.raises(Conflict, match=f"Operation {answer.operation_id} returns 1 partition"):
+        story.start({"a-0": (1, 4)})
+    story.tick()
+    again = story.start({"a-0": (1, 4)})
+    story.until_over()
+    assert story.operation(again).state is OperationState.DONE
+    assert story.replicas("a-0") == (1, 4)
