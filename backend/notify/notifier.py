@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.service.webhooks import WebhookStatus
+from kshunt.backend.domain.backend.webhooks import WebhookStatus
 from kshunt.backend.notify.message import Message, News
 from kshunt.backend.notify.message_store import MessageStore
 from kshunt.backend.notify.retries import RetryPolicy

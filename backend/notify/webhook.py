@@ -20,7 +20,7 @@ from random import Random
 from typing import Final
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.service.webhooks import WebhookStatus
+from kshunt.backend.domain.backend.webhooks import WebhookStatus
 from kshunt.backend.notify.address import WebhookAddress
 from kshunt.backend.notify.http_sender import Sender
 from kshunt.backend.notify.message import Message

@@ -193,9 +193,9 @@ def _run_server(options: Namespace) -> int:
     import contextlib
 
     from kshunt.backend.admin.connect import reach
+    from kshunt.backend.api.core.backend import Backend
     from kshunt.backend.api.forwarding.peers import peers_of
     from kshunt.backend.api.server.listener import Listen, check_reach, serve
-    from kshunt.backend.api.service.backend import Backend
     from kshunt.backend.clock import SystemClock
     from kshunt.backend.local_sockets import served_path
     from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob

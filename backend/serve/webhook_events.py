@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from kshunt.backend.api.service.backend import WRITERS, Backend
-from kshunt.backend.api.service.readiness import answers
+from kshunt.backend.api.core.backend import WRITERS, Backend
+from kshunt.backend.api.core.readiness import answers
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import KshuntError

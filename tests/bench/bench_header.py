@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import pytest
 
+from kshunt.backend.api.core.frame_feed import frame_bytes
 from kshunt.backend.api.schema.frames.snapshot_reader import read_snapshots
 from kshunt.backend.api.schema.frames.snapshot_writer import encode_frame
-from kshunt.backend.api.service.frame_feed import frame_bytes
 from kshunt.backend.domain.cluster.metadata import LogDir
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from kshunt.backend.admin.connect import Reached
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools.doctor.cluster_checks import check_cluster
 from tests.support.admin import TIMEOUT_S

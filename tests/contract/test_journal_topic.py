@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.audit.lines import audit_key
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.net.server import BrokerServer
 from kshunt.backend.errors import (

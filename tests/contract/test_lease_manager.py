@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.admin.security.client_properties import client_config
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import JournalFenced, JournalUnavailable, NotActive
 from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, JournalState, operation_key

@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.result_files import current_files, read_manifest
 from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import MadeTable, backfill, check
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.pipeline_files.result_files import current_files, read_manifest
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.poisoned import path_of
 from tests.support.pipeline.rates_reference import reference_rates

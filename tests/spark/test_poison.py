@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.result_files import current_files, read_manifest
 from kshunt.backend.domain.pipeline.file_faults import FileFault
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.pipeline.jobs.backfill import backfill, check, quality_lines
 from kshunt.backend.pipeline.jobs.stream import make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.stream_state import newest
-from kshunt.backend.pipeline_files.result_files import current_files, read_manifest
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.pipeline import delivered
 from tests.support.pipeline.poisoned import FAR, path_of, poison, whole

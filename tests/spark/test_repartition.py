@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.delivered_files.offset_map import StoredOffsetMap
 from kshunt.backend.domain.shrink.offset_maps import cuts_of, translated_of
 from kshunt.backend.pipeline.kernels.partitioner import NO_KEY, partitions_of_bytes
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
-from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
 from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.result_files import current_files, read_manifest
 from kshunt.backend.domain.pipeline.result_columns import PAIR_S, RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
@@ -23,7 +24,6 @@ from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
 from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, newest
-from kshunt.backend.pipeline_files.result_files import current_files, read_manifest
 from kshunt.backend.telemetry.recording.retention import Retention
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of

@@ -14,7 +14,7 @@ from kazoo.security import make_acl, make_digest_acl
 from kshunt.backend.admin.zookeeper.ensemble_config import PACKET_BYTES_DEFAULT, ensemble_config
 from kshunt.backend.admin.zookeeper.session import Create, InDoubt, Session
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
+from kshunt.backend.domain.backend.journal import JOURNAL_ZNODE
 from kshunt.backend.errors import (
     BadInput,
     Conflict,

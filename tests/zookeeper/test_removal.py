@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import Conflict
 from kshunt.backend.journal_storage.zookeeper.removal_records import Recovery, Removal

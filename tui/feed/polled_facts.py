@@ -17,6 +17,7 @@ from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, THROTTL
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.backend.backend_status import BackendStatus
     from kshunt.backend.domain.operations.approval import ShownProposal
     from kshunt.backend.domain.operations.team import Presence
     from kshunt.backend.domain.pipeline.delivered import (
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         PipelineStatus,
         Rows,
     )
-    from kshunt.backend.domain.service.backend_status import BackendStatus
     from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 
 T_co = TypeVar("T_co", covariant=True)

@@ -20,9 +20,9 @@ from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, OWNED, 
 from kshunt.tui.tables.targets import FIX, Item, ScreenTarget
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.backend.backend_status import BackendStatus
     from kshunt.backend.domain.cluster.failed_requests import FailedRequest
     from kshunt.backend.domain.operations.operation import Operation
-    from kshunt.backend.domain.service.backend_status import BackendStatus
     from kshunt.backend.domain.throttles.owners import ShownDrift
     from kshunt.tui.data.store import Store
 

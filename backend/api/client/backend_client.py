@@ -28,8 +28,8 @@ from kshunt.backend.api.client.shrinks import ShrinksClient
 from kshunt.backend.api.client.throttles import ThrottlesClient
 from kshunt.backend.api.client.topics import TopicsClient
 from kshunt.backend.api.schema.cluster import BackendPart
+from kshunt.backend.domain.backend.backend_status import BackendStatus
 from kshunt.backend.domain.cluster.metadata import ClusterInfo
-from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.errors import BackendUnreachable
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 from fastapi import FastAPI, Query, Response
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.schema.audit import AuditEntries, AuditVerification
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.audit.lines import selected
 from kshunt.backend.domain.audit.report import as_markdown
 from kshunt.backend.operations.audit.lines import read_audit

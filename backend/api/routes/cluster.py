@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core import answer_values
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.schema.brokers import BrokerAnswer, Brokers
 from kshunt.backend.api.schema.cluster import BackendPart
-from kshunt.backend.api.service import answer_values
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.cluster.metadata import ClusterInfo
 
 

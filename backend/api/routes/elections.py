@@ -7,15 +7,15 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core import two_person_changes
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.request_values import partitions_of, timeout_s_of
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.elections import (
     ElectionRequestModel,
     UncleanRequestModel,
 )
-from kshunt.backend.api.service import two_person_changes
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import partitions_of, timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.election import ElectionAnswer, UncleanAnswer
 from kshunt.backend.operations.elections.preferred import Pacing

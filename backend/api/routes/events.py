@@ -8,9 +8,9 @@ from fastapi import FastAPI, Header
 from fastapi.responses import StreamingResponse
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.streams import UNBUFFERED, event_stream
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.streams import UNBUFFERED, event_stream
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.forecasts import forecasts_of
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.schema.forecasts import Forecasts
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.forecasts import forecasts_of
 
 
 def install(app: FastAPI, backend: Backend) -> None:

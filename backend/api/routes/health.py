@@ -16,12 +16,12 @@ from typing import Any
 from fastapi import FastAPI, Response
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.metrics import CONTENT_TYPE, exposition
+from kshunt.backend.api.core.readiness import checked, checked_to_change
 from kshunt.backend.api.http.answers import MEDIA_TYPE
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.schema.health import Check, Readiness
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.metrics import CONTENT_TYPE, exposition
-from kshunt.backend.api.service.readiness import checked, checked_to_change
 from kshunt.backend.domain.untrusted.json_codec import to_json
 
 

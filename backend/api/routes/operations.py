@@ -7,6 +7,10 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core import two_person_changes
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.request_values import timeout_s_of
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
@@ -20,10 +24,6 @@ from kshunt.backend.api.request_models.operations import (
 )
 from kshunt.backend.api.request_models.shrinks import ConfirmRequestModel
 from kshunt.backend.api.schema.operations import Operations
-from kshunt.backend.api.service import two_person_changes
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import timeout_s_of
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation

@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import OrphanThrottles
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.operations.throttles.repair import shown_orphan
 

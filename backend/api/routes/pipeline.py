@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from fastapi import FastAPI, Query
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http.route_roles import Routes
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.pipeline.delivered import (
     CauseRow,
     EffectRow,

@@ -10,15 +10,15 @@ from fastapi import FastAPI, Request
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import LOCAL, Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import refuse_other_cluster
+from kshunt.backend.api.core.request_values import plan_of
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.plans import (
     PlanRequestModel,
     RehearsalRequestModel,
 )
 from kshunt.backend.api.schema.plans import PlanProposal, Rehearsals
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import refuse_other_cluster
-from kshunt.backend.api.service.request_values import plan_of
 from kshunt.backend.errors import Conflict
 from kshunt.backend.planning.planner_pool import Planners
 from kshunt.backend.planning.planner_queue import ANYBODY

@@ -6,9 +6,9 @@ from fastapi import FastAPI
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.presence import PresenceRequestModel
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.operations.team import Presence
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.request_values import partitions_of, plan_of, rates_of, replicas_of
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.previews import PreviewRequestModel
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.request_values import partitions_of, plan_of, rates_of, replicas_of
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.review.blast_radius import Request

@@ -9,13 +9,13 @@ from fastapi import FastAPI, Path
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.two_person_changes import TwoPersonChange, person_of
 from kshunt.backend.api.http.paths import ID_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.proposals import ApproveRequestModel, DecisionRequestModel
 from kshunt.backend.api.schema.proposals import ApprovedProposal, Proposals
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.two_person_changes import TwoPersonChange, person_of
 from kshunt.backend.domain.operations.approval import (
     Person,
     ProposalEffect,

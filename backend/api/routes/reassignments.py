@@ -7,6 +7,17 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.forecasts import end_of_plan
+from kshunt.backend.api.core.replica_rows import stuck_in
+from kshunt.backend.api.core.request_values import (
+    caps_of,
+    order_of,
+    partitions_of,
+    plan_of,
+    timeout_s_of,
+)
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.reassignments import (
     CancelRequestModel,
@@ -20,17 +31,6 @@ from kshunt.backend.api.schema.reassignments import (
     MovingPartition,
     MovingPartitions,
     ProgressRows,
-)
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.forecasts import end_of_plan
-from kshunt.backend.api.service.replica_rows import stuck_in
-from kshunt.backend.api.service.request_values import (
-    caps_of,
-    order_of,
-    partitions_of,
-    plan_of,
-    timeout_s_of,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyAnswer
 from kshunt.backend.domain.reassignment.progress import with_causes, with_turns

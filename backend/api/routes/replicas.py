@@ -8,16 +8,16 @@ from fastapi import FastAPI, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.answer_values import measured_replica
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.frame_feed import FrameFeed
+from kshunt.backend.api.core.replica_rows import RowFilter, matching_rows, replica_row
+from kshunt.backend.api.core.request_values import partitions_of
+from kshunt.backend.api.core.streams import UNBUFFERED, StreamPlaces, replica_stream
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.replicas import StatusRequestModel
 from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE, FrameWriter, with_rows
 from kshunt.backend.api.schema.replicas import MeasuredReplicas, ModeKey, ReplicaPage
-from kshunt.backend.api.service.answer_values import measured_replica
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.frame_feed import FrameFeed
-from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, replica_row
-from kshunt.backend.api.service.request_values import partitions_of
-from kshunt.backend.api.service.streams import UNBUFFERED, StreamPlaces, replica_stream
 from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY
 from kshunt.backend.settings import LIMITS
 

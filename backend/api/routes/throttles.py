@@ -7,6 +7,14 @@ from typing import Any
 from fastapi import FastAPI
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.request_values import (
+    partitions_of,
+    rates_of,
+    replicas_of,
+    timeout_s_of,
+)
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.throttles import (
     AdoptRequestModel,
@@ -15,14 +23,6 @@ from kshunt.backend.api.request_models.throttles import (
     ReplicasRequestModel,
 )
 from kshunt.backend.api.schema.throttles import OwnedThrottles, ThrottleSettings
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import (
-    partitions_of,
-    rates_of,
-    replicas_of,
-    timeout_s_of,
-)
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.operations.core.journal_audit import discarded_line
 from kshunt.backend.settings import LIMITS

@@ -8,6 +8,10 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Query
 
 from kshunt.backend.access.roles import Role
+from kshunt.backend.api.core import two_person_changes
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import require_active
+from kshunt.backend.api.core.request_values import once, timeout_s_of
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.paths import TOPIC_PATTERN
 from kshunt.backend.api.http.route_roles import Routes
@@ -21,10 +25,6 @@ from kshunt.backend.api.request_models.topics import (
 )
 from kshunt.backend.api.schema.shrinks import DeletionSupport
 from kshunt.backend.api.schema.topics import TopicConfigs, Topics, TopicsAnswer
-from kshunt.backend.api.service import two_person_changes
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import require_active
-from kshunt.backend.api.service.request_values import once, timeout_s_of
 from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer

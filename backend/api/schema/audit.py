@@ -10,7 +10,7 @@ from typing import Any, Final
 from kshunt.backend.api.schema.base import Json
 from kshunt.backend.domain.audit.lines import AuditRow, UnreadableAudit, place_of, read_line
 from kshunt.backend.domain.audit.shown_line import AuditLine
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import to_document
 
 _ENVELOPE: Final = frozenset({"key", "time_ms", "number", "unreadable"})

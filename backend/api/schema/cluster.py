@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kshunt.backend.domain.service.backend_status import BackendStatus
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
+from kshunt.backend.domain.backend.backend_status import BackendStatus
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kshunt.backend.api.schema.plan_document import PlanDocument
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from kshunt import __version__
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http import problems
 from kshunt.backend.api.http.answer_schemas import reference_to
 from kshunt.backend.api.http.answers import REFERENCE, describe_answers
@@ -34,7 +35,6 @@ from kshunt.backend.api.routes import (
     throttles,
     topics,
 )
-from kshunt.backend.api.service.backend import Backend
 
 _PROBLEM: Final = reference_to(problems.Problem, REFERENCE)
 PROBLEMS: dict[int | str, dict[str, Any]] = {

@@ -28,6 +28,7 @@ from kshunt.backend.addresses import is_loopback
 from kshunt.backend.api.connections.acceptor import Acceptor
 from kshunt.backend.api.connections.certificates import Certificates, Tls
 from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.forwarding.inbound import ForwardedRequests
 from kshunt.backend.api.forwarding.outbound import Forward
 from kshunt.backend.api.forwarding.peers import Origin
@@ -35,7 +36,6 @@ from kshunt.backend.api.http.request_bodies import RequestBodies
 from kshunt.backend.api.http.route_roles import Declared
 from kshunt.backend.api.server.app import create_app
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer, Credentials
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import Clock
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.garbage_collection import Heap

@@ -22,8 +22,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, TypeAlias, TypeVar
 
 from kshunt.backend.domain.audit.requester_limits import REASON_MAX, WHO_MAX
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.errors import BadInput
 

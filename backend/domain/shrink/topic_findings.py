@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.shrink.check import Finding, GroupLag, KeyUse, Severity
 from kshunt.backend.domain.shrink.delete_partitions import ShrinkSupport
 from kshunt.backend.domain.shrink.facts import PartitionFacts, ShrinkFacts

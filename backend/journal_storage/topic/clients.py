@@ -18,9 +18,9 @@ from confluent_kafka.cimpl import NewTopic
 
 from kshunt.backend.admin.rpc.librdkafka import ACCESS_DENIED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, MIN_ISR, UNCLEAN_ELECTION
 from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import (
     JournalFenced,
     JournalUnavailable,

@@ -36,7 +36,7 @@ from typing import Any, Final, TypeVar
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import JournalFenced, JournalUnavailable, JournalUnusable, KshuntError
 from kshunt.backend.journal_storage.topic.acls import acl_remarks, writers_of
 from kshunt.backend.journal_storage.topic.clients import (

@@ -42,7 +42,7 @@ from kshunt.backend.admin.zookeeper.session import (
     Session,
 )
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
+from kshunt.backend.domain.backend.journal import JOURNAL_ZNODE
 from kshunt.backend.errors import (
     ClusterError,
     ClusterUnreachable,

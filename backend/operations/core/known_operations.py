@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposalState, ProposedChange
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Team
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.operations.journal.entries import EntryKind, JournalState, Unreadable
 from kshunt.backend.operations.ownership.ownership import Ownership

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.settings import LIMITS

@@ -32,7 +32,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Final
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, Purpose, Signature, SignatureVerdict
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.journal.entries import (
     BODY_BYTES_MAX,

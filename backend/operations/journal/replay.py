@@ -46,7 +46,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.operations.journal.audit_chain import Chained, chained, line_hash
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,

@@ -17,7 +17,7 @@ _STAMP: Final = "compared.json"
 
 def _stored(folder: Path) -> Iterable[OffsetMap]:
     # It loads what only a shrink needs.
-    from kshunt.backend.pipeline_files.offset_map import StoredOffsetMap
+    from kshunt.backend.delivered_files.offset_map import StoredOffsetMap
 
     return StoredOffsetMap(folder / OFFSET_MAP)
 

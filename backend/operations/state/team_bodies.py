@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.team import Team
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_document
 from kshunt.backend.operations.journal.entries import Body, Entry, Unreadable
 from kshunt.backend.operations.state.reassignment_work import MALFORMED

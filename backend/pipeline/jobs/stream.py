@@ -42,6 +42,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.delivered_files.result_files import read_manifest
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.files import locked, make_folder
@@ -64,7 +65,6 @@ from kshunt.backend.pipeline.results.stream_state import (
 from kshunt.backend.pipeline.samples.file_sieve import FileAside
 from kshunt.backend.pipeline.samples.replica_samples import find_recording
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
-from kshunt.backend.pipeline_files.result_files import read_manifest
 
 LOOK_S: Final = 0.2
 """How often it is seen whether the job is to stop."""

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.delivered_files.result_files import hour_folders, read_manifest
 from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
@@ -69,7 +70,6 @@ from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
-from kshunt.backend.pipeline_files.result_files import hour_folders, read_manifest
 
 TICK_MS: Final = TICK_S * 1000
 CLOSE_MS: Final = 2_000

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.delivered_files.result_files import read_manifest
 from kshunt.backend.domain.pipeline.result_columns import RATES, Manifest
 from kshunt.backend.domain.pipeline.sample_columns import (
     HOUR_MS,
@@ -50,7 +51,6 @@ from kshunt.backend.pipeline.samples.file_sieve import (
 from kshunt.backend.pipeline.spark.column_types import millis, moment, struct_of
 from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline.spark.row_packing import PARCEL, SAMPLES_SCHEMA
-from kshunt.backend.pipeline_files.result_files import read_manifest
 from kshunt.backend.telemetry.recording import layout
 from kshunt.backend.telemetry.recording.layout import SampleTable, together, written
 

@@ -13,6 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kshunt.backend.delivered_files.result_files import (
+    UnreadableResults,
+    current_files,
+    read_manifest,
+)
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     ETA,
@@ -29,11 +34,6 @@ from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
 from kshunt.backend.domain.text.formatting import many, moment_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
-from kshunt.backend.pipeline_files.result_files import (
-    UnreadableResults,
-    current_files,
-    read_manifest,
-)
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted
 
 _LOOKS: Final = 5

@@ -20,6 +20,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from kshunt import __version__
+from kshunt.backend.delivered_files.result_files import RUN, hour_folders, read_manifest
 from kshunt.backend.domain.pipeline.result_columns import (
     MANIFEST,
     RESULTS_VERSION,
@@ -32,7 +33,6 @@ from kshunt.backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_
 from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.backend.files import locked, replace_file
 from kshunt.backend.pipeline.results.stream_state import by_hour, streaming_until
-from kshunt.backend.pipeline_files.result_files import RUN, hour_folders, read_manifest
 
 _ASIDE: Final = ".run-"
 _LOCK: Final = ".lock"

@@ -36,11 +36,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kshunt.backend.delivered_files.result_files import BATCH, hour_folders
 from kshunt.backend.domain.pipeline.result_columns import QUALITY
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
-from kshunt.backend.pipeline_files.result_files import BATCH, hour_folders
 
 STATE_VERSION: Final = 2
 """To be raised with every change of the columns of a state."""

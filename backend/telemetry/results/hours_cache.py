@@ -26,9 +26,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.pipeline.result_columns import Manifest
-from kshunt.backend.errors import KshuntError
-from kshunt.backend.pipeline_files.result_files import (
+from kshunt.backend.delivered_files.result_files import (
     RUN,
     HourFolder,
     batch_of,
@@ -38,6 +36,8 @@ from kshunt.backend.pipeline_files.result_files import (
     parts_of,
     read_manifest,
 )
+from kshunt.backend.domain.pipeline.result_columns import Manifest
+from kshunt.backend.errors import KshuntError
 
 log = logging.getLogger(__name__)
 

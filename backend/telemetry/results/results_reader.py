@@ -6,7 +6,7 @@ Constraints
     Arrow alone reads: no Spark, pandas or database. A pipeline writes meanwhile, and files may be
     torn, foreign, or of an older version: they are said, and the others count.
 Algorithm
-    Which files hold is said by `kshunt.backend.pipeline_files.result_files`; hours are reduced to
+    Which files hold is said by `kshunt.backend.delivered_files.result_files`; hours are reduced to
     what is asked and kept by `kshunt.backend.telemetry.results.hours_cache`. How far a table is
     stands in the footers of its newest files. Any thread may ask.
 """
@@ -28,6 +28,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.delivered_files.result_files import (
+    HourFolder,
+    files_in,
+    hour_folders,
+    newness,
+    parts_of,
+    read_manifest,
+)
 from kshunt.backend.domain.pipeline import result_columns
 from kshunt.backend.domain.pipeline.delivered import (
     BACKFILL,
@@ -46,14 +54,6 @@ from kshunt.backend.domain.pipeline.delivered import (
 )
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
-from kshunt.backend.pipeline_files.result_files import (
-    HourFolder,
-    files_in,
-    hour_folders,
-    newness,
-    parts_of,
-    read_manifest,
-)
 from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
 from kshunt.backend.telemetry.results.lag_history import summed_up, together, transfer_history
 from kshunt.backend.telemetry.results.result_columns import last_of, read_columns, rows_of

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.forecast.calibration import (
     BadCalibration,
     Calibration,
@@ -25,7 +26,6 @@ from kshunt.backend.domain.forecast.fair_shares import Floats
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import record_of
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.forecast.scoring.own_calibration import own_calibration
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.settings import LIMITS
 

@@ -14,8 +14,8 @@ from typing import Final
 from kshunt.backend.admin.kafka.granted_operations import on_cluster, on_topic
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.errors import ClusterError, KshuntError, NotAuthorized
 from kshunt.backend.settings import Settings
 from kshunt.backend.tools.doctor.findings import Finding

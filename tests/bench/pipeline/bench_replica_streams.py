@@ -34,11 +34,11 @@ from fastapi.responses import StreamingResponse
 from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.core.frame_feed import FrameFeed
+from kshunt.backend.api.core.streams import replica_stream
 from kshunt.backend.api.http.route_roles import Declared, Routes
 from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
-from kshunt.backend.api.service.frame_feed import FrameFeed
-from kshunt.backend.api.service.streams import replica_stream
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.errors import BackendUnreachable
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_ids
 from kshunt.backend.files import make_folder, replace_file
 from kshunt.backend.pipeline.results.stream_state import newest
-from kshunt.backend.pipeline_files.result_files import current_files
 from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.waiting import wait_until

@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.readiness import checked, checked_to_change
 from kshunt.backend.api.forwarding.peers import peers_of
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.readiness import checked, checked_to_change
 from kshunt.backend.embedded.cluster import EmbeddedCluster
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import JournalUnavailable, JournalUnusable

@@ -12,9 +12,9 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.values import reason
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.journal_storage.topic.fenced_transactions import CommittedReader
 from kshunt.backend.operations.journal.entries import EntryHeader

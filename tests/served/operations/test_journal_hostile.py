@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, write_keys
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationState
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkPhase, ShrinkRequest
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError

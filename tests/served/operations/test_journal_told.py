@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from kshunt.backend.access.cluster_keys import write_keys
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.core.journal_audit import PAUSE_S, JournalAudit
 from kshunt.backend.operations.core.registry import Registry

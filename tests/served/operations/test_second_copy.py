@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, write_keys
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import LEADER_RATE, ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.operations.journal.entries import JournalState

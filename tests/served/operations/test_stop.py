@@ -19,7 +19,7 @@ import pytest
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers

@@ -19,6 +19,7 @@ from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Caller, Role
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.forwarding.inbound import ForwardedRequests
 from kshunt.backend.api.forwarding.outbound import Forward, Leadership
 from kshunt.backend.api.forwarding.peers import Origin, reached_at
@@ -26,7 +27,6 @@ from kshunt.backend.api.http.route_roles import Declared
 from kshunt.backend.api.server.app import create_app
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.api.server.listener import Listen, bind
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.errors import NotActive
 from kshunt.backend.operations.journal.entries import Heartbeat

@@ -171,7 +171,7 @@ def _errors(base: type[KshuntError]) -> Iterator[type[KshuntError]]:
 
 def metrics_table() -> str:
     """Each metric of `/metrics`: its name on the wire, its labels and its help."""
-    tree = ast.parse((ROOT / "backend/api/service/metrics.py").read_text())
+    tree = ast.parse((ROOT / "backend/api/core/metrics.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     rows = [row for call in calls if (row := _metric(call)) is not None]
     return table(("Metric", "Type", "Label", "Meaning"), sorted(rows))

@@ -33,12 +33,12 @@ from kshunt.backend.admin.kips.throttles.kafka_throttles import KafkaThrottles
 from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
 from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.server.listener import Listen, serve
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.cli.main import main as kshunt
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import ThrottledRate, ThrottledReplicas
 from kshunt.backend.errors import JournalUnavailable
 from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal

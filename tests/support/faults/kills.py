@@ -23,7 +23,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from kshunt.backend.admin.connect import Reached
 from kshunt.backend.admin.rpc.configs import BROKER
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,

@@ -17,8 +17,8 @@ from pathlib import Path
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.security.client_properties import client_config
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.server.listener import Listen, serve
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.journal_storage.topic.topic_journal import TopicJournal
 from kshunt.backend.operations.journal.entries import Body

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.domain.pipeline.result_columns import MANIFEST, Manifest, ResultTable, RunRecord
 from kshunt.backend.domain.pipeline.sample_columns import Type, hour_folder
-from kshunt.backend.pipeline_files.result_files import current_files
 
 Row = dict[str, Any]
 

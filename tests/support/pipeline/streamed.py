@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.pipeline.jobs.stream import CountedBatch, Streaming, begun, held, stream
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.spark.session import start_session
-from kshunt.backend.pipeline_files.result_files import current_files
 from tests.support.pipeline.recorded import Row, write
 from tests.support.pipeline.spark import quick_settings
 

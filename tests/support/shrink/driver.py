@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.kips.backend_placer import load_backend_placer
+from kshunt.backend.delivered_files.offset_map import COLUMNS
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.shrink.offset_maps import OFFSET_MAP
@@ -39,7 +40,6 @@ from kshunt.backend.pipeline.kernels.copy_errors import CopyFailed
 from kshunt.backend.pipeline.kernels.copying import Copying, copy_range
 from kshunt.backend.pipeline.repartition.copy_batches import begun, copy_cuts, next_batch
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
-from kshunt.backend.pipeline_files.offset_map import COLUMNS
 from kshunt.backend.settings import PlacerSettings, Settings
 from tests.support.admin import instead
 from tests.support.shrink.copied_topics import Record, held

@@ -23,13 +23,13 @@ from kshunt.backend.api.schema.cluster import (
 )
 from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter
 from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.backend.backend_status import BackendStatus
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.pipeline.delivered import ABSENT
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.replicas.snapshot import Snapshot
-from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from kshunt.backend.domain.untrusted.json_codec import to_document

@@ -24,10 +24,10 @@ from urllib.parse import unquote
 from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
 from kshunt.backend.admin.zookeeper.session import Op, Session
 from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
-from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.domain.backend.journal import JOURNAL_ZNODE
 from kshunt.backend.domain.reassignment.plan import parse_plan
-from kshunt.backend.domain.service.journal import JOURNAL_ZNODE
 from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.operations.reassignment.starting import ReassignRequest

@@ -18,6 +18,7 @@ from msgspec import structs
 from textual.message import Message
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.backend.backend_status import BackendStatus
 from kshunt.backend.domain.operations.approval import Person, ProposalState, ShownProposal
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.operations.team import Note
@@ -29,7 +30,6 @@ from kshunt.backend.domain.replicas.snapshot import (
     Replicas,
     Snapshot,
 )
-from kshunt.backend.domain.service.backend_status import BackendStatus
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.domain.throttles.owners import DriftKind, SettingValue, ShownDrift
 from kshunt.backend.domain.untrusted.json_codec import to_document

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import VoidReason
 from kshunt.backend.domain.operations.operation import Operation, OperationState
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.facts.progress import progress_of
 from kshunt.tui.facts.snapshot_facts import Facts

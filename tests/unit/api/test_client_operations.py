@@ -18,12 +18,12 @@ from kshunt.backend.api.request_models.previews import PreviewRequestModel
 from kshunt.backend.api.request_models.throttles import AdoptRequestModel
 from kshunt.backend.api.schema.audit import AuditEntries, read_audit_line
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, UnreadableAudit
+from kshunt.backend.domain.backend.backend_status import BackendStatus
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.service.backend_status import BackendStatus
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,

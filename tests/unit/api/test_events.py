@@ -6,8 +6,8 @@ import asyncio
 import json
 import threading
 
-from kshunt.backend.api.service.event_log import EventLog, Made
-from kshunt.backend.api.service.streams import event_stream
+from kshunt.backend.api.core.event_log import EventLog, Made
+from kshunt.backend.api.core.streams import event_stream
 from kshunt.backend.offload import OFFLOAD_MIN
 from kshunt.backend.settings import LIMITS
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.api.core.frame_feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
+from kshunt.backend.api.core.streams import replica_stream
 from kshunt.backend.api.schema.frames.snapshot_writer import read_snapshots
-from kshunt.backend.api.service.frame_feed import PIECE_BYTES, FrameFeed, frame_bytes, pieces
-from kshunt.backend.api.service.streams import replica_stream
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 from tests.support.snapshots import assert_equal, replicas_of, snapshot_of, tables

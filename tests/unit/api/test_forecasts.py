@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kshunt.backend.api.service.forecasts import end_of_plan, forecasts_of
+from kshunt.backend.api.core.forecasts import end_of_plan, forecasts_of
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind

@@ -17,6 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.api.client.backend_client import BackendClient
+from kshunt.backend.api.core.frame_feed import FrameFeed, frame_bytes
+from kshunt.backend.api.core.streams import replica_stream
 from kshunt.backend.api.schema.frames.arrow_columns import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
 from kshunt.backend.api.schema.frames.snapshot_reader import (
@@ -25,8 +27,6 @@ from kshunt.backend.api.schema.frames.snapshot_reader import (
     read_snapshots,
 )
 from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter, encode_frame
-from kshunt.backend.api.service.frame_feed import FrameFeed, frame_bytes
-from kshunt.backend.api.service.streams import replica_stream
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus, Snapshot

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.api.schema.reassignments import ProgressRows
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     OngoingReassignment,
@@ -48,7 +49,6 @@ from kshunt.backend.domain.replicas.expected_end_values import (
     ResourceKind,
 )
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck, StuckEvidence
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.tools.reassign.reports import progress_report, verify_report
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.result_files import UnreadableResults, current_files
 from kshunt.backend.domain.pipeline.delivered import BACKFILL, STREAM
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
@@ -26,7 +27,6 @@ from kshunt.backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
 )
 from kshunt.backend.domain.pipeline.sample_columns import hour_folder
-from kshunt.backend.pipeline_files.result_files import UnreadableResults, current_files
 from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.pipeline.delivered import Row, publish, write
 

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 
 from kshunt.backend.admin.kafka.kafka_admin import KafkaAdmin
 from kshunt.backend.admin.security.client_properties import client_config
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.readiness import answers
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.readiness import answers
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change

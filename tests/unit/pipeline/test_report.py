@@ -18,6 +18,7 @@ import pytest
 
 from kshunt import __version__
 from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.delivered_files.result_files import UnreadableResults
 from kshunt.backend.domain.pipeline.result_columns import (
     QUARANTINE_FILES,
     RATES,
@@ -36,7 +37,6 @@ from kshunt.backend.pipeline.reports.operation_results import NoOperation, NoRes
 from kshunt.backend.pipeline.reports.report_command import drawn
 from kshunt.backend.pipeline.reports.report_document import report
 from kshunt.backend.pipeline.reports.visible_text import visible
-from kshunt.backend.pipeline_files.result_files import UnreadableResults
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, time_of, write
 from tests.support.pipeline.reported import OPERATION, TOPIC, arrow, moved, of_tables, write_results

@@ -16,6 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.delivered_files.result_files import (
+    UnreadableResults,
+    current_files,
+    read_manifest,
+)
 from kshunt.backend.domain.pipeline.result_columns import (
     RATES,
     STALLS,
@@ -39,11 +44,6 @@ from kshunt.backend.pipeline.spark.session import (
     SparkFailed,
     SparkMissing,
     start_session,
-)
-from kshunt.backend.pipeline_files.result_files import (
-    UnreadableResults,
-    current_files,
-    read_manifest,
 )
 from tests.support.pipeline.recorded import START_MS, sample, time_of, write
 

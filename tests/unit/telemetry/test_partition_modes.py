@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kshunt.backend.api.core.replica_rows import RowFilter, matching_rows, replica_row
 from kshunt.backend.api.schema.frames.snapshot_writer import (
     SCHEMA,
     FrameWriter,
     encode_frame,
     read_snapshots,
 )
-from kshunt.backend.api.service.replica_rows import RowFilter, matching_rows, replica_row
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import Snapshot

@@ -22,8 +22,8 @@ from kshunt.backend.api.schema.audit import AuditEntries
 from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, audit_key
 from kshunt.backend.domain.audit.report import as_markdown, local_time
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.untrusted.json_codec import to_document, to_json
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.journal.entries import operation_key

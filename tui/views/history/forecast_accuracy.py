@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     KeptForecast,
     outcome_text,
@@ -13,7 +14,6 @@ from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     tally_text,
 )
 from kshunt.backend.domain.operations.operation import Operation
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.tui.actions.view_names import OPERATIONS
 from kshunt.tui.tables.lines import Line, LinePart, fitted
 from kshunt.tui.tables.model import Cell

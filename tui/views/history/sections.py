@@ -34,9 +34,9 @@ from kshunt.tui.views.history.pipeline_results import even, section_lines, secti
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from kshunt.backend.domain.backend.forecast_record import ForecastRecord
     from kshunt.backend.domain.operations.operation import Operation
     from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
-    from kshunt.backend.domain.service.forecast_record import ForecastRecord
 
 SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0, 86_400.0, 259_200.0, 1_209_600.0)
 """How much of the past can be looked at."""

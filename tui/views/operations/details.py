@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.end_words import (
     apart_text,
@@ -21,7 +22,6 @@ from kshunt.backend.domain.forecast.scoring.kept_forecasts import (
     tally_text,
 )
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.shrink.phases import ShrinkProgress
 from kshunt.backend.domain.text.formatting import (
     bytes_text,

@@ -14,9 +14,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.forecast.end_words import clock_text
 from kshunt.backend.domain.replicas.expected_end_values import HeldBy, ResourceKind, Wander
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
 from kshunt.backend.domain.text.formatting import duration_text
 
 POINTS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9)

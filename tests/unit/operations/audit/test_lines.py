@@ -39,9 +39,9 @@ from kshunt.backend.domain.audit.report import (
     width_cells,
 )
 from kshunt.backend.domain.audit.requester_limits import REASON_MAX, WHO_MAX
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationKind
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operations.audit.lines import CLOCK_SET_MS, NUMBER_MAX, next_number, read_audit

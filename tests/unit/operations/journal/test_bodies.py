@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import VoidReason
 from kshunt.backend.domain.operations.approval import ProposedChange
 from kshunt.backend.domain.operations.operation import (
@@ -20,7 +21,6 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
 )
 from kshunt.backend.domain.operations.team import Team
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.throttles.configs import Move, ReplicaSet
 from kshunt.backend.operations.core.known_operations import known_operations
 from kshunt.backend.operations.journal.entries import (

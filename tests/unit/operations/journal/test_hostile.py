@@ -17,8 +17,8 @@ import pytest
 
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.api.schema.audit import AuditEntries
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.operations.approval import Person, ShownProposal
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.known_operations import (

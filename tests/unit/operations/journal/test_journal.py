@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.access.cluster_keys import Purpose
 from kshunt.backend.domain.audit.lines import audit_key
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.errors import BadInput, Conflict
 from kshunt.backend.operations.journal import records as codec
 from kshunt.backend.operations.journal.entries import (

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.errors import (
     JournalUnavailable,
     JournalUnusable,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.operations.journal.entries import BACKEND_KEY, Heartbeat, Unreadable
 from kshunt.backend.operations.lease.lease import Lease, LeaseState, LeaseTimes, ProcessTime
 from tests.support.runs.examples import many

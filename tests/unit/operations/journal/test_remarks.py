@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshunt.backend.domain.service.journal import UnreadableReason
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.operations.journal.entries import JournalState, Unreadable
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kshunt.backend.access.roles import LOCAL, Caller, Role
-from kshunt.backend.api.service.presence import SILENCE_S, PresenceBoard
+from kshunt.backend.api.core.presence import SILENCE_S, PresenceBoard
 from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text

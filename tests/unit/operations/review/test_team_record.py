@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.operations.approval import (
     Person,
     ProposalState,
@@ -17,7 +18,6 @@ from kshunt.backend.domain.operations.approval import (
 )
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.team import Claim, Note, Team
-from kshunt.backend.domain.service.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.operations.core.known_operations import has_unfinished, known_operations
 from kshunt.backend.operations.journal.entries import (

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from kshunt.backend.api.core.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.api.request_models.shrinks import ConfirmRequestModel
-from kshunt.backend.api.service.two_person_changes import CUT_OVER, TwoPersonChange
 from kshunt.backend.domain.operations.approval import Person, ProposalState
 from kshunt.backend.domain.operations.change import AgreedChange, Change, Requester
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState

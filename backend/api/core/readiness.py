@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.forwarding.peers import unreachable
 from kshunt.backend.api.schema.health import Check
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.operations.lease.lease import LeaseState
 
 LATE: Final = 3.0

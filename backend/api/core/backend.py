@@ -21,13 +21,14 @@ from kshunt import __version__
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.api.connections.connection_limits import ConnectionLimits, Connections
+from kshunt.backend.api.core.answer_values import with_waiting_plan
+from kshunt.backend.api.core.event_log import EventLog
+from kshunt.backend.api.core.loop_delay import LoopDelay
+from kshunt.backend.api.core.presence import EVENT_S, PresenceBoard
 from kshunt.backend.api.forwarding.peers import Origin
 from kshunt.backend.api.http.answers import entries_of
-from kshunt.backend.api.service.answer_values import with_waiting_plan
-from kshunt.backend.api.service.event_log import EventLog
-from kshunt.backend.api.service.loop_delay import LoopDelay
-from kshunt.backend.api.service.presence import EVENT_S, PresenceBoard
 from kshunt.backend.clock import Clock
+from kshunt.backend.domain.backend.webhooks import WebhookStatus
 from kshunt.backend.domain.cluster.metadata import ClusterInfo, TopicPartition
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.operations.approval import ProposedChange, ShownProposal
@@ -35,7 +36,6 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import ConnectedSession, Presence
 from kshunt.backend.domain.pipeline.delivered import PipelineProcess
 from kshunt.backend.domain.replicas.snapshot import Snapshot
-from kshunt.backend.domain.service.webhooks import WebhookStatus
 from kshunt.backend.errors import ClusterUnreachable, KshuntError
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.journal_audit import JournalAudit

@@ -17,19 +17,19 @@ from pydantic import ValidationError
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.access.roles import Caller
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.change_checks import refuse_other_cluster, require_active
+from kshunt.backend.api.core.request_values import (
+    once,
+    partitions_of,
+    timeout_s_of,
+)
 from kshunt.backend.api.http.answers import MEDIA_TYPE
 from kshunt.backend.api.request_models.elections import UncleanRequestModel
 from kshunt.backend.api.request_models.shrinks import (
     ConfirmRequestModel,
     DeletePartitionsRequestModel,
     ShrinkRequestModel,
-)
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.change_checks import refuse_other_cluster, require_active
-from kshunt.backend.api.service.request_values import (
-    once,
-    partitions_of,
-    timeout_s_of,
 )
 from kshunt.backend.domain.audit.lines import Touched
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode

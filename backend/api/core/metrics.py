@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from kshunt import __version__
-from kshunt.backend.api.service.backend import Backend
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.domain.cluster.partition_modes import mode_counts
 from kshunt.backend.domain.forecast.end_words import moment_ms
 from kshunt.backend.domain.operations.lifecycle import OperationState

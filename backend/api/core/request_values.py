@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 from typing import Final
 
 from kshunt.backend.access.request_context import CURRENT_CALLER
+from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.request_models.base import PartitionModel, PlanModel, Strict
 from kshunt.backend.api.request_models.reassignments import CapsModel
 from kshunt.backend.api.request_models.throttles import BrokerRateModel, TopicReplicasModel
-from kshunt.backend.api.service.backend import Backend
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, check_plan

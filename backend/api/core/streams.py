@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from typing import Any, Final, TypeVar
 
-from kshunt.backend.api.service.event_log import EventLog
-from kshunt.backend.api.service.frame_feed import FrameFeed, pieces
+from kshunt.backend.api.core.event_log import EventLog
+from kshunt.backend.api.core.frame_feed import FrameFeed, pieces
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.errors import TooManyStreams
 from kshunt.backend.settings import LIMITS

@@ -18,10 +18,10 @@ from kshunt.backend.api.schema.cluster import (
 )
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.replicas import MeasuredReplica
+from kshunt.backend.domain.backend.forecast_record import ForecastRecord
+from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.service.forecast_record import ForecastRecord
-from kshunt.backend.domain.service.journal import JOURNAL_TOPIC, JOURNAL_ZNODE
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.operations.journal.entries import Heartbeat, Unreadable
 from kshunt.backend.operations.lease.membership import Membership

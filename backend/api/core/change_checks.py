@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from kshunt.backend.api.core.backend import Backend
+from kshunt.backend.api.core.request_values import change_of
 from kshunt.backend.api.request_models.base import Strict
-from kshunt.backend.api.service.backend import Backend
-from kshunt.backend.api.service.request_values import change_of
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.operations.core.results import check_cluster
 
