@@ -95,6 +95,10 @@ def _lists(given: Given) -> Intent:
     return throttles.lists_intent(given.facts, given.target, "orders", lists)
 
 
+def _step(given: Given) -> Intent:
+    return throttles.step_intent(given.target, {1: RATE})
+
+
 def _steered(verb: str) -> Callable[[Given], Intent]:
     return lambda given: operations.operation_intent(
         given.target, given.operation, operations.verb_named(verb)
@@ -143,6 +147,8 @@ INTENTS: Final[Mapping[str, tuple[Callable[[Given], Intent], ...]]] = {
     "faster": (_rates,),
     "slower": (_rates,),
     "type_rate": (_rates,),
+    "band": (_step,),
+    "take_back": (_step, _rates),
     "elect": (_elect,),
     "elect_all": (_elect,),
     "reapply": (_drift,),

@@ -54,6 +54,6 @@ class ItemsPart(Vertical):
     def page(self, pages: int) -> None:
         """Move through the items, and through what stands above them."""
         self.scroll(5 * pages)
-        around = self.parent if isinstance(self.parent, Widget) else self
-        for lines in (*self.query("#facts"), around):
+        around = (self.parent,) if isinstance(self.parent, Widget) else ()
+        for lines in (*self.query("#facts"), *around):
             lines.scroll_relative(y=5 * pages, animate=False)
