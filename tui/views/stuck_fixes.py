@@ -66,10 +66,14 @@ def _paused(store: Store, partition: TopicPartition) -> Operation | None:
 
 
 def _rates(store: Store) -> Fix | None:
-    from kshunt.tui.facts.moves.needed_rates import needed_rates
+    """Raises every throttle that keeps something from arriving, and not the first one alone."""
+    from kshunt.backend.domain.forecast.what_if import sufficient_rates
+    from kshunt.tui.facts.moves.needed_rates import needed_rates, rounded_up
 
     snapshot = store.scene.snapshot
     rates = {} if snapshot is None else needed_rates(snapshot)
+    if snapshot is not None and rates:
+        rates = rounded_up(sufficient_rates(snapshot, rates), snapshot)
     return (lambda changes: changes.set_rates(rates, _nothing)) if rates else None
 
 

@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
@@ -26,9 +27,12 @@ from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import SnapshotCopies, snapshot_copies
-from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd, ResourceKind
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
+
+ROUNDS_MOST: Final = 12
+"""Throttles that `sufficient_rates` raises one after another: each round costs a forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,38 @@ def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> WhatIf:
     then = outlook(other.copies, found.rates, other.rates)
     end = moved_end(_end(other, then, snapshot.taken_ms), present, known)
     return _as_it_is(end, other, then, {**in_force, **rates})
+
+
+def sufficient_rates(
+    snapshot: Snapshot, rates: Mapping[int, ThrottledRate]
+) -> dict[int, ThrottledRate]:
+    """These rates, and higher ones where some copy would never arrive under them.
+
+    A copy passes two throttles, so the rate that one needs may leave the other one too low. What no
+    throttle is to blame for is left as it is.
+    """
+    found = dict(rates)
+    for _ in range(ROUNDS_MOST):
+        shortage = what_if(snapshot, found).end.shortage
+        if shortage is None or shortage.needs_bytes_per_s is None:
+            break
+        broker, needs = shortage.resource.brokers[0], shortage.needs_bytes_per_s
+        present = snapshot.throttles.rates.get(broker)
+        rate = found.get(broker, None if present is None else present.rate)
+        raised = None if rate is None else _raised(rate, shortage.resource.kind, needs)
+        if raised is None:
+            break
+        found[broker] = raised
+    return found
+
+
+def _raised(rate: ThrottledRate, kind: ResourceKind, needs: int) -> ThrottledRate | None:
+    """The rate with one side as it is needed; None where that side is not what limits."""
+    if kind is ResourceKind.LEADER_THROTTLE and (rate.leader_bytes_per_s or needs) < needs:
+        return replace(rate, leader_bytes_per_s=needs)
+    if kind is ResourceKind.FOLLOWER_THROTTLE and (rate.follower_bytes_per_s or needs) < needs:
+        return replace(rate, follower_bytes_per_s=needs)
+    return None
 
 
 def _as_it_is(

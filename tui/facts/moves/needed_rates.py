@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -39,6 +39,22 @@ def needed_rates(snapshot: Snapshot) -> dict[int, ThrottledRate]:
             else replace(rate, follower_bytes_per_s=bytes_per_s)
         )
     return found
+
+
+def rounded_up(rates: Mapping[int, ThrottledRate], snapshot: Snapshot) -> dict[int, ThrottledRate]:
+    """The same in three figures, and never less; a side that stays as it is set stays exact."""
+    set_now = {broker: one.rate for broker, one in snapshot.throttles.rates.items()}
+    return {
+        broker: ThrottledRate(
+            _up(rate.leader_bytes_per_s, set_now[broker].leader_bytes_per_s),
+            _up(rate.follower_bytes_per_s, set_now[broker].follower_bytes_per_s),
+        )
+        for broker, rate in rates.items()
+    }
+
+
+def _up(bytes_per_s: int | None, set_now: int | None) -> int | None:
+    return bytes_per_s if bytes_per_s in (None, set_now) else rate_up(bytes_per_s)
 
 
 def _needs(snapshot: Snapshot) -> Iterator[tuple[int, str, int]]:

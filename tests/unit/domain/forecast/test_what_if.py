@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.forecast.outlook import JOIN_S, UNBOUNDED, UNSIZED
-from kshunt.backend.domain.forecast.what_if import BrokerUse, what_if
+from kshunt.backend.domain.forecast.what_if import BrokerUse, sufficient_rates, what_if
 from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
@@ -234,3 +234,26 @@ def test_a_throttle_that_leaves_nothing_is_named_though_nothing_passes() -> None
     assert end.shortage is not None
     assert end.shortage.needs_bytes_per_s is not None
     assert end.shortage.needs_bytes_per_s > 4 * MB
+
+
+def test_every_throttle_on_the_way_is_raised_and_no_other() -> None:
+    copy = (1, 3, 1_000 * MB, 0, 4 * MB, True, True)
+    snapshot = cluster([copy], {1: 3 * MB, 2: 3 * MB, 3: 3 * MB})
+    first = what_if(snapshot, {}).end.shortage
+    assert first is not None
+    assert first.needs_bytes_per_s is not None
+    one = {first.resource.brokers[0]: both(first.needs_bytes_per_s)}
+    assert what_if(snapshot, one).end.never == 1, "the other side is too low still"
+    found = sufficient_rates(snapshot, {})
+    assert what_if(snapshot, found).end.never == 0
+    leader, follower = found[1], found[3]
+    assert found.keys() == {1, 3}
+    assert (leader.follower_bytes_per_s, follower.leader_bytes_per_s) == (3 * MB, 3 * MB)
+
+
+def test_rates_that_suffice_stay_and_what_no_throttle_holds_raises_none() -> None:
+    copy = (1, 3, 1_000 * MB, 10 * MB, 4 * MB, True, True)
+    snapshot = cluster([copy], {1: 10 * MB, 3: 10 * MB})
+    assert sufficient_rates(snapshot, {}) == {}
+    given = {1: both(8 * MB)}
+    assert sufficient_rates(snapshot, given) == given
