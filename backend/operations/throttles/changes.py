@@ -188,9 +188,10 @@ class ThrottleChanges:
             failed = replace(work, failed=f"refused: {listed(answer.failures, 3)}")
             await self._registry.put(operation, failed)
             return answer
-        words = f"kshunt removes it with the moves of {many(len(passing.moves), 'partition')}"
+        moved = many(len(passing.moves), "partition")
+        words = f"kshunt removes the throttle when the moves of {moved} end"
         await self._registry.move(operation.id, OperationState.RUNNING, words, throttles)
-        return replace(answer, notes=(*answer.notes, f"{words}, which others started."))
+        return replace(answer, notes=(*answer.notes, f"{words}. Others started these moves."))
 
     async def _passing_rates(
         self, rates: Mapping[int, ThrottledRate], ours: Collection[int]

@@ -252,7 +252,7 @@ async def test_a_rate_for_moves_of_somebody_else_comes_off_with_them() -> None:
         # Broker 3 takes no part in the move: what is set there is the operator's own.
         rates = dict.fromkeys((2, 3, 4), ThrottledRate(MB, MB))
         answer = await backend.throttles.alter_rates(rates, Change(), auto_remove=True)
-        assert "kshunt removes it with the moves of 1 partition" in answer.notes[-1]
+        assert "kshunt removes the throttle when the moves of 1 partition end" in answer.notes[-1]
         assert backend.state is OperationState.RUNNING
         assert cluster.throttled() == dict.fromkeys((2, 3, 4), rate(MB))
         cluster.pass_s(300)
