@@ -164,7 +164,8 @@ def what_if_text(seen: Foresight, *, brokers: int = 1) -> str:
     if seen.needs and (seen.lowest is None or not seen.is_copying):
         return f"{at}: {_needed_text(seen)}"
     now, then = (_when(one.end, seen.now_ms) for one in (seen.now, seen.then))
-    parts = [f"{at}: done {then}, {'as it is' if now == then else f'was {now}'}"]
+    done = f"{at}: never done" if seen.then.end.never else f"{at}: done {then}"
+    parts = [f"{done}, {'as it is' if now == then else f'was {now}'}"]
     room = tight_text(seen.then, brokers, "would use ")
     parts += [room] if room else []
     parts += [_needed_text(seen)] if seen.needs else []

@@ -1,0 +1,69 @@
+"""A program in a terminal of its own, whose screen can be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from tests.support.terminal import Terminal, terminal
+from tests.support.tui.screen import Emulator
+
+LOOK_S = 0.1
+QUIET_S = 0.25
+
+
+class EmulatedTerminal:
+    """The program, its keys, and what is on the screen."""
+
+    def __init__(self, program: Terminal, emulator: Emulator) -> None:
+        self.program = program
+        self.keys = 0
+        """How many were pressed."""
+        self._emulator = emulator
+        self._fed = 0
+
+    def press(self, *keys: bytes) -> None:
+        """Press keys, each as the bytes that a terminal sends for it."""
+        for key in keys:
+            self.program.press(key)
+        self.keys += len(keys)
+
+    def write(self, text: str) -> None:
+        """Type a text: each of its characters is a key."""
+        self.press(*(character.encode() for character in text))
+
+    def text(self) -> str:
+        """What is on the screen."""
+        new = self.program.written[self._fed :]
+        self._fed += len(new)
+        self._emulator.write(new.decode("utf-8", "ignore"))
+        return self._emulator.text()
+
+    def until(self, pattern: str, deadline_s: float) -> str:
+        """The screen, once the pattern is on it."""
+        for _ in range(int(deadline_s / LOOK_S)):
+            if re.search(pattern, text := self.text()):
+                return text
+            self.program.written += self.program.take(LOOK_S) or b""
+        raise AssertionError(f"not within {deadline_s:g} s: {pattern}\n{self.text()}")
+
+    def settle(self, deadline_s: float) -> None:
+        """Wait until nothing is written for a moment.
+
+        A question agrees to nothing that was pressed before it was painted whole.
+        """
+        for _ in range(int(deadline_s / QUIET_S)):
+            if not (more := self.program.take(QUIET_S)):
+                return
+            self.program.written += more
+        raise AssertionError(f"it writes all the time, for {deadline_s:g} s")
+
+
+@contextmanager
+def emulated(
+    command: Sequence[str], environ: Mapping[str, str], size: tuple[int, int]
+) -> Iterator[EmulatedTerminal]:
+    """A program in a terminal of this size; it is killed at the end."""
+    with terminal(command, environ, size) as program:
+        yield EmulatedTerminal(program, Emulator(*size))
