@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App, ComposeResult
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -21,8 +22,10 @@ from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
 from kshunt.tui.changes.intents.throttles import lists_wizard
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
+from kshunt.tui.changes.wizard.items_part import ItemsPart
 from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line
 from kshunt.tui.changes.wizard.result import ResultScreen
+from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.views.audit.screen import AuditScreen, EntryScreen
@@ -420,3 +423,21 @@ async def test_keys_that_an_operator_chose_work_in_a_dialog_too(tmp_path: Path) 
             assert "Pause operation op-1" in shown.frame()
     finally:
         use_keys(ACTIONS, {})
+
+
+async def test_a_part_of_which_only_the_facts_are_there_yet_takes_its_room() -> None:
+    """Items are mounted after the facts, and what is laid out between has one of them."""
+
+    class Half(ItemsPart):
+        def compose(self) -> ComposeResult:
+            yield Lines("a fact", id="facts")
+
+    class Shell(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Half()
+
+    async with Shell().run_test() as pilot:
+        part = pilot.app.query_one(Half)
+        part.fit(5)
+        part.fit_again()
+        assert part.query_one("#facts").is_mounted

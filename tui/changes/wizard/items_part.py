@@ -32,7 +32,8 @@ class ItemsPart(Vertical):
     def fit(self, most: int) -> None:
         """Take `most` lines at most; to be called again when there are more or fewer."""
         self._most = most
-        for facts, items in zip(self.query("#facts"), self.query("#results"), strict=True):
+        # One of them comes, and goes, before the other.
+        for facts, items in zip(self.query("#facts"), self.query("#results"), strict=False):
             others = (one for one in self.children if one not in (facts, items))
             taken = sum(one.outer_size.height + one.styles.margin.height for one in others)
             room = max(most - taken, 0)
