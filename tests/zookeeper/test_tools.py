@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -277,9 +278,9 @@ def test_the_dashboard_shows_such_a_cluster_and_warns(
     path = socket_path(zookeeper_address(zookeeper.connect), None)
     with in_terminal(command, {}) as shown:
         shown.until(b"--zookeeper is deprecated", DEADLINE_S)
-        shown.until(b"zookeeper://", DEADLINE_S)
         shown.until(b"brokers up", DEADLINE_S)
         with BackendClient(f"unix:{path}") as live:
+            shown.until(re.escape(live.cluster().cluster_id.encode()), DEADLINE_S)
             os.kill(live.cluster().backend_pid, signal.SIGTERM)
     assert kshunt(["--zookeeper", "z:1", "--bootstrap-server", "b:1"]) == 2
     assert "both --zookeeper and --bootstrap-server" in capsys.readouterr().err

@@ -452,7 +452,7 @@ async def test_a_difference_after_the_copy_back_is_asked_about_in_its_own_words(
 
 @pytest.mark.slow
 async def test_keys_in_any_order_change_nothing(shown: Shown, shrinking: Shrinking) -> None:
-    keys = ["minus", "enter", "escape", "3", "tab", "y", "n", "j", "pagedown", "5", "p", "2", "w"]
+    keys = ["minus", "enter", "escape", "6", "tab", "y", "n", "j", "pagedown", "5", "p", "2", "w"]
     shrinking.show(waiting())
     shrinking.check = check_of((MOVING, SHORT, WRITING, ACTIVE, UNREAD))
     shown.backend.scripted[f"/v1/topics/{TOPIC}/shrink"] = shrinking._shrink
