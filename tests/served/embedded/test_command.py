@@ -243,9 +243,14 @@ def demo(runtime: Path, *options: str) -> Iterator[Terminal]:
 
 
 def broker_of(shown: Terminal) -> str:
-    """The first broker of a demo, once partitions are on the screen."""
+    """The first broker of a demo, once partitions are on the screen; the help has it."""
     shown.until(rb"Health", DEADLINE_S)
-    return shown.until(rb"127\.0\.0\.1:\d+", DEADLINE_S)[0].decode()
+    shown.press(b"?")
+    shown.until(rb"Keys", DEADLINE_S)
+    shown.press(b"\x1b[F")  # End
+    broker = shown.until(rb"127\.0\.0\.1:\d+", DEADLINE_S)[0].decode()
+    shown.press(b"\x1b")
+    return broker
 
 
 def all_gone(runtime: Path, broker: str) -> bool:
