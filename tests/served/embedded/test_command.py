@@ -17,10 +17,12 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.cli.main import main
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.embedded.command import main as run_cluster
 from kshunt.backend.errors import Conflict
+from kshunt.backend.local_sockets import answers
 from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.waiting import wait_until
@@ -242,15 +244,12 @@ def demo(runtime: Path, *options: str) -> Iterator[Terminal]:
         yield shown
 
 
-def broker_of(shown: Terminal) -> str:
-    """The first broker of a demo, once partitions are on the screen; the help has it."""
+def broker_of(shown: Terminal, runtime: Path) -> str:
+    """The first broker of a demo, once partitions are on the screen; its backend knows."""
     shown.until(rb"Health", DEADLINE_S)
-    shown.press(b"?")
-    shown.until(rb"Keys", DEADLINE_S)
-    shown.press(b"\x1b[F")  # End
-    broker = shown.until(rb"127\.0\.0\.1:\d+", DEADLINE_S)[0].decode()
-    shown.press(b"\x1b")
-    return broker
+    (path,) = (one for one in (runtime / "kshunt").glob("*.sock") if answers(one))
+    with BackendClient(f"unix:{path}") as client:
+        return client.cluster().bootstrap_servers.split(",")[0]
 
 
 def all_gone(runtime: Path, broker: str) -> bool:
@@ -259,7 +258,7 @@ def all_gone(runtime: Path, broker: str) -> bool:
 
 def test_q_ends_all_of_a_demo(runtime: Path) -> None:
     with demo(runtime) as shown:
-        broker = broker_of(shown)
+        broker = broker_of(shown, runtime)
         assert not all_gone(runtime, broker)
         shown.until(rb"Moving 52 partitions", DEADLINE_S)  # kshunt's own move has begun
         shown.press(b"q")
@@ -269,7 +268,7 @@ def test_q_ends_all_of_a_demo(runtime: Path) -> None:
 
 def test_a_terminal_that_hangs_up_ends_all_of_a_demo(runtime: Path) -> None:
     with demo(runtime) as shown:
-        broker = broker_of(shown)
+        broker = broker_of(shown, runtime)
         shown.hang_up()
         wait_until(lambda: all_gone(runtime, broker), DEADLINE_S, "cluster and backend end")
         wait_until(lambda: shown.process.poll() is not None, DEADLINE_S, "the dashboard ends")
@@ -277,7 +276,7 @@ def test_a_terminal_that_hangs_up_ends_all_of_a_demo(runtime: Path) -> None:
 
 def test_a_demo_that_is_killed_leaves_nothing_behind(runtime: Path) -> None:
     with demo(runtime) as shown:
-        broker = broker_of(shown)
+        broker = broker_of(shown, runtime)
         os.kill(shown.process.pid, signal.SIGKILL)
         wait_until(lambda: all_gone(runtime, broker), DEADLINE_S, "cluster and backend end")
 
