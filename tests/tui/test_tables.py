@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.geometry import Region
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
@@ -27,7 +29,9 @@ from kshunt.tui.facts.filter_terms import (
 )
 from kshunt.tui.facts.row_keys import ListRowKey, RateRowKey, ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import GAP, Column, Order, fit_columns
+from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.brokers.table import broker_table
 from kshunt.tui.views.operations.table import operation_table
 from kshunt.tui.views.partitions.table import sorted_rows
@@ -463,3 +467,17 @@ def test_a_large_table_is_sorted_and_filtered_without_touching_rows_one_by_one()
 
 def _with_columns(snapshot: Snapshot, columns: dict[str, Any]) -> Snapshot:
     return replace(snapshot, replicas=Replicas(**columns))
+
+
+async def test_a_table_that_has_no_styles_yet_is_blank() -> None:
+    """A table may be painted between being mounted and being styled; that ended the dashboard."""
+
+    class Shell(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Grid(glyphs=ASCII)
+
+    async with Shell().run_test() as pilot:
+        grid = pilot.app.query_one(Grid)
+        grid._component_styles.clear()
+        (line,) = grid.render_lines(Region(0, 0, 20, 1))
+        assert line.text == " " * 20

@@ -294,10 +294,22 @@ class Grid(Widget, can_focus=True):
             # A first paint may come before the widget is told its size.
             self._lay_out()
             self._forget_lines()
+        if not self._is_styled:
+            # Textual paints it again once it has its styles.
+            return [Strip.blank(crop.width, self.rich_style) for _ in crop.line_range]
         lines = self._lines_of(crop.line_range)
         if crop.x == 0 and crop.width == self.size.width:
             return lines
         return [line.crop(crop.x, crop.right) for line in lines]
+
+    @property
+    def _is_styled(self) -> bool:
+        """False between the moment at which it is mounted and the one at which it has styles."""
+        try:
+            self.get_component_styles("grid--header")
+        except KeyError:
+            return False
+        return True
 
     def _lines_of(self, places: Iterable[int]) -> list[Strip]:
         look = self._looks()
