@@ -1,4 +1,7 @@
-"""Files that survive: replaced as a whole, with names that are on the disk, and locks on them."""
+"""Files that survive: replaced as a whole, with names that are on the disk, and locks on them.
+
+And the folder in which kshunt keeps its own.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,18 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+
+def state_folder(environment: Mapping[str, str]) -> Path:
+    """`$XDG_STATE_HOME/kshunt`, or below `~/.local/state`."""
+    state = environment.get("XDG_STATE_HOME", "")
+    # The XDG specification has programs ignore a path that is not absolute.
+    root = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return root / "kshunt"
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:

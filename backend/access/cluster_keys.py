@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.files import make_folder, replace_file, turn
+from kshunt.backend.files import make_folder, replace_file, state_folder, turn
 from kshunt.backend.secret_files import read_secret
 
 KEYS_VARIABLE: Final = "KSHUNT_CLUSTER_KEYS"
@@ -123,10 +123,8 @@ def default_path(cluster_id: str, environment: Mapping[str, str]) -> Path:
 
     Characters of the id that are unsafe in a file name are replaced by `_`.
     """
-    base = environment.get("XDG_STATE_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)[:100]
-    return folder / "kshunt" / "keys" / f"{safe}.keys"
+    return state_folder(environment) / "keys" / f"{safe}.keys"
 
 
 def read_keys(path: Path) -> ClusterKeys:

@@ -8,16 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kshunt.backend.files import make_folder, replace_file
+from kshunt.backend.files import make_folder, replace_file, state_folder
 
 KEPT: Final = 10
 
 
 def recent_path(environment: Mapping[str, str]) -> Path:
     """`$XDG_STATE_HOME/kshunt/recent.json`, or below `~/.local/state`."""
-    state = environment.get("XDG_STATE_HOME", "")
-    root = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return root / "kshunt" / "recent.json"
+    return state_folder(environment) / "recent.json"
 
 
 def recent(path: Path) -> tuple[tuple[str, ...], ...]:

@@ -15,6 +15,7 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Flag
 from kshunt.backend.errors import ConfigError
+from kshunt.backend.files import state_folder
 from kshunt.backend.secret_files import read_secret
 
 if TYPE_CHECKING:
@@ -146,9 +147,7 @@ def dead_letter_path(options: Namespace, environment: Mapping[str, str]) -> Path
     named: Path | None = options.webhook_dead_letter
     if named is not None:
         return named.absolute()
-    base = environment.get("XDG_STATE_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
-    return folder / "kshunt" / "webhooks" / "dead-letters.jsonl"
+    return state_folder(environment) / "webhooks" / "dead-letters.jsonl"
 
 
 def waiting_path(dead_letters: Path) -> Path:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.files import state_folder
 from kshunt.tui.recorder.recording_file import SUFFIX
 
 NAME_MOST: Final = 64
@@ -33,10 +34,7 @@ BOUNDS: Final = RetentionBounds()
 
 def recordings_folder(environ: Mapping[str, str]) -> Path:
     """`$XDG_STATE_HOME/kshunt/recordings`, or below `~/.local/state`."""
-    state = environ.get("XDG_STATE_HOME", "")
-    # The specification wants a path that is not absolute to be passed over.
-    root = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
-    return root / "kshunt" / "recordings"
+    return state_folder(environ) / "recordings"
 
 
 def recording_name(cluster_id: str, at_s: float) -> str:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.clock import Clock
-from kshunt.backend.files import make_folder, replace_file
+from kshunt.backend.files import make_folder, replace_file, state_folder
 from kshunt.backend.operations.journal.entries import Body, EntryKind, JournalState
 from kshunt.backend.operations.journal.records import seal_of, signed
 
@@ -67,10 +67,8 @@ class Remembered:
 
 def path_of(cluster_id: str, environment: Mapping[str, str] = os.environ) -> Path:
     """The file of a cluster: `$XDG_STATE_HOME/kshunt/prior/CLUSTER.json`."""
-    base = environment.get("XDG_STATE_HOME", "")
-    folder = Path(base) if base.startswith("/") else Path.home() / ".local" / "state"
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)[:100]
-    return folder / "kshunt" / "prior" / f"{safe}.json"
+    return state_folder(environment) / "prior" / f"{safe}.json"
 
 
 def file_of(remembered: Remembered, cluster_id: str, time_ms: int, keys: ClusterKeys) -> bytes:
