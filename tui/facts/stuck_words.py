@@ -37,8 +37,7 @@ REMEDIES: Final[Mapping[Cause, Remedy]] = {
     Cause.SOURCE_UNREACHABLE: Remedy.CANCEL,
     Cause.DISK_FULL: Remedy.CANCEL,
     Cause.COPY_TOO_SLOW: Remedy.CANCEL,
-    Cause.THROTTLE_FLOOR: Remedy.RAISE_RATES,
-    Cause.THROTTLE_TOO_LOW: Remedy.RAISE_RATES,
+    **dict.fromkeys(OF_MOVES, Remedy.RAISE_RATES),
     Cause.PAUSED: Remedy.RESUME,
     Cause.THROTTLE_ORPHAN: Remedy.REMOVE_ORPHANS,
 }

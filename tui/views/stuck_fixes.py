@@ -71,10 +71,10 @@ def _rates(store: Store) -> Fix | None:
     from kshunt.tui.facts.moves.needed_rates import needed_rates, rounded_up
 
     snapshot = store.scene.snapshot
-    rates = {} if snapshot is None else needed_rates(snapshot)
-    if snapshot is not None and rates:
-        rates = rounded_up(sufficient_rates(snapshot, rates), snapshot)
-    return (lambda changes: changes.set_rates(rates, _nothing)) if rates else None
+    if snapshot is None or not (needed := needed_rates(snapshot)):
+        return None
+    rates = rounded_up(sufficient_rates(snapshot, needed), snapshot)
+    return lambda changes: changes.set_rates(rates, _nothing)
 
 
 def _nothing() -> None:

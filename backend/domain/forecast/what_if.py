@@ -27,7 +27,7 @@ from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import SnapshotCopies, snapshot_copies
-from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd, ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, RATE_KEYS, ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 
@@ -87,8 +87,7 @@ def what_if(snapshot: Snapshot, rates: Mapping[int, ThrottledRate]) -> WhatIf:
     present = _end(found, now, snapshot.taken_ms)
     if all(in_force.get(id) == rate for id, rate in rates.items()):
         return _as_it_is(present if known is None else known, found, now, in_force)
-    other = snapshot_copies(snapshot, rates=rates)
-    then = outlook(other.copies, found.rates, other.rates)
+    other, then = _under(snapshot, found, rates)
     end = moved_end(_end(other, then, snapshot.taken_ms), present, known)
     return _as_it_is(end, other, then, {**in_force, **rates})
 
@@ -102,27 +101,29 @@ def sufficient_rates(
     throttle is to blame for is left as it is.
     """
     found = dict(rates)
+    seen = snapshot_copies(snapshot)
     for _ in range(ROUNDS_MOST):
-        shortage = what_if(snapshot, found).end.shortage
+        shortage = _end(*_under(snapshot, seen, found), snapshot.taken_ms).shortage
         if shortage is None or shortage.needs_bytes_per_s is None:
             break
-        broker, needs = shortage.resource.brokers[0], shortage.needs_bytes_per_s
+        broker, key = shortage.resource.brokers[0], RATE_KEYS.get(shortage.resource.kind)
         present = snapshot.throttles.rates.get(broker)
         rate = found.get(broker, None if present is None else present.rate)
-        raised = None if rate is None else _raised(rate, shortage.resource.kind, needs)
-        if raised is None:
+        if rate is None or key is None:
+            break
+        raised = rate.raised(key, shortage.needs_bytes_per_s)
+        if raised == rate:
             break
         found[broker] = raised
     return found
 
 
-def _raised(rate: ThrottledRate, kind: ResourceKind, needs: int) -> ThrottledRate | None:
-    """The rate with one side as it is needed; None where that side is not what limits."""
-    if kind is ResourceKind.LEADER_THROTTLE and (rate.leader_bytes_per_s or needs) < needs:
-        return replace(rate, leader_bytes_per_s=needs)
-    if kind is ResourceKind.FOLLOWER_THROTTLE and (rate.follower_bytes_per_s or needs) < needs:
-        return replace(rate, follower_bytes_per_s=needs)
-    return None
+def _under(
+    snapshot: Snapshot, found: SnapshotCopies, rates: Mapping[int, ThrottledRate]
+) -> tuple[SnapshotCopies, Outlook]:
+    """The copies, and what is expected of them, were these brokers' rates so."""
+    other = snapshot_copies(snapshot, rates=rates)
+    return other, outlook(other.copies, found.rates, other.rates)
 
 
 def _as_it_is(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 from weakref import WeakValueDictionary
@@ -109,6 +109,17 @@ class ThrottledRate:
     """As a leader: what it sends to throttled followers."""
     follower_bytes_per_s: int | None
     """As a follower: what it fetches for throttled replicas."""
+
+    def raised(self, key: str, bytes_per_s: int) -> ThrottledRate:
+        """The same, with one side at least this high; a side without a throttle needs none.
+
+        `key` is `LEADER_RATE` or `FOLLOWER_RATE`.
+        """
+        side = "leader_bytes_per_s" if key == LEADER_RATE else "follower_bytes_per_s"
+        present: int | None = getattr(self, side)
+        if present is None or present >= bytes_per_s:
+            return self
+        return replace(self, **{side: bytes_per_s})
 
 
 @dataclass(frozen=True, slots=True)

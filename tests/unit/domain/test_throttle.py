@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import exact_rate_text
 from kshunt.backend.domain.throttles.configs import (
+    FOLLOWER_RATE,
+    LEADER_RATE,
     NO_REPLICAS,
     RATE_MAX_BYTES_PER_S,
     RATE_MIN_BYTES_PER_S,
@@ -156,3 +158,11 @@ def test_clearing_leaves_what_a_running_operation_owns() -> None:
     owned = Ownership().record("running", Shares.of(share, [1, 2], 1_000), prior).after
     present = Throttles(rated(b1=1_000, b2=1_000), share)
     assert not cleared_by([TopicPartition("a", 0)], present, owned)
+
+
+def test_one_side_of_a_rate_is_raised_and_never_lowered() -> None:
+    rate = ThrottledRate(10, None)
+    assert rate.raised(LEADER_RATE, 20) == ThrottledRate(20, None)
+    assert rate.raised(LEADER_RATE, 5) is rate
+    assert rate.raised(FOLLOWER_RATE, 20) is rate, "a side without a throttle needs none"
+    assert ThrottledRate(0, 0).raised(FOLLOWER_RATE, 20) == ThrottledRate(0, 20)

@@ -6,6 +6,7 @@ Pure, as `kshunt.tui.changes.intents.reassignment`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kshunt.backend.domain.operations.change import Change
@@ -79,15 +80,11 @@ def rates_intent(
     from kshunt.backend.domain.forecast.what_if import what_if
     from kshunt.tui.facts.pending_rates import Foresight, needs_of, what_if_text
 
-    def send(client: BackendClient, change: Change) -> ChangeAnswer:
-        return client.throttles.alter_rates(rates, change)
-
     present = facts.snapshot.throttles.rates
     changes = {
         str(broker): _rate_change(present[broker].rate if broker in present else None, rate, glyphs)
         for broker, rate in rates.items()
     }
-    wanted = set(rates.values())
     seen = Foresight(
         tuple(rates.items()),
         facts.snapshot.throttles,
@@ -96,19 +93,11 @@ def rates_intent(
         facts.snapshot.taken_ms,
         needs_of(facts.snapshot),
     )
-    return Intent(
-        title=f"Set the throttle of {_some_brokers(rates)}",
-        button="Set the throttle",
-        target=target,
-        touches=(
-            ("Brokers", counted(sorted(rates))),
-            ("Leader rate", _alike(rate.leader_bytes_per_s for rate in wanted)),
-            ("Follower rate", _alike(rate.follower_bytes_per_s for rate in wanted)),
-        ),
-        send=send,
+    return replace(
+        step_intent(target, rates),
         preview=lambda client: client.previews.throttle(rates=rates),
         changes=changes,
-        effect=_rates_effect(facts, wanted),
+        effect=_rates_effect(facts, rates.values()),
         lines=(f"{what_if_text(seen)}.",),
         restores={id: present[id].rate for id in rates if id in present},
         rates=dict(rates),

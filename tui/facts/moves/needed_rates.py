@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
-from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ResourceKind
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, RATE_KEYS
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
-from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE, ThrottledRate
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.facts.pending_rates import rate_up
 
 OF_MOVES: Final = (Cause.THROTTLE_FLOOR, Cause.THROTTLE_TOO_LOW)
-_KEYS: Final = {
-    ResourceKind.LEADER_THROTTLE: LEADER_RATE,
-    ResourceKind.FOLLOWER_THROTTLE: FOLLOWER_RATE,
-}
 
 
 def needed_rates(snapshot: Snapshot) -> dict[int, ThrottledRate]:
@@ -30,14 +25,8 @@ def needed_rates(snapshot: Snapshot) -> dict[int, ThrottledRate]:
         if present is None:
             continue
         rate = found.get(broker, present.rate)
-        has = rate.leader_bytes_per_s if key == LEADER_RATE else rate.follower_bytes_per_s
-        if has is None or has >= bytes_per_s:
-            continue
-        found[broker] = (
-            replace(rate, leader_bytes_per_s=bytes_per_s)
-            if key == LEADER_RATE
-            else replace(rate, follower_bytes_per_s=bytes_per_s)
-        )
+        if (raised := rate.raised(key, bytes_per_s)) != rate:
+            found[broker] = raised
     return found
 
 
@@ -63,10 +52,9 @@ def _needs(snapshot: Snapshot) -> Iterator[tuple[int, str, int]]:
         if stuck.cause in OF_MOVES:
             for one in stuck.rates:
                 yield one.broker, one.key, one.needs_bytes_per_s
-    for end in (snapshot.expected_ends.get(EVERYTHING),):
-        shortage = None if end is None else end.shortage
-        if shortage is None or shortage.needs_bytes_per_s is None:
-            continue
-        if shortage.resource.kind in _KEYS:
-            key = _KEYS[shortage.resource.kind]
-            yield shortage.resource.brokers[0], key, shortage.needs_bytes_per_s
+    end = snapshot.expected_ends.get(EVERYTHING)
+    shortage = None if end is None else end.shortage
+    if shortage is None or shortage.needs_bytes_per_s is None:
+        return
+    if (key := RATE_KEYS.get(shortage.resource.kind)) is not None:
+        yield shortage.resource.brokers[0], key, shortage.needs_bytes_per_s
