@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.command import Provider
@@ -54,6 +54,7 @@ from kshunt.tui.table_thread import REFRESH_S, TableThread
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
 from kshunt.tui.terminal.notices import KEEP_TITLE, OLD_TITLE, Notices, title_codes
+from kshunt.tui.terminal.size_classes import size_classes
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
 from kshunt.tui.views.view_screen import ViewScreen, opener
 
@@ -71,11 +72,6 @@ if TYPE_CHECKING:
 
 Keep = Callable[[str, str, "str | list[str]"], object]
 """Writes a setting down: its table or nothing, its name, what it is from now on."""
-
-WIDE_COLUMNS: Final = 100
-NORMAL_LINES: Final = 8
-TALL_LINES: Final = 36
-"""From these sizes of the terminal on, style sheets lay out in another way."""
 
 
 class KshuntApp(Dashboard):
@@ -267,19 +263,8 @@ class KshuntApp(Dashboard):
         self.changed = Signal(self, "changed")
 
     def on_resize(self, event: Resize) -> None:
-        """Say in classes how large the terminal is.
-
-        Textual's own breakpoints are classes of each screen, and every dialogue that opens would be
-        styled a second time for them.
-        """
-        width, height = event.size
-        sizes = {
-            "-wide": width >= WIDE_COLUMNS,
-            "-short": height < NORMAL_LINES,
-            "-normal": NORMAL_LINES <= height < TALL_LINES,
-            "-tall": height >= TALL_LINES,
-        }
-        self.update_classes(sizes, animate=False)
+        """Say in classes how large the terminal is."""
+        self.update_classes(size_classes(event.size), animate=False)
 
     def on_mount(self) -> None:
         """Connect once the first frame is out: data libraries are loaded after it."""

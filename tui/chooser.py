@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import ClassVar
 
+from textual.events import Resize
+
 from kshunt.tui.dialogs.contexts import ContextsScreen
 from kshunt.tui.shell.contexts import ClusterChoice, Contexts
 from kshunt.tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
 from kshunt.tui.shell.theme_manager import ThemeManager
 from kshunt.tui.terminal.input import InputApp
+from kshunt.tui.terminal.size_classes import size_classes
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
 
 
@@ -18,7 +21,6 @@ class ChooserApp(InputApp):
 
     TITLE = "kshunt"
     CSS_PATH: ClassVar[list[str | PurePath]] = ["css/frame.tcss", "css/dialogs.tcss"]
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
     ENABLE_COMMAND_PALETTE = False
 
     def __init__(
@@ -44,6 +46,10 @@ class ChooserApp(InputApp):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Our own colours, for themes that do not name them."""
         return TONE_DEFAULTS
+
+    def on_resize(self, event: Resize) -> None:
+        """Say in classes how large the terminal is."""
+        self.update_classes(size_classes(event.size), animate=False)
 
     def on_mount(self) -> None:
         """Ask, once the whole screen was drawn: the list covers a part of it."""
