@@ -90,7 +90,7 @@ def load_settings(environ: Mapping[str, str]) -> DashboardSettings:
 
 
 def _text_of(environ: Mapping[str, str]) -> str:
-    """The text of the settings file; empty where there is none."""
+    """The text of the settings file; empty if the file does not exist."""
     path = settings_path(environ)
     try:
         return path.read_text("utf-8")

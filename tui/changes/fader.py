@@ -7,8 +7,8 @@ Constraints
     One request at a time. Outside of the band, and wherever something is not as it was, the usual
     preview decides. A failure ends the band: an operator must see it before more is sent.
 Algorithm
-    Keys change the rates that are wanted. A worker sends what is wanted; keys that come meanwhile
-    change what is wanted next, so that only the newest value is sent.
+    Keys change the wanted rates, and a worker sends them. Keys that an operator presses during a
+    request change the next wanted rates. So the worker sends only the newest value.
 """
 
 from __future__ import annotations

@@ -109,6 +109,6 @@ class ContextsScreen(Dialog[ClusterChoice]):
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        # A list that was replaced meanwhile may have sent its last message.
+        # The message may come from a list that `_show` has replaced.
         if (choice := self._here(event.option_index)) is not None:
             self.dismiss(choice)

@@ -66,7 +66,7 @@ def _a_limit(text: str) -> int:
     """A rate; a band has two ends.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the text is not a rate, or says that there is no limit.
     """
     found = parse_rate(text)
     if found is None:

@@ -151,7 +151,7 @@ class StatusBar(Widget):
         return line
 
     def _band_words(self, room: int) -> str:
-        """The band of rates, and how long it lasts; nothing where there is none, or in the past."""
+        """The band of rates and the time that it lasts; empty without a band, and in the past."""
         band = self._store.band
         if band is None or self._past() or self._store.scene.cluster_id != band.cluster_id:
             return ""

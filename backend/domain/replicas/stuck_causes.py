@@ -2,8 +2,8 @@
 
 A new cause is added here, in `kshunt.backend.telemetry.stuck.diagnosis` and
 `kshunt.backend.telemetry.stuck.evidence`, with a sentence in
-`kshunt.backend.domain.replicas.stuck_sentences`. Where nothing is copied meanwhile,
-`kshunt.backend.telemetry.sampling.rate_windows` has to know. The change that helps is named in
+`kshunt.backend.domain.replicas.stuck_sentences`. If nothing is copied while the cause holds, add it
+to `kshunt.backend.telemetry.sampling.rate_windows` too. The change that helps is named in
 `kshunt.tui.facts.stuck_words`.
 """
 

@@ -86,7 +86,7 @@ class ReassignRequest:
     order: MoveOrder = MoveOrder.LARGEST_FIRST
     change: Change = ANONYMOUS_CHANGE
     deadline_ms: int | None = None
-    """The moment by which it is to be done, milliseconds since the epoch; None: there is none."""
+    """The deadline, in milliseconds since the epoch; None: no deadline."""
 
 
 class Reassignments:

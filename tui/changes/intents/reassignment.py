@@ -44,7 +44,7 @@ class Start:
     """None: everything at once."""
     reason: str = ""
     deadline_ms: int | None = None
-    """The moment by which it is to be done, milliseconds since the epoch; None: there is none."""
+    """The deadline, in milliseconds since the epoch; None: no deadline."""
 
 
 @dataclass(frozen=True, slots=True)

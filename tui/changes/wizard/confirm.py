@@ -88,7 +88,7 @@ class ConfirmScreen(Dialog[bool]):
         self._preview.scroll(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move through the items, and through what stands above them."""
+        """Scroll the items and the facts above them."""
         self._preview.page(pages)
 
     @on(AskPart.Decided)

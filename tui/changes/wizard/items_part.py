@@ -53,7 +53,7 @@ class ItemsPart(Vertical):
             grid.action_cursor(rows)
 
     def page(self, pages: int) -> None:
-        """Move through the items, and through what stands above them."""
+        """Scroll the items and the facts above them."""
         self.scroll(5 * pages)
         around = (self.parent,) if isinstance(self.parent, Widget) else ()
         for lines in (*self.query("#facts"), *around):

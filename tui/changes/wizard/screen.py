@@ -430,7 +430,7 @@ class WizardScreen(Dialog[NextStep | None]):
             safety.scroll(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move through the items, and through what stands above them."""
+        """Scroll the items and the facts above them."""
         for part in self.place(Step.PREVIEW).query(PreviewPart):
             part.page(pages)
         for safety in self.place(Step.PREVIEW).query(SafetyPart):
