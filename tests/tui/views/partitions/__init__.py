@@ -1,0 +1,1 @@
+"""The partitions view: its table, its groups and its cells."""
