@@ -25,7 +25,8 @@ Our exception hierarchy::
     │   └── WireError            an answer breaks its protocol (`wire.reader`)
     ├── LogError                 a partition's log refuses (`embedded.logs.errors`)
     ├── Conflict                 the cluster's state forbids what was asked
-    │   ├── NotActive            another backend acts, or it is not certain that this one may
+    │   ├── NotActive            another backend acts, or the journal does not say who
+    │   │   └── NotActiveYet     it is not certain yet that this one may       (retriable)
     │   ├── ResultsBusy          another run writes the results (`pipeline.results.result_runs`)
     │   ├── Refused              what a shrink has to do is refused (`operations.shrink`)
     │   └── StillThere           what a shrink takes away is not gone yet          (retriable)
@@ -78,7 +79,7 @@ class KshuntError(Exception):
     """What happened, what state the cluster is in, and what to do, in that order."""
 
     title: ClassVar[str] = "kshunt error"
-    retriable: ClassVar[bool] = False
+    retriable: bool = False
     kafka_code: ClassVar[int] = -1
     http_status: ClassVar[int] = 500
     exit_code: ClassVar[int] = 1
@@ -244,7 +245,7 @@ class ActiveBackend(Protocol):
 
 
 class NotActive(Conflict):
-    """Another backend of this cluster acts, or it is not certain that this one may."""
+    """Another backend of this cluster acts, or the journal does not say which one does."""
 
     title = "This backend is not active"
 
@@ -254,6 +255,12 @@ class NotActive(Conflict):
         super().__init__(message, advice=advice)
         self.active = active
         """Who acts instead, where that is known."""
+
+
+class NotActiveYet(NotActive):
+    """It is not certain yet that this backend may act. Nothing was changed."""
+
+    retriable = True
 
 
 class AwaitsApproval(KshuntError):
@@ -297,10 +304,14 @@ class BackendError(KshuntError):
 
     title = "Backend error"
 
-    def __init__(self, message: str, *, advice: str = "", status: int = 500) -> None:
+    def __init__(
+        self, message: str, *, advice: str = "", status: int = 500, retriable: bool | None = None
+    ) -> None:
         super().__init__(message, advice=advice)
         self.status = status
         """The HTTP status of the answer."""
+        if retriable is not None:
+            self.retriable = retriable
 
 
 class BackendUnreachable(BackendError):

@@ -28,6 +28,7 @@ from kshunt.backend.errors import (
     JournalUnusable,
     KshuntError,
     NotActive,
+    NotActiveYet,
     NotAuthorized,
     WrongCluster,
 )
@@ -228,7 +229,7 @@ class LeaseManager:
         duty = self.duty
         if duty is not LeaseState.ACT:
             actor = self._lease.actor(self._now())
-            raise NotActive(self._why_not(duty, actor), active=actor)
+            raise self._refusal(duty, actor)
 
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
@@ -393,25 +394,30 @@ class LeaseManager:
             self._said = said
             self._changed(*said)
 
-    def _why_not(self, duty: LeaseState, actor: Heartbeat | None) -> str:
+    def _refusal(self, duty: LeaseState, actor: Heartbeat | None) -> NotActive:
         if self._trouble is not None:
-            return f"{self._trouble.message} Nothing was changed."
+            return NotActive(f"{self._trouble.message} Nothing was changed.", active=actor)
         if duty in (LeaseState.WAIT, LeaseState.PAUSE):
-            return "Another backend may still be active. Nothing was changed; try again."
+            return NotActiveYet(
+                "Another backend may still be active. Nothing was changed; try again.", active=actor
+            )
         heard = self._lease.heard
         if isinstance(heard, Unreadable):
-            return (
+            return NotActive(
                 f"The journal does not say which backend is active: {heard.detail} Nothing was "
                 "changed."
             )
         if actor is not None:
-            return (
+            return NotActive(
                 f"{actor.backend} on {actor.host} is the active backend, at {actor.address}. "
-                "Nothing was changed here."
+                "Nothing was changed here.",
+                active=actor,
             )
         if self._lease.read_at is None:
-            return "The journal has not been read yet. Nothing was changed; try again."
-        return "This backend is not active yet. Nothing was changed; try again."
+            return NotActiveYet(
+                "The journal has not been read yet. Nothing was changed; try again."
+            )
+        return NotActiveYet("This backend is not active yet. Nothing was changed; try again.")
 
 
 async def _first(*ways: Coroutine[Any, Any, object]) -> None:

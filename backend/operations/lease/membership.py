@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.errors import ClusterError, NotActive
+from kshunt.backend.errors import ClusterError, NotActiveYet
 from kshunt.backend.operations.core.known_operations import has_unfinished
 from kshunt.backend.operations.journal.entries import Body, Heartbeat, JournalState
 from kshunt.backend.operations.journal.port import Journal, Repairs
@@ -145,7 +145,9 @@ class Membership:
             NotActive: it may not.
         """
         if self._lease_manager is None:
-            raise NotActive("The cluster has not been reached yet. Nothing was changed.")
+            raise NotActiveYet(
+                "The cluster has not been reached yet. Nothing was changed; try again."
+            )
         self._lease_manager.require()
 
     def guard(self) -> None:

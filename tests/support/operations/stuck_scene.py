@@ -191,7 +191,7 @@ def _until_active() -> Iterator[None]:
     try:
         yield
     except BackendError as refused:
-        if refused.status != HTTPStatus.CONFLICT or "try again" not in refused.message:
+        if refused.status != HTTPStatus.CONFLICT or not refused.retriable:
             raise
 
 

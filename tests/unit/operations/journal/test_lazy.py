@@ -15,6 +15,7 @@ from kshunt.backend.errors import (
     JournalUnusable,
     KshuntError,
     NotActive,
+    NotActiveYet,
     NotAuthorized,
 )
 from kshunt.backend.operations.journal.entries import (
@@ -70,8 +71,9 @@ async def test_who_only_looks_leaves_no_trace(
     assert one.duty is LeaseState.IDLE
     assert await meanwhile(clock, one.other(5)) is None
     assert (log.epoch, log.writers) == (0, [])
-    with pytest.raises(NotActive, match="is not active yet"):
+    with pytest.raises(NotActiveYet, match="is not active yet") as refused:
         one.require()
+    assert refused.value.retriable
 
 
 async def test_the_first_change_waits_for_little(
@@ -114,7 +116,7 @@ async def test_an_old_heartbeat_is_given_the_time_that_silence_takes(
     log.put("old", {BACKEND_KEY: old_heartbeat().body()})
     async with keeping(log, clock, "one") as one:
         await clock.until(lambda: one.duty is LeaseState.FOLLOW)
-        with pytest.raises(NotActive, match="not active yet") as late:
+        with pytest.raises(NotActiveYet, match="not active yet") as late:
             await meanwhile(clock, one.ready(1))
         assert late.value.active is None
         asked = asyncio.create_task(one.other(10))

@@ -89,7 +89,7 @@ async def test_before_the_cluster_is_known_nothing_may_be_changed() -> None:
     assert (membership.lease_manager, membership.active, membership.actor) == (None, None, None)
     assert (membership.remarks, membership.repairs) == ((), Repairs())
     assert membership.patience_s == 0.0
-    with pytest.raises(NotActive, match=r"has not been reached yet\. Nothing was changed\."):
+    with pytest.raises(NotActive, match=r"reached yet\. Nothing was changed; try again\."):
         membership.require()
     with pytest.raises(NotActive, match="has not been reached yet"):
         await membership.append({"operation/a": {}})
