@@ -293,7 +293,7 @@ def _assignment(
     )
     partition = int32[entries.start + 2].astype(np.int32)
     keys = partition_keys(topic, partition)
-    if len(keys) and (np.diff(keys) <= 0).any():
+    if (np.diff(keys) < 0).any():
         order = np.argsort(keys, kind="stable")
         topic, partition, keys = topic[order], partition[order], keys[order]
         entries = _Entries(*(column[order] for column in entries))
