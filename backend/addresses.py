@@ -7,8 +7,9 @@ import re
 from typing import Final
 
 from kshunt.backend.errors import ConfigError
-from kshunt.backend.settings import ZOOKEEPER_SCHEME
 
+ZOOKEEPER_SCHEME: Final = "zookeeper://"
+"""Before what `--zookeeper` names, where it takes the place of brokers."""
 ZOOKEEPER_WARNING = (
     "Warning: --zookeeper is deprecated and will be removed in a future version; "
     "--bootstrap-server replaces it."

@@ -60,7 +60,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     INCONSISTENT_CLUSTER_ID,
     INVALID_CONFIG,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.addresses import ZOOKEEPER_SCHEME
 from kshunt.backend.two_person import TwoPersonRule
 
 
@@ -168,10 +169,6 @@ class PlacerSettings:
         """What the environment says."""
         name, config = environ.get(PLACER_VARIABLE, ""), environ.get(PLACER_CONFIG_VARIABLE, "")
         return cls(name, Path(config).absolute() if config else None)
-
-
-ZOOKEEPER_SCHEME: Final = "zookeeper://"
-"""Before what `--zookeeper` names, where it takes the place of brokers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.columns import partition_keys
-from kshunt.backend.domain.cluster.error_codes import error_name
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
+from kshunt.backend.error_codes import error_name
 from kshunt.backend.wire.partition_modes import read_mode, read_tags
 from kshunt.backend.wire.reader import Reader, array_length, string
 

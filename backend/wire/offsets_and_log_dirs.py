@@ -22,8 +22,8 @@ from kshunt.backend.domain.cluster.columns import (
     PartitionColumns,
     partition_keys,
 )
-from kshunt.backend.domain.cluster.error_codes import UNKNOWN_SERVER_ERROR, error_name
 from kshunt.backend.domain.cluster.metadata import LogDir
+from kshunt.backend.error_codes import UNKNOWN_SERVER_ERROR, error_name
 from kshunt.backend.errors import ClusterError, NotAuthorized
 from kshunt.backend.wire.reader import Reader, array_length, string, tags
 

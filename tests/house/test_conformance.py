@@ -8,8 +8,8 @@ from functools import cache
 
 import pytest
 
-from kshunt.backend.domain.cluster.error_codes import NAMES
 from kshunt.backend.embedded.metadata.config_keys import KEYS
+from kshunt.backend.error_codes import NAMES
 from kshunt.backend.tools import election
 from kshunt.backend.tools.reassign import options
 from kshunt.backend.tools.topics import options as topic_options

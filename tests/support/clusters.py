@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
+from kshunt.backend.addresses import ZOOKEEPER_SCHEME
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import ZOOKEEPER_SCHEME
 from tests.support.brokers.launcher import RealKafka
 from tests.support.brokers.zookeeper import ZooKeeperKafka
 from tests.support.embedded.background import running

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.errors import AwaitsApproval, KshuntError
 from kshunt.tui.feed.messages import ActionTaken
 

@@ -17,7 +17,7 @@ from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.configs import Changes
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.security.client_properties import ClientConfig
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
 )

@@ -30,12 +30,12 @@ from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
-from kshunt.backend.domain.cluster.error_codes import GROUP_ID_NOT_FOUND, error_name
 from kshunt.backend.domain.topics.groups import (
     INACTIVE_STATES,
     ConsumerGroup,
     GroupMember,
 )
+from kshunt.backend.error_codes import GROUP_ID_NOT_FOUND, error_name
 from kshunt.backend.errors import ClusterError, NotSupported
 from kshunt.backend.wire.api_keys import OFFSET_FETCH_KEY
 from kshunt.backend.wire.group_describe import assigned_in, describe_request, described, subscribes

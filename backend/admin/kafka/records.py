@@ -24,7 +24,6 @@ from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import error_name
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.topics.groups import (
     ActiveProducer,
@@ -33,6 +32,7 @@ from kshunt.backend.domain.topics.groups import (
     ProducersRead,
     RecordSample,
 )
+from kshunt.backend.error_codes import error_name
 from kshunt.backend.errors import ClusterError, NotSupported
 from kshunt.backend.wire.api_keys import (
     DESCRIBE_PRODUCERS_KEY,

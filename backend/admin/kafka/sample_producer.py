@@ -21,8 +21,8 @@ from confluent_kafka.cimpl import NewTopic
 from kshunt.backend.admin.rpc.librdkafka import ACCESS_DENIED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, RETENTION_MS
-from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
 
 DELIVERY_S: Final = 300.0

@@ -10,7 +10,7 @@ from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
 from kshunt.backend.admin.rpc.connections import Lane
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_result
 from kshunt.backend.admin.rpc.requests import UNANSWERED
-from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, REQUEST_TIMED_OUT
+from kshunt.backend.error_codes import NOT_CONTROLLER, REQUEST_TIMED_OUT
 from kshunt.backend.errors import BrokerUnreachable
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError

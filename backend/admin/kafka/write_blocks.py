@@ -28,7 +28,7 @@ from kshunt.backend.admin.port.write_blocks import WriteBlock
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
 from kshunt.backend.admin.rpc.requests import UNANSWERED, topic_entry, topic_request
-from kshunt.backend.domain.cluster.error_codes import SECURITY_DISABLED
+from kshunt.backend.error_codes import SECURITY_DISABLED
 from kshunt.backend.errors import Conflict, NotSupported
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 

@@ -25,8 +25,8 @@ from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.rpc.leader_elections import elect_leaders
 from kshunt.backend.domain.cluster.assignment import Assignment
-from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.error_codes import ELECTION_NOT_NEEDED
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable
 from kshunt.backend.wire import kip_requests
 

@@ -15,14 +15,14 @@ from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import Assignment
 from kshunt.backend.domain.cluster.columns import OffsetColumns, PartitionColumns
-from kshunt.backend.domain.cluster.error_codes import (
-    LEADER_NOT_AVAILABLE,
-    REPLICA_NOT_AVAILABLE,
-    error_name,
-)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     TopicPartition,
+)
+from kshunt.backend.error_codes import (
+    LEADER_NOT_AVAILABLE,
+    REPLICA_NOT_AVAILABLE,
+    error_name,
 )
 from kshunt.backend.errors import KshuntError
 

@@ -13,7 +13,7 @@ from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.connections import Lane
 from kshunt.backend.admin.rpc.error_mapping import BrokerDown
-from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNSUPPORTED_VERSION
+from kshunt.backend.error_codes import NOT_CONTROLLER, UNSUPPORTED_VERSION
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError, NotSupported
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError

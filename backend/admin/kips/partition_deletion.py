@@ -44,13 +44,6 @@ from kshunt.backend.admin.rpc.error_mapping import (
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
-from kshunt.backend.domain.cluster.error_codes import (
-    INVALID_PARTITIONS,
-    INVALID_REQUEST,
-    INVALID_TOPIC_EXCEPTION,
-    REASSIGNMENT_IN_PROGRESS,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import UNKNOWN_MS, PartitionMode
 from kshunt.backend.domain.shrink.delete_partitions import (
@@ -61,6 +54,13 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     ShrinkSupport,
 )
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
+from kshunt.backend.error_codes import (
+    INVALID_PARTITIONS,
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.errors import Conflict, KshuntError, NotSupported
 from kshunt.backend.offload import offload
 from kshunt.backend.wire import kip_requests

@@ -24,15 +24,15 @@ from kshunt.backend.domain.cluster.assignment import (
     part_of,
     partition_states,
 )
-from kshunt.backend.domain.cluster.error_codes import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    INVALID_PARTITIONS,
-    INVALID_TOPIC_EXCEPTION,
-)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
     TopicPartition,
+)
+from kshunt.backend.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_PARTITIONS,
+    INVALID_TOPIC_EXCEPTION,
 )
 from kshunt.backend.errors import (
     ClusterError,

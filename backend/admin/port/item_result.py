@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.error_codes import OPERATION_NOT_ATTEMPTED
 
 
 @dataclass(frozen=True, slots=True)

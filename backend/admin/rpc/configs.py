@@ -13,10 +13,6 @@ from kafka.protocol.admin import (
 
 from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
 from kshunt.backend.domain.cluster.config_names import MIN_ISR, ConfigSource
-from kshunt.backend.domain.cluster.error_codes import (
-    INVALID_TOPIC_EXCEPTION,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -30,6 +26,10 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledReplicas,
 )
 from kshunt.backend.domain.topics.configs import TopicConfig
+from kshunt.backend.error_codes import (
+    INVALID_TOPIC_EXCEPTION,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.errors import BadInput
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 from kshunt.backend.wire.reader import WireError

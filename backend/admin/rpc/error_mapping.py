@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import kafka.errors as kafka_errors
 
 from kshunt.backend.admin.port.item_result import OK, ItemResult
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     AUTHORIZATION_FAILED,
     BROKER_NOT_AVAILABLE,
     CORRUPT_MESSAGE,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaException
 
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     AUTHORIZATION_FAILED,
     SASL_AUTHENTICATION_FAILED,
 )

@@ -18,9 +18,9 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
+from kshunt.backend import error_codes
 from kshunt.backend.admin.port.item_result import ItemResult
-from kshunt.backend.domain.cluster import error_codes
-from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE, error_name
+from kshunt.backend.error_codes import BROKER_NOT_AVAILABLE, error_name
 from kshunt.backend.errors import ConfigError, KshuntError, NotAuthorized, NotSupported
 
 

@@ -19,8 +19,8 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kshunt.backend.admin.port.item_result import ItemResult, PartitionResults
 from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
-from kshunt.backend.domain.cluster.error_codes import NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.error_codes import NOT_CONTROLLER, UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.wire import metadata
 from kshunt.backend.wire.api_keys import METADATA_KEY
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest

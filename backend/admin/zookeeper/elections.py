@@ -18,13 +18,13 @@ from kshunt.backend.admin.zookeeper import znode_layout
 from kshunt.backend.admin.zookeeper.not_offered import refused
 from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
+from kshunt.backend.error_codes import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
     REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.domain.cluster.metadata import PartitionState, TopicPartition
 from kshunt.backend.errors import Conflict
 
 POLL_S: Final = 0.05

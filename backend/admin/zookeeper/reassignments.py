@@ -27,11 +27,11 @@ from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.admin.zookeeper import cluster_state, znode_layout
 from kshunt.backend.admin.zookeeper.not_offered import refused
 from kshunt.backend.admin.zookeeper.session import Create, Outdated, Session
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
+from kshunt.backend.error_codes import (
     REASSIGNMENT_IN_PROGRESS,
     UNSUPPORTED_VERSION,
 )
-from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 
 ATTEMPTS: Final = 3
 """Somebody else's znode would have to be there and gone as often."""

@@ -20,7 +20,7 @@ from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.admin.zookeeper import config_znodes
 from kshunt.backend.admin.zookeeper.session import Session
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     BROKER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )

@@ -44,7 +44,7 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import target_of
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     REASSIGNMENT_IN_PROGRESS,
     TOPIC_AUTHORIZATION_FAILED,
 )

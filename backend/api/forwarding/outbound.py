@@ -57,8 +57,8 @@ from kshunt.backend.api.http.body_replay import buffer_body, replayed
 from kshunt.backend.api.http.paths import rebuilt_query
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import Declaration, Declared
-from kshunt.backend.domain.cluster.error_codes import REASSIGNMENT_IN_PROGRESS, REQUEST_TIMED_OUT
 from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.error_codes import REASSIGNMENT_IN_PROGRESS, REQUEST_TIMED_OUT
 from kshunt.backend.errors import KshuntError, NotActive
 from kshunt.backend.operations.journal.entries import Heartbeat
 from kshunt.backend.operations.lease.lease import LeaseState

@@ -25,7 +25,6 @@ from kshunt.backend.api.request_models.topics import (
 )
 from kshunt.backend.api.schema.shrinks import DeletionSupport
 from kshunt.backend.api.schema.topics import TopicConfigs, Topics, TopicsAnswer
-from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.check import ShrinkCheck
@@ -35,6 +34,7 @@ from kshunt.backend.domain.throttles.configs import RATE_MAX_BYTES_PER_S, RATE_M
 from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.topics.summaries import summaries
+from kshunt.backend.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from kshunt.backend.settings import LIMITS
 
 TopicName = Annotated[

@@ -44,7 +44,7 @@ from kshunt.backend.api.http.paths import fault_of
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import OPEN, Declared
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     SASL_AUTHENTICATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED,
 )

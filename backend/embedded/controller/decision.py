@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kshunt.backend.domain.cluster import error_codes
+from kshunt.backend import error_codes
 from kshunt.backend.embedded.metadata.records import Record
 
 Item = TypeVar("Item")

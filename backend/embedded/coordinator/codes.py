@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from kshunt.backend.domain.cluster import error_codes
+from kshunt.backend import error_codes
 
 
 class CoordinatorCode(enum.IntEnum):

@@ -6,11 +6,11 @@ import re
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from kshunt.backend.domain.cluster.error_codes import REQUEST_TIMED_OUT
 from kshunt.backend.embedded.controller.decision import Decision, KafkaError
 from kshunt.backend.embedded.controller.topics import NAME_MAX
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
+from kshunt.backend.error_codes import REQUEST_TIMED_OUT
 
 Item = TypeVar("Item")
 

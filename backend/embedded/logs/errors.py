@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.error_codes import (
     CORRUPT_MESSAGE,
     INVALID_PRODUCER_EPOCH,
     INVALID_RECORD,

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from kafka.protocol import admin, consumer, metadata, producer, sasl
 
-from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from kshunt.backend.embedded.net.errors import error_answer
 from kshunt.backend.embedded.net.frame_check import BadFrame, check_message
+from kshunt.backend.error_codes import INVALID_REQUEST, UNSUPPORTED_VERSION
 from kshunt.backend.wire import kip_requests
 from kshunt.backend.wire.api_keys import API_VERSIONS_KEY, SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 from kshunt.backend.wire.reader import Reader, WireError
@@ -36,7 +36,7 @@ class WireReply(Exception):
     def __init__(self, code: int, message: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """See `kshunt.backend.domain.cluster.error_codes`."""
+        """See `kshunt.backend.error_codes`."""
         self.message = message
         """For APIs whose answer has a place for it."""
 

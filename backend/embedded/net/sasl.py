@@ -11,12 +11,12 @@ import enum
 import struct
 from typing import Final
 
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.embedded.net.api import WireClose, WireRequest
+from kshunt.backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
+from kshunt.backend.error_codes import (
     SASL_AUTHENTICATION_FAILED,
     UNSUPPORTED_SASL_MECHANISM,
 )
-from kshunt.backend.embedded.net.api import WireClose, WireRequest
-from kshunt.backend.embedded.security.sasl_plain import MECHANISM, AuthenticationFailed, PlainUsers
 from kshunt.backend.wire.api_keys import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 
 FRAME_BYTES_MAX: Final = 524_288

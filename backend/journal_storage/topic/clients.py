@@ -20,7 +20,7 @@ from kshunt.backend.admin.rpc.librdkafka import ACCESS_DENIED, made
 from kshunt.backend.admin.security.client_properties import ClientConfig
 from kshunt.backend.domain.backend.journal import JOURNAL_TOPIC
 from kshunt.backend.domain.cluster.config_names import CLEANUP_POLICY, MIN_ISR, UNCLEAN_ELECTION
-from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
+from kshunt.backend.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.errors import (
     JournalFenced,
     JournalUnavailable,

@@ -11,11 +11,11 @@ from typing import TypeVar
 
 from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.admin.port.item_result import ItemResult
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.error_codes import (
     BROKER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import ClusterError, Conflict
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import failures

@@ -44,14 +44,6 @@ from kshunt.backend.domain.cluster.assignment import (
     partition_states,
 )
 from kshunt.backend.domain.cluster.columns import partition_keys
-from kshunt.backend.domain.cluster.error_codes import (
-    ELECTION_NOT_NEEDED,
-    PREFERRED_LEADER_NOT_AVAILABLE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    error_name,
-)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -75,6 +67,14 @@ from kshunt.backend.domain.operations.operation import (
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.error_codes import (
+    ELECTION_NOT_NEEDED,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.registry import Registry

@@ -32,13 +32,6 @@ from kshunt.backend.admin.port.item_result import ItemResult, not_attempted
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
 from kshunt.backend.domain.cluster.columns import PartitionColumns, partition_keys
-from kshunt.backend.domain.cluster.error_codes import (
-    ELECTION_NOT_NEEDED,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    error_name,
-)
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
     PartitionState,
@@ -58,6 +51,13 @@ from kshunt.backend.domain.operations.election import (
 from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, Snapshot
 from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.error_codes import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
 from kshunt.backend.errors import BadInput, BrokerUnreachable, ClusterUnreachable, KshuntError
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results

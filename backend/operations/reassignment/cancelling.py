@@ -26,12 +26,6 @@ from kshunt.backend.admin.port.capabilities import Verb, require
 from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc.request_fate import Fate, fate_of, item_of
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import (
-    NETWORK_EXCEPTION,
-    NO_REASSIGNMENT_IN_PROGRESS,
-    REQUEST_TIMED_OUT,
-    error_name,
-)
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import (
@@ -42,6 +36,12 @@ from kshunt.backend.domain.operations.operation import (
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.error_codes import (
+    NETWORK_EXCEPTION,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    error_name,
+)
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context

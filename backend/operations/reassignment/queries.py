@@ -15,11 +15,6 @@ from kshunt.backend.admin.port.cluster_admin import ClusterAdmin
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import partition_states
 from kshunt.backend.domain.cluster.columns import LogDirColumns
-from kshunt.backend.domain.cluster.error_codes import (
-    BROKER_NOT_AVAILABLE,
-    NETWORK_EXCEPTION,
-    REQUEST_TIMED_OUT,
-)
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -41,6 +36,11 @@ from kshunt.backend.domain.reassignment.progress import (
 )
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
+    REQUEST_TIMED_OUT,
+)
 from kshunt.backend.errors import BadInput, BrokerUnreachable
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.ownership.ownership import Ownership

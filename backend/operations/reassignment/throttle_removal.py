@@ -23,9 +23,9 @@ from msgspec import structs
 
 from kshunt.backend.domain.audit.lines import LISTED_MAX
 from kshunt.backend.domain.cluster.assignment import partition_states
-from kshunt.backend.domain.cluster.error_codes import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.text.formatting import listed
+from kshunt.backend.error_codes import UNKNOWN_TOPIC_OR_PARTITION, error_name
 from kshunt.backend.errors import ClusterError
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 
-from kshunt.backend.domain.cluster.error_codes import GROUP_ID_NOT_FOUND
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.error_codes import GROUP_ID_NOT_FOUND
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.shrink.cut_over import GONE
 from kshunt.backend.operations.shrink.preparation import is_ours

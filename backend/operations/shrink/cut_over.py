@@ -14,7 +14,13 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.cluster.columns import PartitionColumns
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.shrink.offset_maps import Offsets
+from kshunt.backend.domain.shrink.phases import ShrinkPhase
+from kshunt.backend.domain.text.formatting import listed, many
+from kshunt.backend.domain.topics.descriptions import TopicDescription
+from kshunt.backend.domain.topics.groups import OffsetsRead
+from kshunt.backend.error_codes import (
     INVALID_REPLICA_ASSIGNMENT,
     NON_EMPTY_GROUP,
     REBALANCE_IN_PROGRESS,
@@ -22,12 +28,6 @@ from kshunt.backend.domain.cluster.error_codes import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.domain.operations.operation import OperationState
-from kshunt.backend.domain.shrink.offset_maps import Offsets
-from kshunt.backend.domain.shrink.phases import ShrinkPhase
-from kshunt.backend.domain.text.formatting import listed, many
-from kshunt.backend.domain.topics.descriptions import TopicDescription
-from kshunt.backend.domain.topics.groups import OffsetsRead
 from kshunt.backend.errors import ClusterUnreachable
 from kshunt.backend.operations.shrink.job_port import JobCommand
 from kshunt.backend.operations.shrink.offset_maps import finals, map_is_there, places

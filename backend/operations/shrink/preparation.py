@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from kshunt.backend.domain.cluster.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.shrink.offset_maps import Offsets
@@ -15,6 +14,7 @@ from kshunt.backend.domain.text.formatting import duration_text, listed, many
 from kshunt.backend.domain.topics.descriptions import TopicDescription
 from kshunt.backend.domain.topics.groups import ConsumerGroup
 from kshunt.backend.domain.topics.partitioners import Partitioner
+from kshunt.backend.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.errors import Conflict
 from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 from kshunt.backend.operations.shrink.offset_maps import map_is_there, places, stamp

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Final
 
-from kshunt.backend.domain.cluster import error_codes
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend import error_codes
+from kshunt.backend.error_codes import (
     CONCURRENT_TRANSACTIONS,
     MESSAGE_TOO_LARGE,
     OFFSET_OUT_OF_RANGE,

@@ -17,7 +17,6 @@ from kshunt.backend.api.schema.reassignments import (
     ProgressRows,
 )
 from kshunt.backend.commandline.exit_codes import KafkaExitCode
-from kshunt.backend.domain.cluster.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.forecast.end_words import full_text
 from kshunt.backend.domain.reassignment.answers import (
@@ -34,6 +33,7 @@ from kshunt.backend.domain.reassignment.progress import (
     is_not_as_planned,
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
+from kshunt.backend.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
 from kshunt.backend.tools.shared.output import ToolReport
 

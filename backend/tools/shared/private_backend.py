@@ -16,10 +16,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.addresses import ZOOKEEPER_SCHEME
 from kshunt.backend.child_processes import LOG_LINES_SHOWN, environment
 from kshunt.backend.errors import BackendUnreachable
 from kshunt.backend.local_sockets import answers, socket_path
-from kshunt.backend.settings import ZOOKEEPER_SCHEME, PlacerSettings
+from kshunt.backend.settings import PlacerSettings
 
 START_DEADLINE_S: Final = 20.0
 POLL_S: Final = 0.02

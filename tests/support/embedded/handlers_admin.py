@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kshunt.backend.domain.cluster.error_codes import UNSUPPORTED_VERSION
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.brokers import Registration
 from kshunt.backend.embedded.controller.reassign import alter_partition_reassignments
@@ -24,6 +23,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS, ApiTable, WireReply
 from kshunt.backend.embedded.net.server import BrokerServer, Handler, RequestContext
+from kshunt.backend.error_codes import UNSUPPORTED_VERSION
 from kshunt.backend.wire.api_keys import API_VERSIONS_KEY
 from tests.support.embedded.loop_thread import LoopThread
 

@@ -25,9 +25,9 @@ from kshunt.backend.admin.rpc.error_mapping import BrokerDown, item_error, raise
 from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
 from kshunt.backend.domain.cluster.config_names import MIN_ISR
-from kshunt.backend.domain.cluster.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.embedded.metadata.records import ResourceType
+from kshunt.backend.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterUnreachable,

@@ -13,12 +13,13 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kshunt.backend.addresses import ZOOKEEPER_SCHEME
 from kshunt.backend.admin.zookeeper.ensemble_config import ensemble_config
 from kshunt.backend.admin.zookeeper.session import Session
 from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.journal_storage.zookeeper.znode_journal import ZnodeJournal
-from kshunt.backend.settings import ZOOKEEPER_SCHEME, Settings
+from kshunt.backend.settings import Settings
 from tests.support.access.keys import KEYS
 
 DEADLINE_S = 30.0

@@ -43,7 +43,6 @@ from kshunt.backend.admin.rpc.error_mapping import (
 )
 from kshunt.backend.domain.cluster.assignment import Assignment, part_of
 from kshunt.backend.domain.cluster.columns import OffsetColumns, columns_of
-from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -59,6 +58,7 @@ from kshunt.backend.domain.throttles.configs import (
     ThrottledRate,
     ThrottledReplicas,
 )
+from kshunt.backend.error_codes import NAMES, RETRIABLE
 from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,

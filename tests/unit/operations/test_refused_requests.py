@@ -8,8 +8,8 @@ import pytest
 
 from kshunt.backend.admin.rpc.request_fate import FATES, Fate, fate_of
 from kshunt.backend.domain.audit.lines import AuditEvent
-from kshunt.backend.domain.cluster.error_codes import NAMES
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
+from kshunt.backend.error_codes import NAMES
 from kshunt.backend.errors import (
     BrokerUnreachable,
     ClusterError,

@@ -17,7 +17,7 @@ from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
-from kshunt.backend.domain.cluster.error_codes import NAMES, RETRIABLE, error_name
+from kshunt.backend.error_codes import NAMES, RETRIABLE, error_name
 from kshunt.backend.errors import ClusterError, NotAuthorized
 from kshunt.backend.wire import metadata, offsets_and_log_dirs
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest

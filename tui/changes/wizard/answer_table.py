@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kshunt.backend.domain.cluster.error_codes import ELECTION_NOT_NEEDED, error_name
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.backend.error_codes import ELECTION_NOT_NEEDED, error_name
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 

@@ -25,7 +25,14 @@ from typing import Final, TypeAlias
 from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import ClusterState, partition_states
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.cluster.metadata import (
+    Broker,
+    OngoingReassignment,
+    PartitionState,
+    TopicPartition,
+)
+from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
+from kshunt.backend.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
@@ -34,13 +41,6 @@ from kshunt.backend.domain.cluster.error_codes import (
     REASSIGNMENT_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from kshunt.backend.domain.cluster.metadata import (
-    Broker,
-    OngoingReassignment,
-    PartitionState,
-    TopicPartition,
-)
-from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.placement.generate import generate_assignment, usable_brokers
 
 ADDED_MAX: Final = 10_000

@@ -43,14 +43,14 @@ from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
 from kshunt.backend.admin.rpc import requests
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
-from kshunt.backend.domain.cluster.error_codes import (
+from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.topics.alteration import AlteredTopic
+from kshunt.backend.error_codes import (
     CLUSTER_AUTHORIZATION_FAILED,
     INVALID_TOPIC_EXCEPTION,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.errors import KshuntError
 
 if TYPE_CHECKING:

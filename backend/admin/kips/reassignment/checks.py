@@ -9,13 +9,6 @@ from kshunt.backend.admin.kips.throttles.checks import check_throttle
 from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResults
 from kshunt.backend.admin.port.reassignments import ReassignOptions, ReassignOutcome
 from kshunt.backend.admin.rpc.error_mapping import item_result
-from kshunt.backend.domain.cluster.error_codes import (
-    INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR,
-    LOG_DIR_NOT_FOUND,
-    OPERATION_NOT_ATTEMPTED,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
@@ -26,6 +19,13 @@ from kshunt.backend.domain.cluster.partition_modes import PartitionMode, leaving
 from kshunt.backend.domain.throttles.configs import (
     Move,
     rate_or_none,
+)
+from kshunt.backend.error_codes import (
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    LOG_DIR_NOT_FOUND,
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 

@@ -33,15 +33,15 @@ from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.domain.cluster.assignment import part_of, partition_states
 from kshunt.backend.domain.cluster.columns import columns_of
-from kshunt.backend.domain.cluster.error_codes import (
-    NOT_LEADER_OR_FOLLOWER,
-    OPERATION_NOT_ATTEMPTED,
-    REPLICA_NOT_AVAILABLE,
-)
 from kshunt.backend.domain.cluster.metadata import (
     OngoingReassignment,
     PartitionState,
     TopicPartition,
+)
+from kshunt.backend.error_codes import (
+    NOT_LEADER_OR_FOLLOWER,
+    OPERATION_NOT_ATTEMPTED,
+    REPLICA_NOT_AVAILABLE,
 )
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
 from kshunt.backend.offload import offload

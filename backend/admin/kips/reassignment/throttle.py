@@ -20,7 +20,6 @@ from kshunt.backend.admin.rpc.configs import (
 )
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
-from kshunt.backend.domain.cluster.error_codes import BROKER_NOT_AVAILABLE
 from kshunt.backend.domain.cluster.metadata import (
     TopicPartition,
 )
@@ -31,6 +30,7 @@ from kshunt.backend.domain.throttles.configs import (
     brokers_of,
     throttled_replicas_of,
 )
+from kshunt.backend.error_codes import BROKER_NOT_AVAILABLE
 from kshunt.backend.errors import KshuntError
 
 Name = TypeVar("Name", str, int)

@@ -22,12 +22,6 @@ from kshunt.backend.admin.port.described_cluster import DescribedCluster
 from kshunt.backend.admin.port.item_result import OK, ItemResult
 from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.domain.cluster.assignment import Assignment, ClusterState
-from kshunt.backend.domain.cluster.error_codes import (
-    BROKER_NOT_AVAILABLE,
-    INVALID_REQUEST,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.throttles.configs import (
     RATE_MIN_BYTES_PER_S,
@@ -35,6 +29,12 @@ from kshunt.backend.domain.throttles.configs import (
     ReplicaSet,
     ThrottledRate,
     ThrottledReplicas,
+)
+from kshunt.backend.error_codes import (
+    BROKER_NOT_AVAILABLE,
+    INVALID_REQUEST,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 

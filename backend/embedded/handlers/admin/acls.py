@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, SECURITY_DISABLED
 from kshunt.backend.embedded.controller.acls import NewAcl, create_acls, delete_acls, filter_problem
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.handlers.responses import committed, response
@@ -16,6 +15,7 @@ from kshunt.backend.embedded.metadata.acls import Acl, AclFilter, PatternType, R
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import INVALID_REQUEST, SECURITY_DISABLED
 from kshunt.backend.wire.api_keys import CREATE_ACLS_KEY, DELETE_ACLS_KEY, DESCRIBE_ACLS_KEY
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."

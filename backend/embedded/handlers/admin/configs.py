@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, UNKNOWN_SERVER_ERROR
 from kshunt.backend.embedded.controller.configs import (
     ConfigChange,
     ConfigOp,
@@ -35,6 +34,7 @@ from kshunt.backend.embedded.metadata.image_values import DescribedConfig
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import INVALID_REQUEST, UNKNOWN_SERVER_ERROR
 from kshunt.backend.wire.api_keys import (
     ALTER_CONFIGS_KEY,
     DESCRIBE_CONFIGS_KEY,

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST, NOT_LEADER_OR_FOLLOWER
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.alter_topics import AlterTopicsEntry, alter_topics
 from kshunt.backend.embedded.controller.decision import DecidedItem, Decision, KafkaError
@@ -41,6 +40,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import PartitionModeCode
 from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import INVALID_REQUEST, NOT_LEADER_OR_FOLLOWER
 from kshunt.backend.wire import kip_requests
 
 Key = TypeVar("Key")

@@ -18,12 +18,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from kshunt.backend.domain.cluster.error_codes import (
-    KAFKA_STORAGE_ERROR,
-    LOG_DIR_NOT_FOUND,
-    REPLICA_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.data_plane import DataPlane
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
@@ -32,6 +26,12 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.embedded.replication.columns import NOWHERE
+from kshunt.backend.error_codes import (
+    KAFKA_STORAGE_ERROR,
+    LOG_DIR_NOT_FOUND,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from kshunt.backend.wire.api_keys import ALTER_REPLICA_LOG_DIRS_KEY, DESCRIBE_LOG_DIRS_KEY
 from kshunt.backend.wire.reader import array_length, string, tags
 

@@ -12,16 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from kshunt.backend.domain.cluster.error_codes import (
-    INVALID_REQUEST,
-    INVALID_TOPIC_EXCEPTION,
-    LEADER_NOT_AVAILABLE,
-    MISMATCHED_ENDPOINT_TYPE,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_ENDPOINT_TYPE,
-)
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.controller.topics import NewTopic, create_topics
 from kshunt.backend.embedded.core.world import World
@@ -44,6 +34,16 @@ from kshunt.backend.embedded.handlers.responses import (
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS, WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import (
+    INVALID_REQUEST,
+    INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    MISMATCHED_ENDPOINT_TYPE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_ENDPOINT_TYPE,
+)
 from kshunt.backend.wire.api_keys import (
     DESCRIBE_CLUSTER_KEY,
     DESCRIBE_TOPIC_PARTITIONS_KEY,

@@ -26,13 +26,13 @@ from typing import Final, NamedTuple
 
 from kshunt.backend.domain.cluster import partition_modes as domain
 from kshunt.backend.domain.cluster.config_names import SHRINK_ENABLE
-from kshunt.backend.domain.cluster.error_codes import LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.controller.shrink import looked_at_ms
 from kshunt.backend.embedded.metadata.config_keys import SHRINK_INTERVAL_MS
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.image_values import PartitionImage, TopicImage
 from kshunt.backend.embedded.metadata.records import NO_LEADER, PartitionModeCode
+from kshunt.backend.error_codes import LEADER_NOT_AVAILABLE, REPLICA_NOT_AVAILABLE
 from kshunt.backend.wire.partition_modes import mode_fields, tag_section
 from kshunt.backend.wire.reader import array_length, string
 

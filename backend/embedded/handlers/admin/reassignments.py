@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kshunt.backend.domain.cluster.error_codes import INVALID_REQUEST
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.embedded.controller.decision import DecidedItem, KafkaError
 from kshunt.backend.embedded.controller.elections import ElectionType, elect_leaders
@@ -22,6 +21,7 @@ from kshunt.backend.embedded.handlers.responses import check_time, committed, re
 from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import INVALID_REQUEST
 from kshunt.backend.wire.api_keys import (
     ALTER_PARTITION_REASSIGNMENTS_KEY,
     ELECT_LEADERS_KEY,

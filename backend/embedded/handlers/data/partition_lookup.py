@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kshunt.backend.domain.cluster import error_codes
+from kshunt.backend import error_codes
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.data.hosted_partition import HostedPartition
 from kshunt.backend.embedded.metadata.image import ClusterImage

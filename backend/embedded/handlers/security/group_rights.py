@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kshunt.backend.domain.cluster.error_codes import OPERATION_NOT_ATTEMPTED
 from kshunt.backend.embedded.handlers.coordination.group_offsets import GROUPS_FROM
 from kshunt.backend.embedded.handlers.coordination.groups import KEYS_FROM
 from kshunt.backend.embedded.handlers.security.guard import (
@@ -15,6 +14,7 @@ from kshunt.backend.embedded.handlers.security.guard import (
     sorted_out,
 )
 from kshunt.backend.embedded.metadata.acls import AclOperationCode, ResourceKind
+from kshunt.backend.error_codes import OPERATION_NOT_ATTEMPTED
 
 NO_OFFSET: Final = -1
 _TOPIC, _GROUP = ResourceKind.TOPIC, ResourceKind.GROUP

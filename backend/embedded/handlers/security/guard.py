@@ -19,18 +19,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kshunt.backend.domain.cluster.error_codes import (
-    CLUSTER_AUTHORIZATION_FAILED,
-    GROUP_AUTHORIZATION_FAILED,
-    TOPIC_AUTHORIZATION_FAILED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
 from kshunt.backend.embedded.core.world import World
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS, WireReply
 from kshunt.backend.embedded.net.errors import item_errors
 from kshunt.backend.embedded.net.server import Handler, RequestContext
 from kshunt.backend.embedded.security.authorizer import Authorizer, Client
+from kshunt.backend.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 
 _REFUSED: Final = {
     ResourceKind.TOPIC: (TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),

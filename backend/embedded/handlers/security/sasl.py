@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshunt.backend.domain.cluster.error_codes import ILLEGAL_SASL_STATE
 from kshunt.backend.embedded.net.api import WireReply
 from kshunt.backend.embedded.net.server import Handler, RequestContext
+from kshunt.backend.error_codes import ILLEGAL_SASL_STATE
 from kshunt.backend.wire.api_keys import SASL_AUTHENTICATE_KEY, SASL_HANDSHAKE_KEY
 
 

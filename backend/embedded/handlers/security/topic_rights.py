@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from kshunt.backend.domain.cluster.error_codes import TOPIC_AUTHORIZATION_FAILED
 from kshunt.backend.domain.topics.descriptions import INTERNAL_TOPICS
 from kshunt.backend.embedded.handlers.admin.metadata import (
     AUTO_CREATION_FROM,
@@ -17,6 +16,7 @@ from kshunt.backend.embedded.handlers.admin.topics import DELETE_STATES_FROM
 from kshunt.backend.embedded.handlers.responses import topic_id_of
 from kshunt.backend.embedded.handlers.security.guard import Call, Need, answered_by_entry, changed
 from kshunt.backend.embedded.metadata.acls import CLUSTER_NAME, AclOperationCode, ResourceKind
+from kshunt.backend.error_codes import TOPIC_AUTHORIZATION_FAILED
 from kshunt.backend.wire import kip_requests
 
 CREATE_REFUSED: Final = "Authorization failed."
