@@ -186,11 +186,12 @@ def write_film(
     *,
     cast: Path | None,
     svg: Path | None,
+    moving_svg: Path | None,
     size: tuple[int, int],
     speed: float,
     at: str | None,
 ) -> int:
-    """Write a film or a picture of recordings, each to a new file where it has a path.
+    """Write films or a picture of recordings, each to a new file where it has a path.
 
     No terminal is needed.
 
@@ -206,7 +207,13 @@ def write_film(
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     from kshunt.tui.app import KshuntApp
     from kshunt.tui.data.files import check_new, save_text
-    from kshunt.tui.film.filming import Film, film_cast, film_picture, moment_of
+    from kshunt.tui.film.filming import (
+        Film,
+        film_cast,
+        film_moving_picture,
+        film_picture,
+        moment_of,
+    )
     from kshunt.tui.shell.theme_files import ThemeFolder
 
     def app() -> KshuntApp:
@@ -221,7 +228,7 @@ def write_film(
             reel=_reel(RecordingReader(paths), paths),
         )
 
-    for path in filter(None, (cast, svg)):
+    for path in filter(None, (cast, svg, moving_svg)):
         check_new(path)
     with closing(_reel(RecordingReader(paths), paths)) as reel:
         moment_ms = reel.last_ms if at is None else moment_of(at, reel)
@@ -232,6 +239,8 @@ def write_film(
         save_text(film_cast(app, film, title=title, began_s=began_s), cast)
     if svg is not None:
         save_text(film_picture(app(), size, moment_ms), svg)
+    if moving_svg is not None:
+        save_text(film_moving_picture(app, film), moving_svg)
     return 0
 
 

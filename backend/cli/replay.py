@@ -57,6 +57,12 @@ COMMAND: Final = Command(
             value=Path,
         ),
         Flag(
+            "moving-svg",
+            "Write a moving picture of the dashboard to a new file: an SVG that plays in a loop.",
+            "OUT.svg",
+            value=Path,
+        ),
+        Flag(
             "speed",
             "How much faster than the recording the film runs (default: 10).",
             "N",
@@ -67,7 +73,7 @@ COMMAND: Final = Command(
         Flag("at", f"The moment of the picture (default: the end): {AT_HINT}.", "TIME"),
         Flag(
             "size",
-            "Of the film and the picture, in characters (default: 120x36).",
+            "Of the films and the picture, in characters (default: 120x36).",
             "COLSxROWS",
             value=_a_size,
             default=(120, 36),
@@ -97,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
     _check(options.given)
     from kshunt.tui.__main__ import replay, write_film, write_notes
 
-    notes, films = {"handover", "timeline"}, {"cast", "svg"}
+    notes, films = {"handover", "timeline"}, {"cast", "svg", "moving-svg"}
     if not (notes | films) & options.given.keys():
         return replay(options.file)
     code = write_notes(options.file, options.handover, options.timeline)
@@ -106,6 +112,7 @@ def main(argv: Sequence[str]) -> int:
             options.file,
             cast=options.cast,
             svg=options.svg,
+            moving_svg=options.moving_svg,
             size=options.size,
             speed=options.speed,
             at=options.at,
@@ -119,6 +126,10 @@ def _check(given: Mapping[str, str]) -> None:
     Raises:
         UsageError: it has not.
     """
-    for flag, about in (("speed", ("cast",)), ("at", ("svg",)), ("size", ("cast", "svg"))):
+    for flag, about in (
+        ("speed", ("cast", "moving-svg")),
+        ("at", ("svg",)),
+        ("size", ("cast", "svg", "moving-svg")),
+    ):
         if flag in given and not any(one in given for one in about):
             raise UsageError(f"--{flag} needs {' or '.join(f'--{one}' for one in about)}")

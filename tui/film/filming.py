@@ -23,6 +23,7 @@ from kshunt.backend.domain.text.deadlines import HINT, deadline_ms
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.actions.view_names import TABLES
 from kshunt.tui.film.cast import Cast
+from kshunt.tui.film.moving_picture import MovingPicture
 from kshunt.tui.film.picture import portable
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.views.table_screen import TableScreen
@@ -38,6 +39,10 @@ CONSOLE: Final = Console(color_system="truecolor", force_terminal=True)
 FRAMES_PER_S: Final = 4
 """Of the film."""
 FRAMES_MOST: Final = 20_000
+PICTURE_FRAMES_MOST: Final = 400
+"""A browser keeps each frame of a moving picture in memory."""
+LAST_FRAME_S: Final = 3.0
+"""So long a moving picture rests before it begins again."""
 ARRIVE_S: Final = 30.0
 """So long the screen may take to show a moment."""
 
@@ -56,17 +61,17 @@ class Film:
         """How long the film takes."""
         return (self.last_ms - self.first_ms) / 1000 / self.speed
 
-    def moments(self) -> Sequence[tuple[float, int]]:
+    def moments(self, most: int = FRAMES_MOST) -> Sequence[tuple[float, int]]:
         """Each frame: when it is shown, and the moment of the recording. The last one is the end.
 
         Raises:
-            BadInput: there are too many.
+            BadInput: there are more than `most`.
         """
         count = int(self.duration_s * FRAMES_PER_S)
-        if count > FRAMES_MOST:
-            least = math.ceil(1000 * self.speed * count / FRAMES_MOST) / 1000
+        if count > most:
+            least = math.ceil(1000 * self.speed * count / most) / 1000
             raise BadInput(
-                f"At this speed the film has {count:,} frames; the maximum is {FRAMES_MOST:,}.",
+                f"At this speed the film has {count:,} frames; the maximum is {most:,}.",
                 advice=f"Give --speed {least:g} or more.",
             )
         step_ms = 1000 * self.speed / FRAMES_PER_S
@@ -85,7 +90,38 @@ def film_cast(make: Callable[[], KshuntApp], film: Film, *, title: str, began_s:
         KshuntError: the recording cannot be read, or the screen does not show a moment in time.
     """
     cast = Cast(film.size, title=title, began_s=began_s)
-    moments = film.moments()
+    _play(make, film, film.moments(), lambda at_s, app: cast.add(at_s, _lines(app)))
+    return cast.text(film.duration_s)
+
+
+def film_moving_picture(make: Callable[[], KshuntApp], film: Film) -> str:
+    """Play a recording in the dashboard that `make` makes; an SVG that plays it in a loop.
+
+    Raises:
+        KshuntError: as `film_cast`.
+    """
+    picture = MovingPicture()
+    moments = film.moments(PICTURE_FRAMES_MOST)
+    _play(make, film, moments, lambda at_s, app: picture.add(at_s, screenshot(app)))
+    return picture.text(film.duration_s + LAST_FRAME_S)
+
+
+def screenshot(app: KshuntApp) -> str:
+    """The screen as Textual draws it as an SVG."""
+    return app.export_screenshot(title="kshunt", simplify=True)
+
+
+def _play(
+    make: Callable[[], KshuntApp],
+    film: Film,
+    moments: Sequence[tuple[float, int]],
+    take: Callable[[float, KshuntApp], None],
+) -> None:
+    """Show one moment after another, and take each frame.
+
+    Raises:
+        KshuntError: the recording cannot be read, or the screen does not show a moment in time.
+    """
     app = make()
 
     async def play(pilot: Pilot[Any]) -> None:
@@ -93,10 +129,9 @@ def film_cast(make: Callable[[], KshuntApp], film: Film, *, title: str, began_s:
             # The last frame stays: time does not go on from it.
             speed = film.speed if moment_ms < film.last_ms else 0.0
             await _show(app, pilot, moment_ms, speed)
-            cast.add(at_s, _lines(app))
+            take(at_s, app)
 
     _run(app, film.size, play)
-    return cast.text(film.duration_s)
 
 
 def film_picture(app: KshuntApp, size: tuple[int, int], moment_ms: int) -> str:
@@ -109,7 +144,7 @@ def film_picture(app: KshuntApp, size: tuple[int, int], moment_ms: int) -> str:
 
     async def take(pilot: Pilot[Any]) -> None:
         await _show(app, pilot, moment_ms)
-        taken.append(portable(app.export_screenshot(title="kshunt", simplify=True)))
+        taken.append(portable(screenshot(app)))
 
     _run(app, size, take)
     return taken[0]

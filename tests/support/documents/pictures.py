@@ -16,6 +16,7 @@ import asyncio
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,8 @@ from textual.pilot import Pilot
 
 from kshunt.backend.cli.demo import run_demo
 from kshunt.tui.app import KshuntApp
+from kshunt.tui.film.filming import FRAMES_PER_S, screenshot
+from kshunt.tui.film.moving_picture import MovingPicture
 from kshunt.tui.film.picture import portable
 from tests.support.paths import ROOT
 from tests.support.tui.app import frame
@@ -55,6 +58,13 @@ class Picture:
     """Cells of the terminal."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scene(Picture):
+    """A part of a moving picture."""
+
+    lasts_s: float = 2.0
+
+
 PICTURES: Final = {
     "expand": (Picture("overview", r"left(.|\n)*last 3\ds"),),
     "drain": (
@@ -74,6 +84,12 @@ PICTURES: Final = {
         ),
         Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
     ),
+    "throttle-too-low fixed": (
+        Scene("fixed-in-two-keys", r"never: leader throttle(.|\n)*16 stuck: throttle too low", lasts_s=4),
+        Scene("fixed-in-two-keys", r"Set the throttle \(y\)", ("F",), lasts_s=4),
+        Scene("fixed-in-two-keys", r"done ≈", ("y",), lasts_s=3),
+        Scene("fixed-in-two-keys", r"done ≈", ("escape",), lasts_s=8),
+    ),
     "hot-broker": (
         Picture("cockpit-idle", r"MB/s to 2 topics(.|\n)*[1-9]\ds ago", size=LARGE),
         Picture("", r"What is the goal", ("P",)),
@@ -86,7 +102,10 @@ PICTURES: Final = {
         Picture("rehearsal", r"\[100 MB/s\](.|\n)*┤", ("l", "l")),
     ),
 }
-"""The pictures of each scenario, in the order in which they are taken."""
+"""The pictures of each scenario, in the order in which they are taken.
+
+A second word tells runs of one scenario apart.
+"""
 
 
 def main(chosen: Iterable[str]) -> None:
@@ -95,7 +114,8 @@ def main(chosen: Iterable[str]) -> None:
         with TemporaryDirectory() as state:
             # What an earlier run remembers of the same cluster would be in the picture.
             os.environ["XDG_STATE_HOME"] = state
-            run_demo(scenario, 0, lambda: None, partial(_show, PICTURES[scenario]))
+            name, _, _ = scenario.partition(" ")
+            run_demo(name, 0, lambda: None, partial(_show, PICTURES[scenario]))
 
 
 def _show(pictures: Iterable[Picture], address: str, _serve_again: Callable[[], object]) -> int:
@@ -110,13 +130,35 @@ async def take(address: str, pictures: Iterable[Picture], folder: Path) -> None:
         AssertionError: the screen does not show what a picture is about in time.
     """
     app = KshuntApp(address)
+    films: dict[str, _Film] = {}
     async with app.run_test(size=SIZE) as pilot:
         await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table")
         for picture in pictures:
             await _arrange(app, pilot, picture)
-            if picture.name:
-                svg = app.export_screenshot(title="kshunt", simplify=True)
-                (folder / f"{picture.name}.svg").write_text(portable(svg), "utf-8")
+            if isinstance(picture, Scene):
+                await films.setdefault(picture.name, _Film()).take(app, pilot, picture.lasts_s)
+            elif picture.name:
+                (folder / f"{picture.name}.svg").write_text(portable(screenshot(app)), "utf-8")
+    for name, film in films.items():
+        (folder / f"{name}.svg").write_text(film.moving.text(film.at_s), "utf-8")
+
+
+class _Film:
+    """A moving picture of the running dashboard."""
+
+    def __init__(self) -> None:
+        self.moving = MovingPicture()
+        self.at_s = 0.0
+        """How long it is by now."""
+
+    async def take(self, app: KshuntApp, pilot: Pilot[None], lasts_s: float) -> None:
+        """Take what is shown for so long."""
+        began_s = time.monotonic()
+        while (taken_s := time.monotonic() - began_s) < lasts_s:
+            await pilot.pause()
+            self.moving.add(self.at_s + taken_s, screenshot(app))
+            await asyncio.sleep(1 / FRAMES_PER_S)
+        self.at_s += lasts_s
 
 
 async def _arrange(app: KshuntApp, pilot: Pilot[None], picture: Picture) -> None:

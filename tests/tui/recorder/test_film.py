@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import io
 import json
 import re
 import subprocess
 import sys
+from bisect import bisect_right
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pyte
 import pytest
+from rich.console import Console
 
 from kshunt.backend.cli.main import main
 from kshunt.backend.commandline.exit_codes import ExitCode
@@ -19,6 +23,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.film.cast import Cast
 from kshunt.tui.film.filming import FRAMES_PER_S, Film
+from kshunt.tui.film.moving_picture import MovingPicture
 from tests.support.tui.replay import recorded, replayed, scripted
 
 SIZE = (100, 30)
@@ -106,10 +111,91 @@ def test_a_picture_of_a_moment_loads_nothing(recording: Path, tmp_path: Path) ->
     texts = [path.read_text("utf-8") for path in (end, middle)]
     for text in texts:
         assert ElementTree.fromstring(text).tag.endswith("svg")
-        assert not re.search(r"@import|@font-face|url\((?!['\"]?#)|<image|<script", text)
-        assert not re.search(r"href=\"(?!#)", text)
+        assert loads_nothing(text)
     assert "40s&#160;of&#160;40s" in texts[0]
     assert "20s&#160;of&#160;40s" in texts[1]
+
+
+def test_a_moving_picture_shows_each_moment_at_its_time(recording: Path, tmp_path: Path) -> None:
+    moving, end, still = (tmp_path / f"{name}.svg" for name in ("moving", "end", "still"))
+    words = ["replay", str(recording), "--size", "100x30"]
+    assert main([*words, "--moving-svg", str(moving), "--speed", "20"]) == 0
+    assert main([*words, "--svg", str(end)]) == 0
+    assert main([*words, "--svg", str(still), "--at", "20s"]) == 0
+    text = moving.read_text("utf-8")
+    assert loads_nothing(text)
+    film, last = ElementTree.fromstring(text), lines(ElementTree.fromstring(end.read_text("utf-8")))
+    assert lines(at_time(film, 2.5)) == last, "the last frame rests"
+    assert lines(at_time(film, None)) == last, "it is what a reader without movement shows"
+    middle, paused = (
+        lines(at_time(film, 1.1)),
+        lines(ElementTree.fromstring(still.read_text("utf-8"))),
+    )
+    differ = [(one, other) for one, other in zip(middle, paused, strict=True) if one != other]
+    assert len(differ) == 1
+    assert ("playing" in differ[0][0], "playing" in differ[0][1]) == (True, False)
+
+
+@pytest.mark.parametrize("shown", [[1, 1, 1], [1, 2, 3], [1, 2, 1], [1, 0, 1], [0, 2, 2]])
+def test_a_line_is_visible_while_it_has_its_content(shown: list[int]) -> None:
+    picture = MovingPicture()
+    for number, content in enumerate(shown):
+        picture.add(float(number), screen_with("=" * content))
+    film = ElementTree.fromstring(picture.text(4.0))
+    for at_s, content in ((0.5, shown[0]), (1.5, shown[1]), (2.5, shown[2]), (3.5, shown[2])):
+        assert lines(at_time(film, at_s)) == ["first", *["=" * content][: min(content, 1)]]
+
+
+def test_a_moving_picture_without_a_frame_is_none() -> None:
+    with pytest.raises(ValueError, match="at least one frame"):
+        MovingPicture().text(1.0)
+
+
+def screen_with(second: str) -> str:
+    """A picture of a terminal with two lines."""
+    console = Console(record=True, width=20, height=2, file=io.StringIO(), color_system="truecolor")
+    console.print("first", style="bold red", highlight=False)
+    console.print(second, style="on blue", highlight=False)
+    # Textual names them by the identity of the terminal.
+    return console.export_svg(unique_id="terminal-7", title="kshunt")
+
+
+def at_time(film: ElementTree.Element, at_s: float | None) -> ElementTree.Element:
+    """The picture without what is hidden at a moment; None where nothing moves."""
+    film = copy.deepcopy(film)
+    for parent in list(film.iter()):
+        for group in [one for one in parent if one.get("visibility")]:
+            if visibility(group, at_s) == "hidden":
+                parent.remove(group)
+    return film
+
+
+def visibility(group: ElementTree.Element, at_s: float | None) -> str:
+    animation = group[0].attrib
+    if at_s is None:
+        return group.attrib["visibility"]
+    times = [float(time) for time in animation["keyTimes"].split(";")]
+    duration_s = float(animation["dur"].removesuffix("s"))
+    values = animation["values"].split(";")
+    assert (len(values), times[0], times) == (len(times), 0, sorted(times))
+    return values[bisect_right(times, at_s / duration_s) - 1]
+
+
+def lines(picture: ElementTree.Element) -> list[str]:
+    """The lines of text of a picture's screen that are not blank, from the top."""
+    found: dict[float, list[tuple[float, str]]] = {}
+    for text in picture.iter("{http://www.w3.org/2000/svg}text"):
+        if text.get("class") != "terminal-title":
+            place = float(text.attrib["y"]), float(text.attrib["x"])
+            found.setdefault(place[0], []).append((place[1], text.text or ""))
+    every = ("".join(text for _, text in sorted(found[y])).strip() for y in sorted(found))
+    return [line for line in every if line]
+
+
+def loads_nothing(text: str) -> bool:
+    """Whether a picture is whole by itself."""
+    foreign = r"@import|@font-face|url\((?!['\"]?#)|<image|<script|href=\"(?!#)"
+    return not re.search(foreign, text)
 
 
 def test_a_cast_and_a_picture_at_the_same_time(recording: Path, tmp_path: Path) -> None:
@@ -131,8 +217,9 @@ def test_a_cast_and_a_picture_at_the_same_time(recording: Path, tmp_path: Path) 
         (("--cast", "OUT", "--speed", "0"), "must be more than 0"),
         (("--cast", "OUT", "--speed", "nan"), "must be more than 0"),
         (("--cast", "OUT", "--at", "5s"), "--at needs --svg"),
-        (("--svg", "OUT", "--speed", "5"), "--speed needs --cast"),
-        (("--size", "80x24"), "--size needs --cast or --svg"),
+        (("--svg", "OUT", "--speed", "5"), "--speed needs --cast or --moving-svg"),
+        (("--size", "80x24"), "--size needs --cast or --svg or --moving-svg"),
+        (("--moving-svg", "OUT", "--speed", "0.1"), "the maximum is 400"),
         (("--cast", "OUT", "--speed", "0.001"), "Give --speed 0.008 or more"),
     ],
 )
