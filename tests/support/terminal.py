@@ -15,6 +15,7 @@ import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from tests.support.paths import ROOT
 
@@ -99,8 +100,11 @@ def terminal(
     size: tuple[int, int] = (COLUMNS, LINES),
     *,
     controlling: bool = True,
+    folder: Path = ROOT,
 ) -> Iterator[Terminal]:
     """A program that believes to be in a terminal of this size; it is killed at the end.
+
+    `folder` is its working directory.
 
     The system tells it of the end of its terminal only where that is its `controlling` one.
     """
@@ -108,7 +112,7 @@ def terminal(
     _set_size(slave, *size)
     process = subprocess.Popen(
         [*([sys.executable, "-c", TAKE_TERMINAL] if controlling else []), *command],
-        cwd=ROOT,
+        cwd=folder,
         stdin=slave,
         stdout=slave,
         stderr=slave,

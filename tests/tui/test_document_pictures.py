@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kshunt.tui.film.picture import portable
+from kshunt.tui.text.picture import portable
 from tests.support.documents.pictures import Picture, take
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import eventful

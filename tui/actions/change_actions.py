@@ -94,7 +94,7 @@ CHANGES: Final = (
     ),
     Action(
         "confirm_shrink",
-        ("y",),
+        ("O",),
         "Cut over a shrink",
         "Its point of no return: you type the name of its topic.",
         "Change",

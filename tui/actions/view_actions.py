@@ -168,6 +168,21 @@ LOOKS: Final = (
         rank=4,
     ),
     Action(
+        "copy_row",
+        ("y",),
+        "Copy the row",
+        "The row under the cursor as one line, to the clipboard of your terminal.",
+        "Look",
+        TABLES,
+    ),
+    Action(
+        "export_view",
+        ("E",),
+        "Export",
+        "To a new file: the table as CSV or JSON, the screen as text or SVG.",
+        "Look",
+    ),
+    Action(
         "plot", ("p",), "Plot", "Bytes that remain, over time; again to hide.", "Look", _PLOTTED
     ),
     Action(

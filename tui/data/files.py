@@ -94,14 +94,19 @@ PLAN_FORMATS: Final = (".json",)
 
 
 def new_audit_file(text: str) -> Path:
-    """The file that was typed, which is not there yet.
+    """The file that was typed, as `new_file`."""
+    return new_file(text, AUDIT_FORMATS)
+
+
+def new_file(text: str, formats: Sequence[str]) -> Path:
+    """The file that was typed, which is not there yet; its ending is one of `formats`.
 
     Raises:
         BadInput: it is there, its folder is not, or its name does not say a format.
     """
     path = _typed(text)
-    if path.suffix not in AUDIT_FORMATS:
-        raise BadInput("The name must end in .md or .json, which sets the format.")
+    if path.suffix not in formats:
+        raise BadInput(f"The name must end in {' or '.join(formats)}, which sets the format.")
     check_new(path)
     return path
 

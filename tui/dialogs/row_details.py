@@ -13,11 +13,9 @@ from textual.widget import Widget
 
 from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines
-from kshunt.tui.tables.model import Placed, RowKey, Table
+from kshunt.tui.tables.model import RowKey, Table
+from kshunt.tui.tables.row_texts import labelled
 from kshunt.tui.text.fitting import printable
-
-WIDE = 200
-"""Every column in its long form."""
 
 
 class RowDetailsScreen(Dialog[None]):
@@ -101,10 +99,4 @@ def details(table: Table, key: RowKey) -> list[tuple[str, str]]:
     row = table.row_of(key)
     if row is None:
         return [("", "This row no longer exists.")]
-    placed = [Placed(column, WIDE) for column in table.columns]
-    cells = table.cells(row, placed)
-    said = [
-        (column.name, cell.text.strip() or "-")
-        for (column, _), cell in zip(placed, cells, strict=True)
-    ]
-    return [*table.first(row), *said, *table.more(row)]
+    return [*table.first(row), *labelled(table, row), *table.more(row)]

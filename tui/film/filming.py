@@ -24,8 +24,8 @@ from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.actions.view_names import TABLES
 from kshunt.tui.film.cast import Cast
 from kshunt.tui.film.moving_picture import MovingPicture
-from kshunt.tui.film.picture import portable
 from kshunt.tui.grid.plot_panel import PlotPanel
+from kshunt.tui.text.picture import portable
 from kshunt.tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Final
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
-from kshunt.tui.film.picture import CELL_HEIGHT, portable
+from kshunt.tui.text.picture import CELL_HEIGHT, portable
 
 _NAMESPACE: Final = "{http://www.w3.org/2000/svg}"
 _SCREEN: Final = re.compile(r'<g transform="[^"]*" clip-path="url\(#terminal-clip-terminal\)">')
@@ -41,7 +41,7 @@ class MovingPicture:
         """The last frame: what is around the screen is that of every frame."""
 
     def add(self, at_s: float, svg: str) -> None:
-        """Show this screen from a moment on; `at_s` never goes back. The first frame begins at 0."""
+        """Show this screen from a moment on; the first one begins at 0. `at_s` never goes back."""
         self._around = portable(svg)
         self._dots |= dict.fromkeys(_DOTS.findall(self._around))
         names = {

@@ -293,6 +293,24 @@ class TableScreen(ViewScreen):
 
         self.app.push_screen(RowDetailsScreen("Details", said, self.action_fix))
 
+    def action_copy_row(self) -> None:
+        """The row under the cursor, as one line, to the clipboard of the terminal."""
+        from kshunt.tui.tables.row_texts import row_line
+
+        table, key = self.grid.table, self.grid.cursor_key
+        row = table.row_of(key) if table is not None and key is not None else None
+        if table is None or row is None:
+            self.say("There is no row to copy.", "warn")
+            return
+        line = row_line(table, row)
+        self.app.copy_to_clipboard(line)
+        self.say(f"Copied, if your terminal takes it (OSC 52): {line}")
+
+    @property
+    def exported_table(self) -> Table | None:
+        """Every row that is not filtered out."""
+        return self.grid.table
+
     def action_sort_choose(self) -> None:
         """Choose the columns to sort by."""
         from kshunt.tui.dialogs.sort import SortScreen

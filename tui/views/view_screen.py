@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift
     from kshunt.tui.shell.contexts import ClusterChoice
     from kshunt.tui.shell.dashboard import Dashboard
-    from kshunt.tui.tables.model import RowKey
+    from kshunt.tui.tables.model import RowKey, Table
     from kshunt.tui.tables.targets import Item
     from kshunt.tui.views.stuck_fixes import Fix
 
@@ -237,6 +238,23 @@ class ViewScreen(Screen[None]):
         self.app.action_command_palette()
 
     # Time
+
+    @property
+    def exported_table(self) -> Table | None:
+        """What is written to a file beside the screen."""
+        return None
+
+    def action_export_view(self) -> None:
+        """Write the table or the screen to a new file."""
+        from kshunt.tui.dialogs.export import export_screen
+
+        app = self.kshunt
+        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(app.store.now_ms / 1000))
+        lines = [strip.text.rstrip() for strip in self._compositor.render_strips()]
+        svg = app.export_screenshot(title="kshunt", simplify=True)
+        name = f"kshunt-{self.VIEW}-{at}"
+        screen = export_screen(name, self.exported_table, lines, svg, app.downloads)
+        app.push_screen(screen, lambda path: self.say(f"Written: {path}") if path else None)
 
     def action_time(self, seconds: int) -> None:
         """Move on or back by so much."""

@@ -6,6 +6,9 @@ than it did is a change that somebody has to want.
 
 from __future__ import annotations
 
+import base64
+import csv
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,8 +30,12 @@ def shows(shown: EmulatedTerminal, pattern: str) -> str:
 
 
 def agree(shown: EmulatedTerminal) -> None:
+    agree_by(shown, b"y")
+
+
+def agree_by(shown: EmulatedTerminal, key: bytes) -> None:
     shown.settle(DEADLINE_S)
-    shown.write("y")
+    shown.press(key)
 
 
 def is_it_healthy(shown: EmulatedTerminal) -> None:
@@ -84,6 +91,28 @@ def what_was_there_a_moment_ago_is_shown(shown: EmulatedTerminal) -> None:
     shows(shown, r"live, <")
 
 
+def a_row_is_copied(shown: EmulatedTerminal) -> None:
+    shows(shown, r"Moving 16 partitions")
+    shown.write("4")
+    shows(shown, r"broker 1 +5\.00 MB/s")
+    shown.write("y")
+    shows(shown, r"Copied, if your terminal takes it")
+    [sent] = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\x07", shown.program.written)
+    assert re.search(r"broker 1\b.*5\.00 MB/s", base64.b64decode(sent).decode())
+
+
+def a_table_is_exported(shown: EmulatedTerminal) -> None:
+    shows(shown, r"Moving 16 partitions")
+    shown.write("3")
+    shows(shown, r"Brk +Lead")
+    shown.write("E")
+    shows(shown, r"The table \(5 rows\): \.csv or \.json")
+    agree_by(shown, ENTER)
+    shows(shown, r"Written: .*kshunt-brokers-")
+    [path] = shown.folder.glob("kshunt-brokers-*.csv")
+    assert len(list(csv.reader(path.read_text("utf-8").splitlines()))) == 1 + 5
+
+
 @dataclass(frozen=True)
 class Task:
     """One of them."""
@@ -101,6 +130,8 @@ TASKS: Final = (
     Task("hot-broker", leaders_are_elected, 2),
     Task("orphan-throttles", throttles_of_a_broker_are_removed, 3),
     Task("throttle-too-low", what_was_there_a_moment_ago_is_shown, 2),
+    Task("throttle-too-low", a_row_is_copied, 2),
+    Task("throttle-too-low", a_table_is_exported, 3),
 )
 
 
@@ -108,6 +139,6 @@ TASKS: Final = (
 def test_a_task_takes_so_many_keys(task: Task, tmp_path: Path) -> None:
     environ = {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
     command = [sys.executable, "-m", "kshunt", "demo", "--scenario", task.scenario]
-    with emulated(command, environ, SIZE) as shown:
+    with emulated(command, environ, SIZE, tmp_path) as shown:
         task.does(shown)
         assert shown.keys == task.keys

@@ -30,7 +30,7 @@ from kshunt.backend.cli.demo import run_demo
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.film.filming import FRAMES_PER_S, screenshot
 from kshunt.tui.film.moving_picture import MovingPicture
-from kshunt.tui.film.picture import portable
+from kshunt.tui.text.picture import portable
 from tests.support.paths import ROOT
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
@@ -85,7 +85,11 @@ PICTURES: Final = {
         Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
     ),
     "throttle-too-low fixed": (
-        Scene("fixed-in-two-keys", r"never: leader throttle(.|\n)*16 stuck: throttle too low", lasts_s=4),
+        Scene(
+            "fixed-in-two-keys",
+            r"never: leader throttle(.|\n)*16 stuck: throttle too low",
+            lasts_s=4,
+        ),
         Scene("fixed-in-two-keys", r"Set the throttle \(y\)", ("F",), lasts_s=4),
         Scene("fixed-in-two-keys", r"done ≈", ("y",), lasts_s=3),
         Scene("fixed-in-two-keys", r"done ≈", ("escape",), lasts_s=8),

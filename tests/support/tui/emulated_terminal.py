@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.tui.screen import Emulator
 
@@ -16,8 +18,10 @@ QUIET_S = 0.25
 class EmulatedTerminal:
     """The program, its keys, and what is on the screen."""
 
-    def __init__(self, program: Terminal, emulator: Emulator) -> None:
+    def __init__(self, program: Terminal, emulator: Emulator, folder: Path) -> None:
         self.program = program
+        self.folder = folder
+        """Its working directory."""
         self.keys = 0
         """How many were pressed."""
         self._emulator = emulator
@@ -62,8 +66,8 @@ class EmulatedTerminal:
 
 @contextmanager
 def emulated(
-    command: Sequence[str], environ: Mapping[str, str], size: tuple[int, int]
+    command: Sequence[str], environ: Mapping[str, str], size: tuple[int, int], folder: Path = ROOT
 ) -> Iterator[EmulatedTerminal]:
-    """A program in a terminal of this size; it is killed at the end."""
-    with terminal(command, environ, size) as program:
-        yield EmulatedTerminal(program, Emulator(*size))
+    """A program in a terminal of this size, and in this folder; it is killed at the end."""
+    with terminal(command, environ, size, folder=folder) as program:
+        yield EmulatedTerminal(program, Emulator(*size), folder)

@@ -334,8 +334,8 @@ async def to_the_name(shown: Shown, shrinking: Shrinking) -> CutOverScreen:
     """To the dialogue in which a name is typed."""
     shrinking.show(waiting())
     await shown.press("5")
-    await until(shown, "y confirm")
-    await shown.press("y")
+    await until(shown, "O confirm")
+    await shown.press("O")
     screen = await shown.dialog(CutOverScreen)
     assert isinstance(screen, CutOverScreen)
     await until(shown, "Type orders to confirm")

@@ -25,9 +25,9 @@ from kshunt.tui.changes.plan.diff_grid import SIGNED, DiffGrid
 from kshunt.tui.changes.plan.fields import ShownCluster
 from kshunt.tui.changes.plan.goals import fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
-from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
 from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
 from kshunt.tui.dialogs.form import FormPart
+from kshunt.tui.dialogs.save_file import SaveFileScreen
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Placed
@@ -420,7 +420,7 @@ async def test_a_plan_is_saved_once_with_its_way_back(
         assert json.loads(plan.read_text())["cluster_id"] == planning.answer.cluster_id
         await shown.pilot.press("s", "enter")
         await until(shown, "exists; it is not replaced.")
-        screen = await shown.dialog(SavePlanScreen)
+        screen = await shown.dialog(SaveFileScreen)
         screen.query_one(FormPart).input(0).value = "other.txt"
         await shown.pilot.press("enter")
         await until(shown, "The name must end in .json.")

@@ -277,12 +277,12 @@ async def test_the_last_step_is_live_and_its_keys_lead_on(
     shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
     await shown.publish()
     await until(shown, "45%, ETA 3m00s to 5m00s")
-    await shown.pilot.press("y", "u")
+    await shown.pilot.press("O", "u")
     assert isinstance(shown.app.screen, WizardScreen)
     shrinking.show(waiting())
     await shown.publish()
-    await until(shown, "for you: y, then type orders.")
-    await shown.pilot.press("y")
+    await until(shown, "for you: O, then type orders.")
+    await shown.pilot.press("O")
     await shown.dialog(CutOverScreen)
 
 
@@ -309,11 +309,11 @@ async def test_pausing_and_cancelling_say_what_becomes_of_a_shrink(
 async def test_the_whole_course_is_watched_from_its_row(shown: Shown, shrinking: Shrinking) -> None:
     shrinking.show(waiting())
     await shown.press("5")
-    await until(shown, "y confirm")
+    await until(shown, "O confirm")
     await shown.press("enter")
     await shown.dialog(WatchScreen)
     await until(shown, "✓ verify       2,000,000 records, equal")
-    await shown.pilot.press("y")
+    await shown.pilot.press("O")
     await shown.dialog(CutOverScreen)
 
 
@@ -322,7 +322,7 @@ async def test_home_says_who_is_waited_for_and_leads_there(
 ) -> None:
     shrinking.show(waiting())
     await shown.press("1")
-    await until(shown, "Shrink of orders waits until you type its name: 5, then y.")
+    await until(shown, "Shrink of orders waits until you type its name: 5, then O.")
     shrinking.show(
         shrink_of(
             progress_in(
@@ -440,8 +440,8 @@ async def test_a_difference_after_the_copy_back_is_asked_about_in_its_own_words(
     progress = progress_in(ShrinkPhase.VERIFY_BACK, needs="confirm", words=words)
     shrinking.show(shrink_of(progress))
     await shown.press("5")
-    await until(shown, "y confirm")
-    await shown.press("y")
+    await until(shown, "O confirm")
+    await shown.press("O")
     await shown.dialog(CutOverScreen)
     await until(shown, "did producers already")
     assert "This deletes" not in shown.frame()
@@ -452,7 +452,7 @@ async def test_a_difference_after_the_copy_back_is_asked_about_in_its_own_words(
 
 @pytest.mark.slow
 async def test_keys_in_any_order_change_nothing(shown: Shown, shrinking: Shrinking) -> None:
-    keys = ["minus", "enter", "escape", "6", "tab", "y", "n", "j", "pagedown", "5", "p", "2", "w"]
+    keys = ["minus", "enter", "escape", "6", "tab", "O", "n", "j", "pagedown", "5", "p", "2", "w"]
     shrinking.show(waiting())
     shrinking.check = check_of((MOVING, SHORT, WRITING, ACTIVE, UNREAD))
     shown.backend.scripted[f"/v1/topics/{TOPIC}/shrink"] = shrinking._shrink
@@ -496,5 +496,5 @@ async def test_small_terminals_show_what_there_is_room_for(
             await shown.publish()
         shrinking.show(waiting())
         await shown.publish()
-        await shown.pilot.press("y")
+        await shown.pilot.press("O")
         await shown.dialog(CutOverScreen)

@@ -90,7 +90,7 @@ async def test_frame_of_the_lists(framed: Shown) -> None:
     shrinking = Shrinking(framed.backend)
     shrinking.show(waiting())
     await framed.press("5")
-    await until(framed, "y confirm")
+    await until(framed, "O confirm")
     check_frame(named("shrink-operations", framed), framed)
     await framed.press("1")
     await until(framed, "its name: 5")

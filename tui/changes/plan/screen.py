@@ -31,7 +31,7 @@ from kshunt.tui.changes.plan.fields import NOTHING
 from kshunt.tui.changes.plan.goals import BROKERS, TITLES, PlanStep, asked_of, fields_of, request_of
 from kshunt.tui.changes.plan.proposal_part import PickForm, ProposalPart, Proposed
 from kshunt.tui.changes.plan.rehearsal_part import RehearsalPart
-from kshunt.tui.changes.plan.save_dialog import SavePlanScreen
+from kshunt.tui.changes.plan.save_dialog import save_plan_screen
 from kshunt.tui.changes.wizard.change_service import ChangeService
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.next_step import NextStep
@@ -414,7 +414,7 @@ class PlanScreen(Dialog[NextStep | None]):
             self._say_keys("There is nothing to change, so there is no plan to save.")
             return
         name = f"kshunt-{self._goal.value}-{time.strftime('%Y%m%dT%H%M%SZ', self._now())}.json"
-        screen = SavePlanScreen(proposed.answer, name, self._kshunt.downloads)
+        screen = save_plan_screen(proposed.answer, name, self._kshunt.downloads)
         self.app.push_screen(screen, self._saved)
 
     def _now(self) -> time.struct_time:

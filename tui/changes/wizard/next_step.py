@@ -25,8 +25,9 @@ NEXT_KEYS: Final[tuple[Binding, ...]] = (
     Binding("u", "next('undo')", "Undo", show=False),
     Binding("c", "next('cancel')", "Cancel", show=False),
     Binding("p", "next('pause')", "Pause or resume", show=False),
+    Binding("O", "next('confirm')", "Cut over a shrink", show=False),
 )
-"""The keys of `OFFERED`, and the one that holds an operation or lets it go on."""
+"""The keys of `OFFERED`, and those by which an operation waits or goes on."""
 
 
 WAITS: Final = "waits for its turn"

@@ -386,8 +386,6 @@ class WizardScreen(Dialog[NextStep | None]):
             await self._agree_to_preview()
         elif self.step is Step.CONFIRM:
             self.place(Step.CONFIRM).query_one(AskPart).agree()
-        elif self.step is Step.WATCH:
-            self.action_next("confirm")
 
     @property
     def may_be_agreed_to(self) -> bool:

@@ -1,0 +1,68 @@
+"""What is in sight, written to a file: the table, or the screen as text or as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from kshunt.tui.data.files import complete_path, new_file, save_text
+from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.dialogs.save_file import SaveFileScreen
+from kshunt.tui.tables.model import Table
+from kshunt.tui.tables.row_texts import rows_csv, rows_json
+from kshunt.tui.terminal.downloads import Downloads, download_name
+from kshunt.tui.text.picture import portable
+
+
+def export_screen(
+    name: str, table: Table | None, screen: Sequence[str], svg: str, downloads: Downloads | None
+) -> SaveFileScreen:
+    """Asks where to write; what the name ends in is the format.
+
+    Args:
+        name: that is proposed, without its ending.
+        table: of the view, with all its rows, or None.
+        screen: the lines of the screen.
+        svg: the screen as Textual draws it.
+        downloads: of a dashboard in a browser.
+    """
+    formats: dict[str, Callable[[], str]] = {}
+    if table is not None:
+        formats = {".csv": partial(rows_csv, table), ".json": partial(rows_json, table)}
+    formats |= {".txt": lambda: "\n".join(screen), ".svg": lambda: portable(svg)}
+    lines = ["The screen: .txt as text, .svg as a picture."]
+    if table is not None:
+        count = f"{len(table):,} row" + ("" if len(table) == 1 else "s")
+        lines.insert(0, f"The table ({count}): .csv or .json.")
+    endings = tuple(formats)
+    proposed = f"{name}{endings[0]}"
+    if downloads is not None:
+        field = FormField("Download", proposed, "what it ends in is the format", _named(endings))
+        keys = "Enter downloads it, Esc downloads nothing"
+    else:
+        hint = "a new file; what it ends in is the format"
+        parse = partial(new_file, formats=endings)
+        field = FormField("File", proposed, hint, parse, complete_path, reads=True)
+        keys = "Enter writes it, Tab completes, Esc writes nothing"
+    write = partial(_write, formats, downloads)
+    return SaveFileScreen("Export", tuple(lines), field, write, keys=keys)
+
+
+def _named(endings: tuple[str, ...]) -> Callable[[str], Path]:
+    return lambda text: download_name(text, endings)
+
+
+def _write(
+    formats: Mapping[str, Callable[[], str]], downloads: Downloads | None, path: Path
+) -> None:
+    """Make the text and write it.
+
+    Raises:
+        BadInput: the file is there already, or cannot be written.
+    """
+    text = formats[path.suffix]()
+    if downloads is None:
+        save_text(text, path)
+    else:
+        downloads.offer(path.name, text)
