@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
+import signal
 import subprocess
 import sys
 import threading
@@ -23,12 +23,13 @@ from kshunt.backend.pipeline.jobs.backfill import backfill, check
 from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
-from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, newest
+from kshunt.backend.pipeline.results.stream_state import STREAM, Meta, StreamBatch, newest
 from kshunt.backend.telemetry.recording.retention import Retention
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of
 from tests.support.pipeline.spark import missing_java, same
 from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
+from tests.support.shrink.job import of_session
 from tests.support.waiting import require, wait_until
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("KSHUNT_KILLS", "3"))
+KILLS = int(os.environ.get("KSHUNT_KILLS", "2"))
 DEADLINE_S = 600.0
 
 
@@ -58,7 +59,7 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
     rows = [later(row, minutes=52) for row in simulated(seed=21, replicas=16, seconds=900)]
     flushed(folder, by_time(rows, 40))
     results, filled = folder / "streamed", folder / "filled"
-    done = streamed(spark, folder, results, files_most=3)
+    done = streamed(spark, folder, results, files_most=4)
     backfill(spark, folder, filled, check(folder, None, None), SystemClock(), lambda made: None)
     return Both(folder, rows, results, filled, done)
 
@@ -265,17 +266,22 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
 def test_a_stream_that_is_killed_again_and_again_leaves_what_another_does(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    """The first job is killed as its first batch begins; each other one in the midst of a later
+    batch, which has written its rates and has not said that it counts."""
     require(missing_java())
-    dice = random.Random(7)
     rows = simulated(seed=5, replicas=6, seconds=1400)
-    flushed(tmp_path, by_time(rows, 1400 / (5 * KILLS + 8)))
+    flushed(tmp_path, by_time(rows, 1400 / (4 * KILLS)))
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for _ in range(KILLS):
-        kill_after(tmp_path, killed, dice.randint(0, 3), dice.uniform(0, 1.5))
+    jobs = [kill_in_batch(tmp_path, killed, after=0, written="")]
+    for _ in range(KILLS - 1):
+        jobs.append(kill_in_batch(tmp_path, killed, after=2, written=STREAM))
+    # Workers write for a moment yet; what they leave, the next job that begins removes.
+    wait_until(lambda: not any(map(of_session, jobs)), DEADLINE_S, "all of the jobs has ended")
     left = newest(killed)
-    finish(tmp_path, killed)
-    streamed(spark, tmp_path, whole)
     assert left is not None
+    assert left.batch >= 2 * (KILLS - 1) - 1
+    streamed(spark, tmp_path, killed, files_most=3)
+    streamed(spark, tmp_path, whole)
     for table in ("rates", "stalls", "move_pairs"):
         same(rows_in(killed, table), rows_in(whole, table))
     expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
@@ -296,24 +302,36 @@ def violations(results: Path) -> dict[str, int]:
 
 def process(samples: Path, results: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.support.pipeline.streamed", str(samples), str(results)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
 
 
-def kill_after(samples: Path, results: Path, batches: int, seconds: float) -> None:
-    """Kill a job that long after so many batches of its own."""
+def kill_in_batch(samples: Path, results: Path, *, after: int, written: str) -> int:
+    """Kill a job, once that many batches of its own count, in a batch that has written this.
+
+    Its session is told: what it has started outlives it for a moment.
+    """
+    former = set(results.glob(".batch-*"))
     with process(samples, results) as job:
         assert job.stdout is not None
-        for _ in range(batches):
-            if not job.stdout.readline():
-                return
-        threading.Event().wait(seconds)
-        if not batches:
-            # It is killed in its first batch, wherever that is.
-            wait_until(lambda: list(results.glob(".batch-*")), DEADLINE_S, "a batch has begun")
+        for _ in range(after):
+            assert job.stdout.readline(), "it ended before it was killed"
+        wait_until(
+            lambda: any((path / written).exists() for path in begun_since(results, former)),
+            DEADLINE_S,
+            "a batch is under way",
+        )
         job.kill()
+    assert job.returncode == -signal.SIGKILL
+    assert begun_since(results, former), "it was killed between two batches"
+    return job.pid
 
 
-def finish(samples: Path, results: Path) -> None:
-    with process(samples, results) as job:
-        out, _ = job.communicate(timeout=DEADLINE_S)
-    assert job.returncode == 0, out
+def begun_since(results: Path, former: set[Path]) -> set[Path]:
+    """Batches that write aside, but for those of a job that was killed earlier."""
+    return set(results.glob(".batch-*")) - former
