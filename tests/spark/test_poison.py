@@ -168,7 +168,7 @@ def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) 
 @pytest.mark.parametrize("everyone", [False, True], ids=["group", "every process"])
 def test_a_signal_to_all_its_processes_ends_it_well(tmp_path: Path, *, everyone: bool) -> None:
     require(missing_java())
-    flushed(tmp_path, by_time(simulated(seed=5, replicas=40, seconds=900), 60))
+    flushed(tmp_path, by_time(simulated(seed=5, replicas=6, seconds=250), 60))
     results = tmp_path / "results"
     job = subprocess.Popen(
         command("--samples", str(tmp_path), "--master", "local[2]", "--memory", "1g"),
