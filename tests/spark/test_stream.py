@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,7 +16,13 @@ import pytest
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files, read_manifest
-from kshunt.backend.domain.pipeline.result_columns import PAIR_S, RATES
+from kshunt.backend.domain.pipeline.result_columns import (
+    BROKER_LOAD,
+    EFFECT_S,
+    PAIR_S,
+    RATES,
+    THROTTLE_EFFECT,
+)
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
 from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_owed
@@ -25,8 +30,17 @@ from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
 from kshunt.backend.pipeline.results.stream_state import STREAM, Meta, StreamBatch, newest
 from kshunt.backend.telemetry.recording.retention import Retention
+from tests.support.pipeline import delivered
 from tests.support.pipeline.rates_reference import reference_rates
-from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of
+from tests.support.pipeline.recorded import (
+    START_MS,
+    Row,
+    sample,
+    simulated,
+    throttled,
+    time_of,
+)
+from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
 from tests.support.pipeline.spark import missing_java, same
 from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
 from tests.support.shrink.job import of_session
@@ -39,6 +53,13 @@ pytestmark = pytest.mark.spark
 
 KILLS = int(os.environ.get("KSHUNT_KILLS", "2"))
 DEADLINE_S = 600.0
+CLOSED_S = 62
+"""So long after its end an interval is made."""
+INTERVALS = {
+    THROTTLE_EFFECT.name: ("start", "direction", "broker", "permitted_bytes_per_s"),
+    BROKER_LOAD.name: ("start", "broker"),
+}
+"""Tables that are made by intervals of all that came, and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +77,10 @@ class Both:
 def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
     """Ten minutes around the end of an hour, in batches of some files each."""
     folder = tmp_path_factory.mktemp("st{re}am [2]")
-    rows = [later(row, minutes=52) for row in simulated(seed=21, replicas=16, seconds=900)]
+    rows = [later(row, minutes=52) for row in throttled(seed=21, replicas=16, seconds=900)]
     flushed(folder, by_time(rows, 40))
+    brokers = simulated_brokers(seed=9, brokers=3, seconds=900, every_s=20)
+    write_brokers(folder, [later(row, minutes=52) for row in brokers])
     results, filled = folder / "streamed", folder / "filled"
     done = streamed(spark, folder, results, files_most=4)
     backfill(spark, folder, filled, check(folder, None, None), SystemClock(), lambda made: None)
@@ -66,7 +89,7 @@ def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
 
 def later(row: Row, *, minutes: float) -> Row:
     by = timedelta(minutes=minutes)
-    return row | {"at": row["at"] + by, "leader_at": row["leader_at"] + by}
+    return row | {name: row[name] + by for name in ("at", "leader_at") if name in row}
 
 
 def test_rates_are_those_of_a_backfill_and_of_the_reference(both: Both) -> None:
@@ -87,19 +110,37 @@ def test_stalls_are_those_of_a_backfill(both: Both) -> None:
 
 def test_intervals_that_are_over_are_those_of_a_backfill(both: Both) -> None:
     found = rows_in(both.streamed, "move_pairs")
-    last = max(row["at"] for row in both.rows) - timedelta(seconds=PAIR_S + 62)
+    last = max(row["at"] for row in both.rows) - timedelta(seconds=PAIR_S + CLOSED_S)
     expected = [row for row in rows_in(both.filled, "move_pairs") if row["start"] <= last]
     assert found
     same(found, expected)
 
 
+def test_effects_and_loads_that_are_over_are_those_of_a_backfill(both: Both) -> None:
+    newest = max(row["at"] for row in both.rows)
+    over = {
+        THROTTLE_EFFECT.name: newest - timedelta(seconds=EFFECT_S + CLOSED_S),
+        BROKER_LOAD.name: time_of(START_MS + HOUR_MS - 1),
+    }
+    for table, order in INTERVALS.items():
+        found = delivered.rows_in(both.streamed, table, *order)
+        assert found
+        # An interval that begins late is over when its five minutes are.
+        last = max(row["start"] for row in found)
+        assert last <= over[table] + timedelta(seconds=EFFECT_S)
+        filled = delivered.rows_in(both.filled, table, *order)
+        same(found, [row for row in filled if row["start"] <= last])
+
+
 def test_what_is_odd_is_counted_as_often(both: Both) -> None:
-    counted = {row["expectation"]: 0 for row in rows_in(both.filled, "quality")}
+    # A stream does not hold samples of brokers beside what is expected of them.
+    quality = [row for row in rows_in(both.filled, "quality") if row["of"] != "brokers"]
+    counted = {row["expectation"]: 0 for row in quality}
     for row in rows_in(both.streamed, "quality"):
         counted[row["expectation"]] = counted.get(row["expectation"], 0) + row["violations"]
     assert counted.pop("in_time") == counted.pop("there") == 0
     # What is not closed yet has not been held beside what came before it.
-    expected = {r["expectation"]: r["violations"] for r in rows_in(both.filled, "quality")}
+    expected = {row["expectation"]: row["violations"] for row in quality}
     assert counted["log_grows"] > 0
     assert all(expected[name] - 2 <= n <= expected[name] for name, n in counted.items())
 
