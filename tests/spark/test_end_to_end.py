@@ -30,6 +30,8 @@ RECORD_BYTES = 50_000
 MEGABYTES = (7, 4, 3)
 THROTTLE_BYTES_PER_S = 300_000
 START_DEADLINE_S, DEADLINE_S, END_DEADLINE_S = 300.0, 600.0, 60.0
+ASK_S = 0.2
+"""A backend reads results for each answer, and they change each few seconds."""
 FAR = 3.0
 """A range so much wider on both sides is missed by a defect alone."""
 
@@ -64,14 +66,14 @@ def moved(client: BackendClient, samples: Path) -> Moved:
     def found() -> Operation:
         return next(one for one in client.operations.list() if one.id == operation_id)
 
-    wait_until(ended, DEADLINE_S, "the move has ended")
+    wait_until(ended, DEADLINE_S, "the move has ended", ASK_S)
     ended_ms = time.time_ns() // 1_000_000
 
     def seen() -> bool:
         newest_ms = client.pipeline.status().of("rates").newest_ms
         return newest_ms is not None and newest_ms > ended_ms
 
-    wait_until(seen, DEADLINE_S, "the end of the move is among the results")
+    wait_until(seen, DEADLINE_S, "the end of the move is among the results", ASK_S)
     forecasts = tuple(row for at_ms, row in sorted(said.items()) if at_ms < ended_ms)
     return Moved(found(), forecasts, ended_ms, samples)
 
@@ -98,6 +100,7 @@ def move(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
                 lambda: client.pipeline.status().of("rates").newest_ms,
                 START_DEADLINE_S,
                 "the pipeline delivers",
+                ASK_S,
             )
             yield moved(client, samples)
             process.terminate()

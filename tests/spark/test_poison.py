@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import pytest
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files, read_manifest
 from kshunt.backend.domain.pipeline.file_faults import FileFault
+from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.pipeline.jobs.backfill import backfill, check, quality_lines
 from kshunt.backend.pipeline.jobs.stream import make_owed
@@ -24,9 +26,10 @@ from kshunt.backend.pipeline.results.stream_state import newest
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 from tests.support.pipeline import delivered
 from tests.support.pipeline.poisoned import FAR, path_of, poison, whole
+from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, write
 from tests.support.pipeline.recorded_brokers import broker_sample, write_brokers
-from tests.support.pipeline.spark import QUICK_JAVA, missing_java, same
+from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java, same
 from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
 from tests.support.waiting import require, wait_until
 
@@ -58,8 +61,7 @@ def test_a_stream_sets_files_aside_and_counts_the_others(
 ) -> None:
     rows = simulated(seed=3, replicas=6, seconds=400)
     flushes = by_time(rows, 100)
-    clean, folder, results = tmp_path / "clean", tmp_path / "poisoned", tmp_path / "results"
-    flushed(clean, flushes)
+    folder, results = tmp_path / "poisoned", tmp_path / "results"
     flushed(folder, flushes[:2])
     made = poison(folder, 100)
     streamed(spark, folder, results)
@@ -69,40 +71,39 @@ def test_a_stream_sets_files_aside_and_counts_the_others(
     flushed(folder, flushes[2:], number=200)
     again = streamed(spark, folder, results)
     assert [file for batch in again for file in batch.aside] == []
-    same(rows_in(results, "rates"), rows_in(clean_results(spark, clean), "rates"))
+    same(rows_in(results, "rates"), rates_of(rows))
     assert aside(results) == made
     meta = newest(results)
     assert meta is not None
     assert [*meta.files_aside.values()] == [FAR]
 
 
-def clean_results(spark: SparkSession, folder: Path) -> Path:
-    streamed(spark, folder, folder / "results")
-    return folder / "results"
+def rates_of(rows: Sequence[Row]) -> Sequence[Row]:
+    """What is made of samples, beside files that cannot be used or without them."""
+    expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
+    return [{name: row[name] for name in RATES.names} for row in expected]
 
 
 def test_a_backfill_sets_files_aside_and_counts_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     rows = simulated(seed=4, replicas=6, seconds=400)
-    clean, folder = tmp_path / "clean", tmp_path / "poisoned"
-    write(clean, rows)
+    folder, results = tmp_path / "poisoned", tmp_path / "results"
     write(folder, rows)
     made = poison(folder, 100)
-    for one in (clean, folder):
-        period = check(one, None, None)
-        report = backfill(spark, one, one / "results", period, SystemClock(), lambda made: None)
-    same(rows_in(folder / "results", "rates"), rows_in(clean / "results", "rates"))
-    assert aside(folder / "results") == made
-    assert of_files(folder / "results") == (len(made), len(made) + 1)
+    period = check(folder, None, None)
+    report = backfill(spark, folder, results, period, SystemClock(), lambda made: None)
+    same(rows_in(results, "rates"), rates_of(rows))
+    assert aside(results) == made
+    assert of_files(results) == (len(made), len(made) + 1)
     assert len([line for line in quality_lines(report) if "set aside" in line]) == len(made)
     # A file that was repaired is not named any more.
     for name in made:
         (folder / name).unlink()
-    backfill(
-        spark, folder, folder / "results", check(folder, None, None), SystemClock(), lambda _: None
-    )
-    assert aside(folder / "results") == {}
+    period = check(folder, None, None)
+    backfill(spark, folder, results, period, SystemClock(), lambda made: None)
+    assert aside(results) == {}
+    same(rows_in(results, "rates"), rates_of(rows))
 
 
 def test_an_hour_of_which_nothing_can_be_read_keeps_its_results(
@@ -167,7 +168,7 @@ def test_a_folder_that_is_not_there_is_an_error_and_is_not_made(tmp_path: Path) 
 @pytest.mark.parametrize("everyone", [False, True], ids=["group", "every process"])
 def test_a_signal_to_all_its_processes_ends_it_well(tmp_path: Path, *, everyone: bool) -> None:
     require(missing_java())
-    flushed(tmp_path, by_time(simulated(seed=5, replicas=40, seconds=900), 60))
+    flushed(tmp_path, by_time(simulated(seed=5, replicas=6, seconds=250), 60))
     results = tmp_path / "results"
     job = subprocess.Popen(
         command("--samples", str(tmp_path), "--master", "local[2]", "--memory", "1g"),
@@ -175,7 +176,7 @@ def test_a_signal_to_all_its_processes_ends_it_well(tmp_path: Path, *, everyone:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA},
+        env={**os.environ, "JDK_JAVA_OPTIONS": f"{QUICK_JAVA} {INTERPRETED}"},
     )
     try:
         wait_until(lambda: list(results.glob(".batch-*")), DEADLINE_S, "a batch has begun")

@@ -44,13 +44,15 @@ from tests.support.shrink.copied_topics import Record, filled, held
 from tests.support.topics import create_topic
 from tests.support.waiting import require, wait_until
 
-RECORDS = int(os.environ.get("KSHUNT_SHRINK_RECORDS", "20000"))
+RECORDS = int(os.environ.get("KSHUNT_SHRINK_RECORDS", "12000"))
 KILLS = int(os.environ.get("KSHUNT_SHRINK_KILLS", "2"))
 FEW = 100_000
 """With more, a Java that compiles well is worth its start."""
 DEADLINE_S = 300.0 + RECORDS / 2_000
 CALL_S = 20.0
-BEFORE, AFTER = 8, 3
+ASK_S = 0.2
+"""A backend that is asked how far it is works on that, too."""
+BEFORE, AFTER = 5, 3
 CONFIGS = {"retention.ms": "-1", "segment.bytes": "104857600", "max.message.bytes": "900000"}
 Phase = ShrinkPhase
 
@@ -78,7 +80,7 @@ class Shrinking:
         self.backend = process.pid
         self.client = self.stack.enter_context(BackendClient(f"unix:{socket}"))
         # Of the killed one's lease the cluster knows for a while.
-        wait_until(self._may_act, DEADLINE_S, "no other backend acts")
+        wait_until(self._may_act, DEADLINE_S, "no other backend acts", ASK_S)
 
     def _may_act(self) -> bool:
         return self.client.backend_status().duty in (LeaseState.IDLE, LeaseState.ACT)
@@ -111,7 +113,7 @@ class Shrinking:
             return bool(condition(progress))
 
         try:
-            wait_until(holds, DEADLINE_S, what)
+            wait_until(holds, DEADLINE_S, what, ASK_S)
         except AssertionError as error:
             log = (self.folder / f"{self.started}.log").read_text()[-3000:]
             raise AssertionError(f"{error}\n{said}\n{log}") from None
@@ -215,7 +217,7 @@ def test_a_shrink_survives_whatever_is_killed(
         )
         shrinking.client.shrinks.confirm(shrinking.operation_id, topic)
         _killed_after_it_was_confirmed(shrinking)
-        wait_until(lambda: _has_ended(shrinking), DEADLINE_S, "it ends")
+        wait_until(lambda: _has_ended(shrinking), DEADLINE_S, "it ends", ASK_S)
         operation = shrinking.operation()
     took_s = time.monotonic() - began_s
     assert operation is not None

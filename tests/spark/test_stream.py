@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
+import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,18 +16,34 @@ import pytest
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files, read_manifest
-from kshunt.backend.domain.pipeline.result_columns import PAIR_S, RATES
+from kshunt.backend.domain.pipeline.result_columns import (
+    BROKER_LOAD,
+    EFFECT_S,
+    PAIR_S,
+    RATES,
+    THROTTLE_EFFECT,
+)
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
 from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
-from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, newest
+from kshunt.backend.pipeline.results.stream_state import STREAM, Meta, StreamBatch, newest
 from kshunt.backend.telemetry.recording.retention import Retention
+from tests.support.pipeline import delivered
 from tests.support.pipeline.rates_reference import reference_rates
-from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of
+from tests.support.pipeline.recorded import (
+    START_MS,
+    Row,
+    sample,
+    simulated,
+    throttled,
+    time_of,
+)
+from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
 from tests.support.pipeline.spark import missing_java, same
 from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
+from tests.support.shrink.job import of_session
 from tests.support.waiting import require, wait_until
 
 if TYPE_CHECKING:
@@ -36,8 +51,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-KILLS = int(os.environ.get("KSHUNT_KILLS", "3"))
+KILLS = int(os.environ.get("KSHUNT_KILLS", "2"))
 DEADLINE_S = 600.0
+CLOSED_S = 62
+"""So long after its end an interval is made."""
+INTERVALS = {
+    THROTTLE_EFFECT.name: ("start", "direction", "broker", "permitted_bytes_per_s"),
+    BROKER_LOAD.name: ("start", "broker"),
+}
+"""Tables that are made by intervals of all that came, and their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +77,19 @@ class Both:
 def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Both:
     """Ten minutes around the end of an hour, in batches of some files each."""
     folder = tmp_path_factory.mktemp("st{re}am [2]")
-    rows = [later(row, minutes=52) for row in simulated(seed=21, replicas=16, seconds=900)]
+    rows = [later(row, minutes=52) for row in throttled(seed=21, replicas=16, seconds=900)]
     flushed(folder, by_time(rows, 40))
+    brokers = simulated_brokers(seed=9, brokers=3, seconds=900, every_s=20)
+    write_brokers(folder, [later(row, minutes=52) for row in brokers])
     results, filled = folder / "streamed", folder / "filled"
-    done = streamed(spark, folder, results, files_most=3)
+    done = streamed(spark, folder, results, files_most=4)
     backfill(spark, folder, filled, check(folder, None, None), SystemClock(), lambda made: None)
     return Both(folder, rows, results, filled, done)
 
 
 def later(row: Row, *, minutes: float) -> Row:
     by = timedelta(minutes=minutes)
-    return row | {"at": row["at"] + by, "leader_at": row["leader_at"] + by}
+    return row | {name: row[name] + by for name in ("at", "leader_at") if name in row}
 
 
 def test_rates_are_those_of_a_backfill_and_of_the_reference(both: Both) -> None:
@@ -86,19 +110,37 @@ def test_stalls_are_those_of_a_backfill(both: Both) -> None:
 
 def test_intervals_that_are_over_are_those_of_a_backfill(both: Both) -> None:
     found = rows_in(both.streamed, "move_pairs")
-    last = max(row["at"] for row in both.rows) - timedelta(seconds=PAIR_S + 62)
+    last = max(row["at"] for row in both.rows) - timedelta(seconds=PAIR_S + CLOSED_S)
     expected = [row for row in rows_in(both.filled, "move_pairs") if row["start"] <= last]
     assert found
     same(found, expected)
 
 
+def test_effects_and_loads_that_are_over_are_those_of_a_backfill(both: Both) -> None:
+    newest = max(row["at"] for row in both.rows)
+    over = {
+        THROTTLE_EFFECT.name: newest - timedelta(seconds=EFFECT_S + CLOSED_S),
+        BROKER_LOAD.name: time_of(START_MS + HOUR_MS - 1),
+    }
+    for table, order in INTERVALS.items():
+        found = delivered.rows_in(both.streamed, table, *order)
+        assert found
+        # An interval that begins late is over when its five minutes are.
+        last = max(row["start"] for row in found)
+        assert last <= over[table] + timedelta(seconds=EFFECT_S)
+        filled = delivered.rows_in(both.filled, table, *order)
+        same(found, [row for row in filled if row["start"] <= last])
+
+
 def test_what_is_odd_is_counted_as_often(both: Both) -> None:
-    counted = {row["expectation"]: 0 for row in rows_in(both.filled, "quality")}
+    # A stream does not hold samples of brokers beside what is expected of them.
+    quality = [row for row in rows_in(both.filled, "quality") if row["of"] != "brokers"]
+    counted = {row["expectation"]: 0 for row in quality}
     for row in rows_in(both.streamed, "quality"):
         counted[row["expectation"]] = counted.get(row["expectation"], 0) + row["violations"]
     assert counted.pop("in_time") == counted.pop("there") == 0
     # What is not closed yet has not been held beside what came before it.
-    expected = {r["expectation"]: r["violations"] for r in rows_in(both.filled, "quality")}
+    expected = {row["expectation"]: row["violations"] for row in quality}
     assert counted["log_grows"] > 0
     assert all(expected[name] - 2 <= n <= expected[name] for name, n in counted.items())
 
@@ -265,17 +307,22 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
 def test_a_stream_that_is_killed_again_and_again_leaves_what_another_does(
     spark: SparkSession, tmp_path: Path
 ) -> None:
+    """The first job is killed as its first batch begins; each other one in the midst of a later
+    batch, which has written its rates and has not said that it counts."""
     require(missing_java())
-    dice = random.Random(7)
     rows = simulated(seed=5, replicas=6, seconds=1400)
-    flushed(tmp_path, by_time(rows, 1400 / (5 * KILLS + 8)))
+    flushed(tmp_path, by_time(rows, 1400 / (4 * KILLS)))
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    for _ in range(KILLS):
-        kill_after(tmp_path, killed, dice.randint(0, 3), dice.uniform(0, 1.5))
+    jobs = [kill_in_batch(tmp_path, killed, after=0, written="")]
+    for _ in range(KILLS - 1):
+        jobs.append(kill_in_batch(tmp_path, killed, after=2, written=STREAM))
+    # Workers write for a moment yet; what they leave, the next job that begins removes.
+    wait_until(lambda: not any(map(of_session, jobs)), DEADLINE_S, "all of the jobs has ended")
     left = newest(killed)
-    finish(tmp_path, killed)
-    streamed(spark, tmp_path, whole)
     assert left is not None
+    assert left.batch >= 2 * (KILLS - 1) - 1
+    streamed(spark, tmp_path, killed, files_most=3)
+    streamed(spark, tmp_path, whole)
     for table in ("rates", "stalls", "move_pairs"):
         same(rows_in(killed, table), rows_in(whole, table))
     expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
@@ -296,24 +343,36 @@ def violations(results: Path) -> dict[str, int]:
 
 def process(samples: Path, results: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.support.pipeline.streamed", str(samples), str(results)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
 
 
-def kill_after(samples: Path, results: Path, batches: int, seconds: float) -> None:
-    """Kill a job that long after so many batches of its own."""
+def kill_in_batch(samples: Path, results: Path, *, after: int, written: str) -> int:
+    """Kill a job, once that many batches of its own count, in a batch that has written this.
+
+    Its session is told: what it has started outlives it for a moment.
+    """
+    former = set(results.glob(".batch-*"))
     with process(samples, results) as job:
         assert job.stdout is not None
-        for _ in range(batches):
-            if not job.stdout.readline():
-                return
-        threading.Event().wait(seconds)
-        if not batches:
-            # It is killed in its first batch, wherever that is.
-            wait_until(lambda: list(results.glob(".batch-*")), DEADLINE_S, "a batch has begun")
+        for _ in range(after):
+            assert job.stdout.readline(), "it ended before it was killed"
+        wait_until(
+            lambda: any((path / written).exists() for path in begun_since(results, former)),
+            DEADLINE_S,
+            "a batch is under way",
+        )
         job.kill()
+    assert job.returncode == -signal.SIGKILL
+    assert begun_since(results, former), "it was killed between two batches"
+    return job.pid
 
 
-def finish(samples: Path, results: Path) -> None:
-    with process(samples, results) as job:
-        out, _ = job.communicate(timeout=DEADLINE_S)
-    assert job.returncode == 0, out
+def begun_since(results: Path, former: set[Path]) -> set[Path]:
+    """Batches that write aside, but for those of a job that was killed earlier."""
+    return set(results.glob(".batch-*")) - former

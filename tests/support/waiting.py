@@ -27,13 +27,18 @@ def require(missing: str | None) -> None:
     pytest.skip(missing)
 
 
-def wait_until(condition: Callable[[], object], deadline_s: float, what: str) -> None:
-    """Wait until `condition()` is true; fail with `what` at the deadline."""
+def wait_until(
+    condition: Callable[[], object], deadline_s: float, what: str, poll_s: float = POLL_S
+) -> None:
+    """Wait until `condition()` is true; fail with `what` at the deadline.
+
+    What takes seconds, and is dear to ask, is asked each `poll_s`.
+    """
     give_up = time.monotonic() + deadline_s
     pause = threading.Event()
     while not condition():
         _fail_after(give_up, deadline_s, what)
-        pause.wait(POLL_S)
+        pause.wait(poll_s)
 
 
 async def wait_until_async(
