@@ -40,7 +40,7 @@ from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of,
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
 from tests.support.faults.kill_backend import forked
-from tests.support.topics import create_topic, produce
+from tests.support.topics import TO_THE_END, create_topic, produce
 from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S: Final = 90.0
@@ -147,7 +147,7 @@ class Ground:
 
     def records(self, *, isolation: str = "read_committed") -> Records:
         """Key and value of each record of the journal, in the log's order; none without a topic."""
-        settings = {"group.id": "x", "enable.partition.eof": True, "isolation.level": isolation}
+        settings = {"group.id": "x", "isolation.level": isolation, **TO_THE_END}
         reader = Consumer({"bootstrap.servers": self.servers, "log_level": 0, **settings})
         if self.journal not in reader.list_topics(timeout=DEADLINE_S).topics:
             reader.close()
