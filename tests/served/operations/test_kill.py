@@ -40,6 +40,7 @@ from tests.support.faults.kills import (
     ended,
     gone,
     hurry,
+    made,
     moves,
     prepared,
     prior_rates,
@@ -231,11 +232,6 @@ class Bench:
             except Undecided as missed:
                 why.append(f"undecided: {missed}")
         return why
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
 
 
 @pytest.mark.conforms("kip-179:crash-in-the-middle", "kip-179:failover-of-a-backend")

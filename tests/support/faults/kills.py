@@ -348,6 +348,12 @@ async def embedded(name: str) -> AsyncIterator[Ground]:
 # --- backends
 
 
+def made(folder: Path) -> Path:
+    """A new folder."""
+    folder.mkdir()
+    return folder
+
+
 @asynccontextmanager
 async def backend(
     ground: Ground, folder: Path, name: str, *arguments: str, watched: bool
