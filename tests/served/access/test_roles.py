@@ -35,7 +35,7 @@ from tests.support.serving import refused_start, serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from tests.support.serving import refused_start
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 RULE = ("--two-person", "unclean,shrink")
 HOUR_MS = 3_600_000
 """Nobody waits for it."""

@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 KSHUNT = (sys.executable, "-m", "kshunt")
 
 MINE = """

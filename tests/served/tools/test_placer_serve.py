@@ -34,7 +34,7 @@ from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 BEFORE = ((1, 2), (2, 3))
 NOWHERE = "127.0.0.1:1"
 FAILED = (10_000, "REPLICA_PLACEMENT_FAILED")

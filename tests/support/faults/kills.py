@@ -45,7 +45,7 @@ from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S: Final = 90.0
 ASK_S: Final = 0.3
-SHOWN_S: Final = 15.0
+SHOWN_S: Final = 60.0
 SLOW, FAST = 2_000, 1_000_000_000
 """Bytes a second: a move that takes minutes, and one that takes no time."""
 RECORD_BYTES: Final = 100_000
