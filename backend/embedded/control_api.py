@@ -307,6 +307,19 @@ class _ControlServer(uvicorn.Server):
         yield
 
 
+def listening(port: int) -> socket.socket:
+    """A socket on a loopback port whose connections send each part of an answer immediately.
+
+    Without that an answer waits 40 ms for the client to acknowledge its head.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    listener = socket.create_server((LOOPBACK, port))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
 @asynccontextmanager
 async def control_api(here: RunningCluster, port: int = 0) -> Any:
     """The API on a loopback port, 0 for a free one; yields its address.
@@ -314,7 +327,7 @@ async def control_api(here: RunningCluster, port: int = 0) -> Any:
     Raises:
         OSError: the port is taken.
     """
-    listener = socket.create_server((LOOPBACK, port))
+    listener = listening(port)
     config = uvicorn.Config(
         control_app(here),
         log_config=None,

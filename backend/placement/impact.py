@@ -92,19 +92,32 @@ class _ChangedPartition:
         return self.leader if self.leader in self.after else self.after[0]
 
 
-def _changes(
+def refuse_unknown(
     situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]
-) -> Iterator[_ChangedPartition]:
+) -> Mapping[TopicPartition, int]:
+    """The row of each partition that the cluster has.
+
+    Raises:
+        BadInput: the plan names a partition that is not there, or a broker that nobody knows.
+    """
     rows = {name: row for row, name in enumerate(situation.partitions)}
-    sizes = situation.sizes()
     for name, target in targets.items():
-        row = rows.get(name)
-        if row is None:
+        if name not in rows:
             raise BadInput(f"There is no partition {name}.", advice="Remove it from the plan.")
         unknown = sorted(set(target) - situation.brokers.keys())
         if unknown or not target:
             what = f"names broker {unknown[0]}, which is unknown" if unknown else "names no broker"
             raise BadInput(f"The plan's {name} {what}.", advice="Correct the plan.")
+    return rows
+
+
+def _changes(
+    situation: Situation, targets: Mapping[TopicPartition, Sequence[int]]
+) -> Iterator[_ChangedPartition]:
+    rows = refuse_unknown(situation, targets)
+    sizes = situation.sizes()
+    for name, target in targets.items():
+        row = rows[name]
         before = tuple(one for one in situation.replicas[row].tolist() if one != NO_BROKER)
         yield _ChangedPartition(
             name,

@@ -21,6 +21,7 @@ from kshunt.backend.domain.planning.requests import (
 )
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.placement.impact import refuse_unknown
 from kshunt.backend.planning.planner_queue import ANYBODY, UNTOUCHED, PlannerQueue
 from kshunt.backend.planning.worker import LENGTH, Answer, Question
 from kshunt.backend.rehearsal.picture import Picture
@@ -64,6 +65,9 @@ class Planners:
             Conflict: it took too long and was ended, or too many wait already.
             KshuntError: the process failed.
         """
+        if isinstance(question, RehearsalRequest):
+            # A plan that names what is not there needs no turn and no process.
+            await asyncio.to_thread(refuse_unknown, picture.situation, question.targets)
         async with self._turns.turn(caller):
             # A tenth of a second at 200,000 replicas.
             return await self._asked(await asyncio.to_thread(pickle.dumps, (picture, question)))

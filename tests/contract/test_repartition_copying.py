@@ -268,7 +268,7 @@ def test_a_target_with_records_of_others_is_refused(servers: str) -> None:
 
 
 def test_a_topic_that_is_not_there_is_named(servers: str) -> None:
-    topics = TopicQuestions({"bootstrap.servers": servers, "log_level": 0})
+    topics = TopicQuestions({"bootstrap.servers": servers, "log_level": 0}, known_s=0.5)
     with pytest.raises(TopicGone, match="nowhere"):
         topics.partitions("nowhere")
 

@@ -95,7 +95,8 @@ def test_a_move_that_waits_for_a_replica_that_stays(scene: Scene) -> None:
 
 def test_a_directory_that_failed(scene: Scene, tmp_path: Path) -> None:
     disk, aside = scene.kafka.log_dirs(4)[1], tmp_path / "aside"
-    operation = _move_into(scene, "failed", disk, megabytes=20)
+    scene.filled("failed", 1, megabytes=20)
+    operation = _move_into(scene, "failed", disk)
     # The broker writes high watermarks there every five seconds.
     disk.rename(aside)
     disk.write_text("not a directory")
@@ -112,21 +113,10 @@ def test_a_directory_that_failed(scene: Scene, tmp_path: Path) -> None:
     scene.ended(operation)
 
 
-def test_a_directory_that_is_full(scene: Scene, tmp_path: Path) -> None:
-    disk = scene.kafka.log_dirs(4)[1]
+def test_a_directory_that_is_full_was_named_before_it_began(scene: Scene, tmp_path: Path) -> None:
+    disk, place = scene.kafka.log_dirs(4)[1], TopicPartition("full", 0)
     with small_disk(scene.kafka, 4, disk, tmp_path / "kept", megabytes=40):
-        operation = _move_into(scene, "full", disk, megabytes=60, throttle=8_000_000)
-        said = scene.until(Cause.DISK_FULL, "full", 4)
-        assert said is not None
-        assert f"took log directory {disk} offline" in stuck_text(said).reason
-        assert "bytes free when it last answered, and it lacks" in stuck_text(said).reason
-        scene.cancelled(operation)
-
-
-def test_what_does_not_fit_is_said_before_it_begins(scene: Scene, tmp_path: Path) -> None:
-    disk, place = scene.kafka.log_dirs(4)[1], TopicPartition("large", 0)
-    with small_disk(scene.kafka, 4, disk, tmp_path / "kept", megabytes=40):
-        scene.filled("large", 1, megabytes=60)
+        scene.filled("full", 1, megabytes=60)
         anywhere = ReassignmentPlan({place: (4,)})
         there = ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)})
 
@@ -139,6 +129,12 @@ def test_what_does_not_fit_is_said_before_it_begins(scene: Scene, tmp_path: Path
         wait_until(lambda: f"{disk} of broker 4 has" in warnings(anywhere), END_S, "it is said")
         assert "name log_dirs in the plan" in warnings(anywhere)
         assert f"Log directory {disk} of broker 4 would receive 60" in warnings(there)
+        operation = _move_into(scene, "full", disk, throttle=8_000_000)
+        said = scene.until(Cause.DISK_FULL, "full", 4)
+        assert said is not None
+        assert f"took log directory {disk} offline" in stuck_text(said).reason
+        assert "bytes free when it last answered, and it lacks" in stuck_text(said).reason
+        scene.cancelled(operation)
 
 
 def test_a_controller_that_is_gone(scene: Scene) -> None:
@@ -163,11 +159,8 @@ def _start_together(scene: Scene, *brokers: int) -> None:
         one.join(END_S)
 
 
-def _move_into(
-    scene: Scene, topic: str, disk: Path, *, megabytes: int, throttle: int = SLOW_BYTES_PER_S
-) -> str:
+def _move_into(scene: Scene, topic: str, disk: Path, *, throttle: int = SLOW_BYTES_PER_S) -> str:
     """Start a move to broker 4, into one of its directories, and wait until it is there."""
-    scene.filled(topic, 1, megabytes=megabytes)
     place = TopicPartition(topic, 0)
     answer = scene.client.reassignments.start(
         ReassignmentPlan({place: (4,)}, {(place, 4): str(disk)}),

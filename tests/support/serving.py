@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from tests.support.runs.forked import ForkedProgram
 
-START_DEADLINE_S = 20.0
-STOP_DEADLINE_S = 10.0
+REFUSED_S = 60.0
+STOP_DEADLINE_S = 30.0
 
 
 @contextmanager
@@ -40,3 +42,19 @@ def serve_process(
         process.kill()
         process.wait(STOP_DEADLINE_S)
         process.stdout.close()
+
+
+def refused_start(*options: str) -> subprocess.CompletedProcess[str]:
+    """`kshunt serve` with options by which it does not start: its exit code and what it says."""
+    with TemporaryFile("w+") as output:
+        process = ForkedProgram("kshunt", ["serve", *options], output)
+        try:
+            code = process.wait(REFUSED_S)
+            output.seek(0)
+            return subprocess.CompletedProcess(
+                ["serve", *options], code, process.stdout.read(), output.read()
+            )
+        finally:
+            process.kill()
+            process.wait(STOP_DEADLINE_S)
+            process.stdout.close()

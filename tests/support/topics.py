@@ -1,6 +1,7 @@
 """Topics of any cluster that a test asks by librdkafka: made, and written into."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
@@ -8,6 +9,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.support.waiting import wait_until
 
+TO_THE_END: Final[Mapping[str, str | int]] = {
+    "enable.partition.eof": "true",
+    "fetch.wait.max.ms": 20,
+}
+"""Of a reader that stops at the end of a partition. A broker holds its last fetch this long, for
+more records to come, and half a second else."""
 BROKER_DEADLINE_S = 30.0
 PRODUCE_DEADLINE_S = 120.0
 ANY_PARTITION = -1  # librdkafka's own default: the partitioner chooses

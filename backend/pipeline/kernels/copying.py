@@ -456,6 +456,8 @@ def _consuming(plan: Copying) -> dict[str, Any]:
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        # A broker waits so long for more at the end of a range that ends with the partition.
+        "fetch.wait.max.ms": 50,
         "auto.offset.reset": "error",
         "check.crcs": True,
         # What is fetched beyond the end of a range is fetched again.

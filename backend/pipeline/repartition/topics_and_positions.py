@@ -31,6 +31,7 @@ Positions = Mapping[int, int]
 STABLE_S: Final = 75.0
 """A transaction of somebody who was killed ends before."""
 KNOWN_S: Final = 10.0
+"""Brokers that do not know a new topic yet are asked again for so long."""
 _ANSWER_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 _SPEC: Final[Any] = OffsetSpec
@@ -41,9 +42,10 @@ class TopicQuestions:
     """Questions to a cluster; each raises what is in
     `kshunt.backend.pipeline.kernels.copy_errors`."""
 
-    def __init__(self, clients: Mapping[str, Any]) -> None:
-        """Ask as librdkafka's settings say."""
+    def __init__(self, clients: Mapping[str, Any], *, known_s: float = KNOWN_S) -> None:
+        """Ask as librdkafka's settings say; brokers know a topic within `known_s`."""
         self._clients = dict(clients)
+        self._known_s = known_s
         settings: dict[str, Any] = {**clients, "logger": quiet()}
         self._admin = AdminClient(settings)
 
@@ -55,7 +57,7 @@ class TopicQuestions:
             answers = self._admin.describe_topics(wanted, request_timeout=_ANSWER_S)
             return answers[topic].result()
 
-        return len(_known(topic, asked).partitions)
+        return len(self._known(topic, asked).partitions)
 
     def limit_bytes(self, topic: str) -> int:
         """Largest batch of records that it takes."""
@@ -65,7 +67,7 @@ class TopicQuestions:
             answers = self._admin.describe_configs([resource], request_timeout=_ANSWER_S)
             return answers[resource].result()
 
-        return int(_known(topic, asked)[MAX_MESSAGE_BYTES].value)
+        return int(self._known(topic, asked)[MAX_MESSAGE_BYTES].value)
 
     def starts(self, topic: str) -> dict[int, int]:
         """The first offset that is kept, of each partition."""
@@ -117,7 +119,7 @@ class TopicQuestions:
         asked = [TopicPartition(topic, p) for p in range(partitions)]
         consumer = self._consumer(group, "read_committed" if stable else "read_uncommitted")
         try:
-            found = _known(topic, lambda: consumer.committed(asked, timeout=_ANSWER_S))
+            found = self._known(topic, lambda: consumer.committed(asked, timeout=_ANSWER_S))
         finally:
             consumer.close()
         for at in found:
@@ -130,7 +132,7 @@ class TopicQuestions:
         wanted = [TopicPartition(topic, p, offset) for p, offset in positions.items()]
         consumer = self._consumer(group)
         try:
-            _known(topic, lambda: consumer.commit(offsets=wanted, asynchronous=False))
+            self._known(topic, lambda: consumer.commit(offsets=wanted, asynchronous=False))
         finally:
             consumer.close()
 
@@ -145,25 +147,24 @@ class TopicQuestions:
             }
         )
 
+    def _known(self, topic: str, call: Callable[[], Any]) -> Any:
+        """An answer where the topic, or Kafka's own for groups, may just have been created.
 
-def _known(topic: str, call: Callable[[], Any]) -> Any:
-    """An answer where the topic, or Kafka's own for groups, may just have been created.
+        Not all brokers know it for a moment, or what their part in it is.
 
-    Not all brokers know it for a moment, or what their part in it is.
-
-    Raises:
-        CopyFailed: there is none, or it refuses.
-    """
-    give_up_s = time.monotonic() + KNOWN_S
-    pause = threading.Event()
-    while True:
-        try:
-            return _asked(topic, call)
-        except CopyFailed as failure:
-            passing = failure.retriable or isinstance(failure, TopicGone)
-            if not passing or time.monotonic() > give_up_s:
-                raise
-        pause.wait(_PAUSE_S)
+        Raises:
+            CopyFailed: there is none, or it refuses.
+        """
+        give_up_s = time.monotonic() + self._known_s
+        pause = threading.Event()
+        while True:
+            try:
+                return _asked(topic, call)
+            except CopyFailed as failure:
+                passing = failure.retriable or isinstance(failure, TopicGone)
+                if not passing or time.monotonic() > give_up_s:
+                    raise
+            pause.wait(_PAUSE_S)
 
 
 def _asked(topic: str, call: Callable[[], Any]) -> Any:

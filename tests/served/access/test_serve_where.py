@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import select
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.local_sockets import served_path
 from tests.support.embedded.background import running
+from tests.support.runs.forked import ForkedProgram
 
 DEADLINE_S = 60.0
 
@@ -33,10 +32,9 @@ def bootstrap() -> Iterator[str]:
 @contextmanager
 def serve(bootstrap: str, log: Path, *options: str) -> Iterator[str]:
     """The line that says where it serves; what else it says is in the log."""
-    command = [sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", bootstrap, *options]
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True)
-    assert process.stdout is not None
+        arguments = ["serve", "--bootstrap-server", bootstrap, *options]
+        process = ForkedProgram("kshunt", arguments, output)
     try:
         select.select([process.stdout], [], [], DEADLINE_S)
         yield process.stdout.readline()

@@ -24,7 +24,7 @@ from kshunt.backend.config_file import expanded
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
 from tests.support.embedded.background import running
-from tests.support.serving import serve_process
+from tests.support.serving import refused_start, serve_process
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -84,16 +84,8 @@ def test_a_group_has_to_be_one_and_to_be_let_in() -> None:
 
 
 def test_on_a_port_they_mean_nothing() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", "127.0.0.1:1"),
-            *("--listen", "127.0.0.1:0", "--socket-mode", "0660"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    at = ("--bootstrap-server", "127.0.0.1:1", "--listen", "127.0.0.1:0")
+    done = refused_start(*at, "--socket-mode", "0660")
     assert done.returncode == 2
     assert "need --socket PATH" in done.stderr
 

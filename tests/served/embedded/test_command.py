@@ -27,7 +27,7 @@ from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 KSHUNT = (sys.executable, "-m", "kshunt")
 
 MINE = """
@@ -238,6 +238,14 @@ def runtime() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    """A scenario of few partitions, where only the end of a demo is looked at."""
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    return str(path)
+
+
 @contextmanager
 def demo(runtime: Path, *options: str) -> Iterator[Terminal]:
     with terminal([*KSHUNT, "demo", *options], {"XDG_RUNTIME_DIR": str(runtime)}) as shown:
@@ -266,16 +274,16 @@ def test_q_ends_all_of_a_demo(runtime: Path) -> None:
         assert all_gone(runtime, broker)
 
 
-def test_a_terminal_that_hangs_up_ends_all_of_a_demo(runtime: Path) -> None:
-    with demo(runtime) as shown:
+def test_a_terminal_that_hangs_up_ends_all_of_a_demo(runtime: Path, small: str) -> None:
+    with demo(runtime, "--scenario", small) as shown:
         broker = broker_of(shown, runtime)
         shown.hang_up()
         wait_until(lambda: all_gone(runtime, broker), DEADLINE_S, "cluster and backend end")
         wait_until(lambda: shown.process.poll() is not None, DEADLINE_S, "the dashboard ends")
 
 
-def test_a_demo_that_is_killed_leaves_nothing_behind(runtime: Path) -> None:
-    with demo(runtime) as shown:
+def test_a_demo_that_is_killed_leaves_nothing_behind(runtime: Path, small: str) -> None:
+    with demo(runtime, "--scenario", small) as shown:
         broker = broker_of(shown, runtime)
         os.kill(shown.process.pid, signal.SIGKILL)
         wait_until(lambda: all_gone(runtime, broker), DEADLINE_S, "cluster and backend end")

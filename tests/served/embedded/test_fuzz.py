@@ -26,7 +26,7 @@ AT_ONCE = 8
 """Connections that send at a time."""
 CHECK_EVERY = 500
 """Frames of one connection after which a well-behaved client must be served."""
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 MEMORY_GROWTH_BYTES_MAX = 64 * 1024 * 1024
 INTERESTING = (
     b"\xff\xff\xff\xff",

@@ -28,7 +28,7 @@ from tests.support.brokers.config import free_ports
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 SCENARIO = """
 title = "A move that takes minutes"
 about = "Two partitions of 100 MB on two of four brokers."

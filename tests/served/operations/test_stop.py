@@ -117,12 +117,12 @@ def frames(url: str) -> Callable[[Reader], None]:
 
 def left_in_order(ground: Ground) -> None:
     """The journal is whole: every record is readable, nobody holds the lease, the move is there."""
-    state = ground.journalled()
+    state = ground.journalled(ground.records())
     assert not state.unreadable
     assert state.heartbeat is None
     # What is seen without regard to transactions is the same: none was left open.
     assert len(ground.records(isolation="read_uncommitted")) == len(ground.records())
-    assert [one for one in ground.unsettled() if one.startswith("operation")]
+    assert [one for one in ground.unsettled(ground.records()) if one.startswith("operation")]
 
 
 async def test_a_stop_in_mid_operation_leaves_all_in_order(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_who_presses_ctrl_c_again_gets_an_end_in_order_all_the_same(tmp_pa
             wait_until(lambda: "Shutting down" in log.read_text(), DEADLINE_S, "it stops")
             process.send_signal(signal.SIGINT)
             assert process.wait(STOP_S) == 0
-        assert ground.journalled().heartbeat is None
+        assert ground.journalled(ground.records()).heartbeat is None
 
 
 async def test_a_stop_ends_at_whatever_moment_it_meets_a_snapshot() -> None:

@@ -32,7 +32,7 @@ from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 SLOW = 2_000
 
 

@@ -28,7 +28,7 @@ from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
 ENABLE = "delete.topic.partition.enable"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.NONE
 
 

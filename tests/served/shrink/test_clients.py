@@ -13,10 +13,10 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.admin import fresh_name
 from tests.support.embedded.background import Running, running
 from tests.support.serving import serving
-from tests.support.topics import create_topic
+from tests.support.topics import TO_THE_END, create_topic
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ENABLED = {
     "delete.topic.partition.enable": "true",
     "delete.topic.partition.interval.delay.ms": "1000",
@@ -69,7 +69,7 @@ def read(handle: Running, topic: str, number: int) -> int:
             "bootstrap.servers": handle.bootstrap_servers,
             "group.id": "reader",
             "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
+            **TO_THE_END,
             "isolation.level": "read_committed",
         }
     )

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("own_runtime_dir")
 
 HOST = "--bootstrap-server h:1"
 ONE_SOURCE = "Exactly one of '[bootstrap-server]' or '[zookeeper]' must be provided"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

@@ -29,12 +29,12 @@ from kshunt.backend.tools.topics import command as topics
 from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
 from tests.support.placement.given_placers import FAULTS, FULL, RACK_FIRST, named
-from tests.support.serving import serve_process, serving
+from tests.support.serving import refused_start, serve_process, serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 BEFORE = ((1, 2), (2, 3))
 NOWHERE = "127.0.0.1:1"
 FAILED = (10_000, "REPLICA_PLACEMENT_FAILED")
@@ -239,8 +239,7 @@ def test_a_placer_is_told_whose_credential_asks(
 
 def refused(*options: str) -> tuple[int, str]:
     """Exit code and last line of a backend that does not start; where to read on left out."""
-    command = [sys.executable, "-m", "kshunt", "serve", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = refused_start(*options)
     assert "kshunt serves" not in done.stdout
     said = [line for line in done.stderr.splitlines() if not line.startswith("Run '")]
     return done.returncode, said[-1]

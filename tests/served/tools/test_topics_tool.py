@@ -37,7 +37,7 @@ ACTIONS = (
     "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
 )
 JAVA_TOOL = "org.apache.kafka.tools.TopicCommand"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

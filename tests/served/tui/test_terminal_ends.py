@@ -15,7 +15,7 @@ import pytest
 from tests.support.terminal import Terminal, terminal
 from tests.support.waiting import wait_until
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 NOHUP = ("sh", "-c", """trap "" HUP; exec "$@" """, "sh")
 RESTORED = rb"\x1b\[\?1049l(?s:.*)\x1b\[\?25h"
 """The screen of the shell is back, and its cursor is shown."""

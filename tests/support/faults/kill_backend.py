@@ -285,6 +285,20 @@ def passed_by(path: Path) -> list[Boundary]:
     return [Boundary.read(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def distinct(passed: Sequence[Boundary]) -> list[Boundary]:
+    """One boundary for each state in which a backend can leave its journal and its cluster.
+
+    Nothing counts between the return of one thing and the beginning of the next. A backend that is
+    killed at the one leaves what it leaves at the other, so the first of such a pair is left out.
+    """
+    following = [*passed[1:], None]
+    return [
+        here
+        for here, then in zip(passed, following, strict=True)
+        if then is None or (here.when, then.when) != (AFTER, BEFORE)
+    ]
+
+
 def forked(arguments: Iterable[str], log: Path, *, watched: bool) -> BaseProcess:
     """A backend in a process of its own, that of this module or else `kshunt serve`.
 

@@ -40,12 +40,12 @@ from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of,
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
 from tests.support.faults.kill_backend import forked
-from tests.support.topics import create_topic, produce
+from tests.support.topics import TO_THE_END, create_topic, produce
 from tests.support.waiting import wait_until, wait_until_async
 
 DEADLINE_S: Final = 90.0
 ASK_S: Final = 0.3
-SHOWN_S: Final = 15.0
+SHOWN_S: Final = 60.0
 SLOW, FAST = 2_000, 1_000_000_000
 """Bytes a second: a move that takes minutes, and one that takes no time."""
 RECORD_BYTES: Final = 100_000
@@ -67,6 +67,8 @@ SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (KIP-339)."""
 
 Json = dict[str, Any]
+Records = list[tuple[bytes, bytes | None]]
+"""Key and value of each record of a journal, in the log's order."""
 Configs = Mapping[tuple[str, str], tuple[str | None, int]]
 """Value and source, by resource and key."""
 
@@ -124,9 +126,9 @@ class Ground:
         partitions = admin.list_topics(self.topic, DEADLINE_S).topics[self.topic].partitions
         return Seen(configs, {p.id: tuple(p.replicas) for p in partitions.values()})
 
-    def untold(self, seen: Seen, before: Seen) -> list[str]:
+    def untold(self, records: Records, seen: Seen, before: Seen) -> list[str]:
         """What the audit says and is not so."""
-        lines = lines_of(self.records())
+        lines = lines_of(records)
         moves = {
             (self.topic, number): RequestedMove(before.replicas[number], target)
             for number, target in TARGET.items()
@@ -143,15 +145,15 @@ class Ground:
         ]
         return {"version": 1, "partitions": moves}
 
-    def records(self, *, isolation: str = "read_committed") -> list[tuple[bytes, bytes | None]]:
+    def records(self, *, isolation: str = "read_committed") -> Records:
         """Key and value of each record of the journal, in the log's order; none without a topic."""
-        settings = {"group.id": "x", "enable.partition.eof": True, "isolation.level": isolation}
+        settings = {"group.id": "x", "isolation.level": isolation, **TO_THE_END}
         reader = Consumer({"bootstrap.servers": self.servers, "log_level": 0, **settings})
         if self.journal not in reader.list_topics(timeout=DEADLINE_S).topics:
             reader.close()
             return []
         reader.assign([Place(self.journal, 0, OFFSET_BEGINNING)])
-        found: list[tuple[bytes, bytes | None]] = []
+        found: Records = []
 
         def at_the_end() -> bool:
             message = reader.poll(0.1)
@@ -164,16 +166,16 @@ class Ground:
         reader.close()
         return found
 
-    def journalled(self) -> JournalState:
+    def journalled(self, records: Records) -> JournalState:
         """What the journal's records amount to."""
         fold = JournalReplay(self.cluster_id, keys_of(self.cluster_id))
-        for key, value in self.records():
+        for key, value in records:
             fold.take(key, value)
         return fold.state()
 
-    def unsettled(self) -> list[str]:
+    def unsettled(self, records: Records) -> list[str]:
         """What the journal holds that somebody would have to go on with; nothing, in the end."""
-        state = self.journalled()
+        state = self.journalled(records)
         live = [
             f"operation {name} is {entry.body['state']}"
             for name, entry in state.of(EntryKind.OPERATION).items()
@@ -322,8 +324,9 @@ async def problems_of(
         expected = {**before.replicas, **wanted}
         if seen.replicas != expected:
             found.append(f"replicas are {seen.replicas}, not {expected}")
-        found.extend(await asyncio.to_thread(ground.unsettled))
-        found.extend(await asyncio.to_thread(ground.untold, seen, before))
+        records = await asyncio.to_thread(ground.records)
+        found.extend(ground.unsettled(records))
+        found.extend(ground.untold(records, seen, before))
         return not found
 
     try:
@@ -343,6 +346,12 @@ async def embedded(name: str) -> AsyncIterator[Ground]:
 
 
 # --- backends
+
+
+def made(folder: Path) -> Path:
+    """A new folder."""
+    folder.mkdir()
+    return folder
 
 
 @asynccontextmanager

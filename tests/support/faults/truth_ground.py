@@ -36,6 +36,7 @@ from tests.support.audit_checker import AuditedCluster, Json, Setting, lines_of,
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.faults.kill_backend import forked
 from tests.support.faults.small_disk import filled
+from tests.support.topics import TO_THE_END
 from tests.support.waiting import wait_until
 
 OVERRIDES: Final = {
@@ -231,7 +232,7 @@ class Ground:
             {
                 "bootstrap.servers": self.servers,
                 "group.id": "rounds",
-                "enable.partition.eof": True,
+                **TO_THE_END,
                 "log_level": 0,
             }
         )

@@ -23,6 +23,7 @@ from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.replay import Unproven
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import Running, running
+from tests.support.topics import TO_THE_END
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 20.0
@@ -100,7 +101,7 @@ def raw_producer(where: Where, **settings: Any) -> Producer:
 
 def written_by(servers: str, topic: str) -> list[str]:
     """Who wrote each entry that is committed but the manifest, in the log's order."""
-    settings = {"group.id": "x", "enable.partition.eof": True, "isolation.level": "read_committed"}
+    settings = {"group.id": "x", "isolation.level": "read_committed", **TO_THE_END}
     reader = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
     reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[str] = []

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from kshunt.backend.pipeline.kernels.copying import SOURCE_HEADER
 from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
+from tests.support.topics import TO_THE_END
 
 DEADLINE_S = 60.0
 BEGIN_MS = 1_000_000_000_000
@@ -95,7 +96,7 @@ def held(servers: str, topic: str) -> Sequence[Record]:
             "group.id": "unused",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
-            "enable.partition.eof": True,
+            **TO_THE_END,
             "auto.offset.reset": "earliest",
         }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +47,8 @@ class EmulatedTerminal:
 
     def until(self, pattern: str, deadline_s: float) -> str:
         """The screen, once the pattern is on it."""
-        for _ in range(int(deadline_s / LOOK_S)):
+        give_up_s = time.monotonic() + deadline_s
+        while time.monotonic() < give_up_s:
             if re.search(pattern, text := self.text()):
                 return text
             self.program.written += self.program.take(LOOK_S) or b""
@@ -57,7 +59,8 @@ class EmulatedTerminal:
 
         A question agrees to nothing that was pressed before it was painted whole.
         """
-        for _ in range(int(deadline_s / QUIET_S)):
+        give_up_s = time.monotonic() + deadline_s
+        while time.monotonic() < give_up_s:
             if not (more := self.program.take(QUIET_S)):
                 return
             self.program.written += more

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kshunt.backend.api.forwarding import outbound
 from kshunt.backend.api.forwarding.outbound import FORWARDED_TO, is_change
 from kshunt.backend.api.forwarding.signatures import STATEMENT
 from kshunt.backend.api.http.route_roles import Declared
@@ -173,9 +174,11 @@ async def test_an_address_of_another_host_is_not_tried_here(pair: Pair) -> None:
         )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("address", ["unix:/nowhere/at/all", "http://127.0.0.1:1", "pigeon:7"])
-async def test_an_address_where_nobody_answers_is_said(pair: Pair, address: str) -> None:
+async def test_an_address_where_nobody_answers_is_said(
+    pair: Pair, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbound, "DECIDE_S", 0.2)
     pair.one.active = beat(replace(pair.two.me, address=address))
     refused(await ask(pair.listen[0], "POST", CHANGE, json={}), pair)
 

@@ -56,6 +56,18 @@ async def test_what_cannot_be_planned_comes_with_its_advice() -> None:
         await Planners().answer(picture(), PlanRequest(Goal.DRAIN, (99,)))
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "words"),
+    [(TopicPartition("t", 9), (2, 3), "no partition t-9"), (TopicPartition("t", 0), (2, 9), "9")],
+)
+async def test_a_plan_of_what_is_not_there_starts_no_process(
+    name: TopicPartition, target: tuple[int, ...], words: str
+) -> None:
+    question = RehearsalRequest({name: target}, deadline_ms=2**42)
+    with pytest.raises(BadInput, match=words):
+        await Planners(("/no/such/program",)).answer(picture(), question)
+
+
 async def test_one_that_takes_too_long_is_ended() -> None:
     planners = Planners(HANGS, limit_s=0.2)
     with pytest.raises(Conflict, match="took more than"):

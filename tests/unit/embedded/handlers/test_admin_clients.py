@@ -24,7 +24,7 @@ from kafka.errors import NoError, UnknownTopicOrPartitionError
 
 from tests.support.embedded.handlers_admin import CLUSTER_ID, AdminCluster, listening
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 @pytest.fixture

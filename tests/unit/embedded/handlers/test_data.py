@@ -29,7 +29,7 @@ from tests.support.embedded.data import (
 )
 from tests.support.waiting import wait_until_async
 
-DEADLINE_S = 10.0
+DEADLINE_S = 30.0
 TOPIC = "orders"
 
 
