@@ -35,10 +35,18 @@ class Row:
     lag: str
 
 
+def name_cell(row: Row, width: int) -> Cell:
+    return Cell(row.name[:width])
+
+
+def lag_cell(row: Row, width: int) -> Cell:
+    return Cell(row.lag)
+
+
 def table_of(*rows: Row) -> ListTable[Row]:
     columns = (
-        ListColumn(Column("name", "Partition", 9), lambda row, width: Cell(row.name[:width]), str),
-        ListColumn(Column("lag", "Lag", 5), lambda row, _: Cell(row.lag), str),
+        ListColumn(Column("name", "Partition", 9), name_cell, str),
+        ListColumn(Column("lag", "Lag", 5), lag_cell, str),
     )
     return ListTable(columns, {row.name: row for row in rows})
 
