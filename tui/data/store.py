@@ -65,7 +65,7 @@ class TableFailed(Message):
         self.reason = reason
 
 
-@dataclass
+@dataclass(repr=False)
 class Store:
     """The scene that is shown, and what was made of it."""
 

@@ -25,6 +25,7 @@ from tests.support.paths import ROOT
 from tests.support.runs.examples import many
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
+from tests.support.tui.pilot import SparingApp, driven
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 30.0
@@ -157,7 +158,7 @@ async def dashboard(
     cluster: ScriptedCluster,
     *,
     size: tuple[int, int] = (80, 24),
-    app_class: type[KshuntApp] = KshuntApp,
+    app_class: type[KshuntApp] = SparingApp,
     **options: Any,
 ) -> AsyncIterator[Shown]:
     """The dashboard on a scripted backend, once its first table is shown."""
@@ -166,7 +167,7 @@ async def dashboard(
         # Every replica, so that a test finds the row that it looks for.
         options = {"start_view": PARTITIONS, "opens_on_all": True, **options}
         app = app_class(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
-        async with app.run_test(size=size) as pilot:
+        async with driven(app, size) as pilot:
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
             await shown.until(lambda: app.store.scene.live, "live")
