@@ -8,7 +8,7 @@ comes into sight and whenever the focus moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -166,7 +166,7 @@ class CachedStylesheet(Stylesheet):
             return
         for name, noted in zip(NOTES, found.notes, strict=True):
             setattr(node, name, noted)
-        if node.styles.base._rules == found.held:
+        if _equal(node.styles.base._rules, found.held):
             node.notify_style_update()
         else:
             self.replace_rules(node, found.rules, animate=animate)
@@ -196,7 +196,7 @@ class CachedStylesheet(Stylesheet):
         kind = (DOMNode, None, frozenset((component,)))
         candidates = self._candidates_of(kind)
         found = candidates.found.get(_place(path, candidates.pseudo_classes, below=kind))
-        return found is not None and styles.base._rules == found.held
+        return found is not None and _equal(styles.base._rules, found.held)
 
     def _candidates_of(self, kind: Kind) -> Candidates:
         if self._sorted is not self.rules:
@@ -214,6 +214,16 @@ class CachedStylesheet(Stylesheet):
         names = {"*", f"#{id}", *(f".{name}" for name in classes), *types}
         named = {rule for name in self.rules_map.keys() & names for rule in self.rules_map[name]}
         return filter(named.__contains__, self.rules)
+
+
+def _equal(some: RulesMap, others: RulesMap) -> bool:
+    """Whether rules say the same. Each node has a layout of its own, which is known by its name."""
+    if some == others:
+        return True
+    mine, theirs = some.get("layout"), others.get("layout")
+    if mine is None or theirs is None or mine.name != theirs.name:
+        return False
+    return some == {**others, "layout": mine}
 
 
 def _kind(node: DOMNode) -> Kind:
@@ -243,5 +253,6 @@ def _asked(path: Sequence[DOMNode], pseudo_class: str) -> Sequence[DOMNode]:
 
 
 def _has(node: DOMNode, pseudo_class: str) -> bool:
-    has = node._PSEUDO_CLASSES.get(pseudo_class)
+    # Each kind of node has a table of its own, for nodes of this kind.
+    has: Callable[[Any], bool] | None = node._PSEUDO_CLASSES.get(pseudo_class)
     return has is not None and bool(has(node))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -148,6 +149,8 @@ class Shown:
 
 def frame(app: KshuntApp) -> str:
     """What is on the screen, as plain text without blanks at the ends of lines."""
+    # A dialogue is painted on what lies behind it.
+    visible_screen_stack.set(app._background_screens)
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)
 

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 from rich.console import RenderableType
 from textual import events
 from textual._compositor import Compositor
+from textual._queue import Queue
 from textual._wait import wait_for_idle
 from textual.app import ScreenStackError
 from textual.geometry import Size
@@ -122,7 +123,7 @@ class QuickPilot(Pilot[Any]):
             await asyncio.sleep(0)
             return not self.app._exception_event.is_set()
         done = [asyncio.ensure_future(event.wait()) for event in told]
-        failed = asyncio.ensure_future(self.app._exception_event.wait())
+        failed: asyncio.Future[bool] = asyncio.ensure_future(self.app._exception_event.wait())
         every = asyncio.ensure_future(asyncio.gather(*done))
         await asyncio.wait((every, failed), timeout=timeout, return_when="FIRST_COMPLETED")
         in_time = every.done() or failed.done()
@@ -135,7 +136,7 @@ class QuickPilot(Pilot[Any]):
 
 def _told(pump: MessagePump) -> asyncio.Event | None:
     """Is set once a widget has done what it has to do; None where it waits for something to do."""
-    queue = pump._message_queue
+    queue: Queue[Any] = pump._message_queue
     if queue.empty() and queue.ready_event._waiters:
         return None
     done = asyncio.Event()
