@@ -39,7 +39,7 @@ def share(modules: Mapping[Path, int], place: int, workers: int) -> Sequence[Pat
     return [
         path
         for path, middle in zip(modules, middles, strict=True)
-        if middle * workers // max(whole, 1) == place
+        if min(int(middle * workers / max(whole, 1)), workers - 1) == place
     ]
 
 

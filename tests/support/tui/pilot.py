@@ -32,6 +32,8 @@ from textual.strip import Strip
 from kshunt.tui.app import KshuntApp
 
 DEADLINE_S = 30.0
+ROUNDS = 20
+"""How often widgets may give each other something to do; a screen that never rests is let be."""
 
 
 class SparingCompositor(Compositor):
@@ -39,9 +41,13 @@ class SparingCompositor(Compositor):
 
     paints = False
 
-    def render_update(self, *arguments: Any, **named: Any) -> RenderableType | None:
-        """What has changed, or nothing yet."""
-        return super().render_update(*arguments, **named) if self.paints else None
+    def render_update(
+        self, full: bool = False, screen_stack: list[Screen] | None = None, simplify: bool = False
+    ) -> RenderableType | None:
+        """What has changed, or nothing yet; a picture is of the full screen."""
+        if not full and not self.paints:
+            return None
+        return super().render_update(full, screen_stack, simplify)
 
     def render_strips(self, size: Size | None = None) -> list[Strip]:
         """The whole screen: after it nothing is left to paint."""
@@ -87,6 +93,11 @@ class QuickPilot(Pilot[Any]):
         assert self.app._driver is not None
         self.app._driver.send_message(event)
 
+    async def pause(self, delay: float | None = None) -> None:
+        """Wait until nothing is done, and what that leads to on the screen."""
+        await super().pause(delay)
+        await self._wait_for_screen()
+
     async def resize_terminal(self, width: int, height: int) -> None:
         """Another size of the terminal."""
         self.paint()
@@ -105,7 +116,7 @@ class QuickPilot(Pilot[Any]):
                     compositor.paints = False
 
     async def _wait_for_screen(self, timeout: float = DEADLINE_S) -> bool:  # noqa: ASYNC109
-        """Wait until each widget has done what it had to do when this began.
+        """Wait until no widget has anything to do, which may take some rounds.
 
         Returns:
             False where the application ended by an error.
@@ -113,19 +124,26 @@ class QuickPilot(Pilot[Any]):
         Raises:
             WaitForScreenTimeout: a widget has not done so in time.
         """
-        try:
-            screen = self.app.screen
-        except ScreenStackError:
-            return False
-        pumps = (self.app, *screen.walk_children(with_self=True))
-        told = [event for event in map(_told, pumps) if event is not None]
-        if not told:
+        for _ in range(ROUNDS):
             await asyncio.sleep(0)
-            return not self.app._exception_event.is_set()
+            try:
+                screen = self.app.screen
+            except ScreenStackError:
+                return False
+            pumps = (self.app, *screen.walk_children(with_self=True))
+            told = [event for event in map(_told, pumps) if event is not None]
+            if not told:
+                break
+            if not await self._done(told, timeout):
+                return False
+        return not self.app._exception_event.is_set()
+
+    async def _done(self, told: list[asyncio.Event], timeout_s: float) -> bool:
+        """Wait until widgets have done what they had to do; False where the application failed."""
         done = [asyncio.ensure_future(event.wait()) for event in told]
         failed: asyncio.Future[bool] = asyncio.ensure_future(self.app._exception_event.wait())
         every = asyncio.ensure_future(asyncio.gather(*done))
-        await asyncio.wait((every, failed), timeout=timeout, return_when="FIRST_COMPLETED")
+        await asyncio.wait((every, failed), timeout=timeout_s, return_when="FIRST_COMPLETED")
         in_time = every.done() or failed.done()
         for task in (*done, every, failed):
             task.cancel()
