@@ -42,7 +42,10 @@ class SparingCompositor(Compositor):
     paints = False
 
     def render_update(
-        self, full: bool = False, screen_stack: list[Screen] | None = None, simplify: bool = False
+        self,
+        full: bool = False,
+        screen_stack: list[Screen[Any]] | None = None,
+        simplify: bool = False,
     ) -> RenderableType | None:
         """What has changed, or nothing yet; a picture is of the full screen."""
         if not full and not self.paints:
@@ -140,16 +143,17 @@ class QuickPilot(Pilot[Any]):
 
     async def _done(self, told: list[asyncio.Event], timeout_s: float) -> bool:
         """Wait until widgets have done what they had to do; False where the application failed."""
-        done = [asyncio.ensure_future(event.wait()) for event in told]
-        failed: asyncio.Future[bool] = asyncio.ensure_future(self.app._exception_event.wait())
-        every = asyncio.ensure_future(asyncio.gather(*done))
-        await asyncio.wait((every, failed), timeout=timeout_s, return_when="FIRST_COMPLETED")
-        in_time = every.done() or failed.done()
-        for task in (*done, every, failed):
-            task.cancel()
-        if not in_time:
+        every: asyncio.Future[Any] = asyncio.gather(*(event.wait() for event in told))
+        failure: asyncio.Event = self.app._exception_event
+        failed: asyncio.Future[Any] = asyncio.ensure_future(failure.wait())
+        ended, waiting = await asyncio.wait(
+            (every, failed), timeout=timeout_s, return_when="FIRST_COMPLETED"
+        )
+        for future in waiting:
+            future.cancel()
+        if not ended:
             raise WaitForScreenTimeout("a widget is still busy")
-        return not failed.done()
+        return failed not in ended
 
 
 def _told(pump: MessagePump) -> asyncio.Event | None:
