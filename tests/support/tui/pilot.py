@@ -32,7 +32,7 @@ from textual.strip import Strip
 from kshunt.tui.app import KshuntApp
 
 DEADLINE_S = 30.0
-ROUNDS = 20
+ROUNDS = 3
 """How often widgets may give each other something to do; a screen that never rests is let be."""
 
 
@@ -128,7 +128,9 @@ class QuickPilot(Pilot[Any]):
             WaitForScreenTimeout: a widget has not done so in time.
         """
         for _ in range(ROUNDS):
-            await asyncio.sleep(0)
+            # A widget that has just said that it is done comes to rest some turns later.
+            for _turn in range(4):
+                await asyncio.sleep(0)
             try:
                 screen = self.app.screen
             except ScreenStackError:
