@@ -15,7 +15,7 @@ from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from tests.support.access.keys import KEYS
 from tests.support.brokers.java import missing_reason
 from tests.support.paths import ROOT
-from tests.support.runs import examples, groups, tiers
+from tests.support.runs import examples, groups, shares, tiers
 from tests.support.waiting import require
 
 # A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
@@ -56,13 +56,23 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return tiers.left_out(collection_path, tiers.chosen(config)) or None
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker begin with modules of its own; pytest collects all of them afterwards."""
+    shares.read_share(session.config, os.environ)
+
+
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave benchmarks to `-m bench`, and what is of another tier; keep together what shares."""
     if "bench" not in str(config.option.markexpr):
-        _deselect(config, items, lambda item: item.get_closest_marker("bench") is not None)
         tier = tiers.chosen(config)
-        _deselect(config, items, lambda item: not tiers.is_of(item, tier))
+        _deselect(
+            config,
+            items,
+            lambda item: (
+                item.get_closest_marker("bench") is not None or not tiers.is_of(item, tier)
+            ),
+        )
     for item in items:
         item.add_marker(pytest.mark.xdist_group(groups.group_of(item)))
     if getattr(config.option, "loadgroup", False):
@@ -87,7 +97,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def _deselect(
     config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]
 ) -> None:
-    left_out = [item for item in items if unwanted(item)]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        (left_out if unwanted(item) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not unwanted(item)]
+        items[:] = kept

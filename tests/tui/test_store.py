@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.domain.replicas.snapshot import BrokerStatus
@@ -77,3 +78,11 @@ def test_a_table_is_computed_for_what_was_asked_of_its_view() -> None:
     other = store.job(BROKERS, past=False)
     assert other is not None
     assert other.query == Query()
+
+
+def test_a_work_that_is_given_a_store_is_described_without_what_is_in_it() -> None:
+    """Textual describes each work that it starts, which printed the arrays of the snapshot."""
+    store = Store(lambda: 0.0)
+    store.take_table(ready(PARTITIONS))
+    assert "array(" not in repr(partial(print, store))
+    assert "array(" in repr(FACTS.snapshot.replicas)

@@ -65,9 +65,12 @@ class TableFailed(Message):
         self.reason = reason
 
 
-@dataclass
+@dataclass(repr=False)
 class Store:
-    """The scene that is shown, and what was made of it."""
+    """The scene that is shown, and what was made of it.
+
+    It has no `repr`: Textual asks for one of each work that it starts, with all its arguments.
+    """
 
     now_s: Callable[[], float]
     """The clock that times of the scene are of; in playback it goes back, too."""

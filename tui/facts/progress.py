@@ -64,7 +64,7 @@ class Progress:
 
 
 class _ById:
-    """An operation as a key. Its partitions never change; another cluster may have its id."""
+    """An operation as a key. What it moves never changes; another cluster may have its id."""
 
     def __init__(self, operation: Operation) -> None:
         self.operation = operation
@@ -77,6 +77,7 @@ class _ById:
             isinstance(other, _ById)
             and other.operation.id == self.operation.id
             and other.operation.partitions == self.operation.partitions
+            and other.operation.details.rollback_plan == self.operation.details.rollback_plan
         )
 
 

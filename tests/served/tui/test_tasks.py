@@ -39,8 +39,8 @@ def agree_by(shown: EmulatedTerminal, key: bytes) -> None:
 
 
 def is_it_healthy(shown: EmulatedTerminal) -> None:
-    shows(shown, r"0 partitions under-replicated, 0 under min-ISR, 0 offline\.")
-    shows(shown, r"All 5 brokers up\.")
+    shows(shown, r"0 partitions\s+under-replicated,\s+0\s+under\s+min-ISR,\s+0\s+offline\.")
+    shows(shown, r"All\s+5\s+brokers\s+up\.")
 
 
 def what_never_arrives_is_fixed(shown: EmulatedTerminal) -> None:

@@ -7,6 +7,8 @@ no process waits for another one that has just begun something long.
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -37,12 +39,19 @@ LONGEST: Final = (
 
 def group_of(item: pytest.Item) -> str:
     """The name of a test's group."""
-    path = item.path.relative_to(ROOT)
-    if item.get_closest_marker("own_brokers") is None:
-        shared = (name for name in SHARED if item.get_closest_marker(name) is not None)
+    path = _path_of(item.path)
+    marks = {mark.name for mark in item.iter_markers()}
+    if "own_brokers" not in marks:
+        shared = (name for name in SHARED if name in marks)
         if (name := next(shared, None)) is not None:
             return f"{name}: {'/'.join(path.parts[:2])}"
     return str(path)
+
+
+@cache
+def _path_of(path: Path) -> Path:
+    """A module's path below the root, asked for each of its tests."""
+    return path.relative_to(ROOT)
 
 
 def rank_of(item: pytest.Item) -> tuple[int, bool]:

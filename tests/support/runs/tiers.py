@@ -10,6 +10,7 @@ whatever it names. Benchmarks are of no tier (`make bench`).
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -50,11 +51,19 @@ def left_out(path: Path, tier: str) -> bool:
 
 def is_of(item: pytest.Item, tier: str) -> bool:
     """Whether a test is of the tier."""
-    folder = item.path.relative_to(ROOT / "tests").parts[0]
+    if tier == ALL:
+        return True
+    folder = _folder_of(item.path)
     if folder == STORY_FOLDER:
         slow = False
     else:
-        marked = any(item.get_closest_marker(name) is not None for name in SLOW_MARKS)
+        marked = any(mark.name in SLOW_MARKS for mark in item.iter_markers())
         marked = marked or item.name.endswith(f"{LARGE_SIZE}]")
         slow = folder in SLOW_FOLDERS or marked
-    return tier == ALL or slow == (tier == SLOW)
+    return slow == (tier == SLOW)
+
+
+@cache
+def _folder_of(path: Path) -> str:
+    """The folder of `tests` in which a module is, asked for each of its tests."""
+    return path.relative_to(ROOT / "tests").parts[0]

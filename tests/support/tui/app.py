@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -25,6 +26,7 @@ from tests.support.paths import ROOT
 from tests.support.runs.examples import many
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster
+from tests.support.tui.pilot import SparingApp, driven
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 30.0
@@ -147,6 +149,8 @@ class Shown:
 
 def frame(app: KshuntApp) -> str:
     """What is on the screen, as plain text without blanks at the ends of lines."""
+    # A dialogue is painted on what lies behind it.
+    visible_screen_stack.set(app._background_screens)
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)
 
@@ -157,7 +161,7 @@ async def dashboard(
     cluster: ScriptedCluster,
     *,
     size: tuple[int, int] = (80, 24),
-    app_class: type[KshuntApp] = KshuntApp,
+    app_class: type[KshuntApp] = SparingApp,
     **options: Any,
 ) -> AsyncIterator[Shown]:
     """The dashboard on a scripted backend, once its first table is shown."""
@@ -166,7 +170,7 @@ async def dashboard(
         # Every replica, so that a test finds the row that it looks for.
         options = {"start_view": PARTITIONS, "opens_on_all": True, **options}
         app = app_class(backend.address, now_s=time, retry_s=(RETRY_S,), **options)
-        async with app.run_test(size=size) as pilot:
+        async with driven(app, size) as pilot:
             shown = Shown(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
             await shown.until(lambda: app.store.scene.live, "live")

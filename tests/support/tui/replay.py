@@ -22,6 +22,7 @@ from kshunt.tui.recorder.retention import RetentionBounds
 from tests.support.tui.app import DEADLINE_S, ManualTime, Shown, frame
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.tui.pilot import SparingApp, driven
 from tests.support.waiting import wait_until_async
 
 WALL_S = 1_760_000_000.0
@@ -77,8 +78,8 @@ async def recorded(
         records = Recorder(folder / "recordings", now_s=time, wall_s=lambda: WALL_S + time.now)
     options = {"start_view": PARTITIONS, "retry_s": (0.02,), **options}
     async with ScriptedBackend(folder / "s", cluster) as backend:
-        app = KshuntApp(backend.address, now_s=time, recorder=records, **options)
-        async with app.run_test(size=size) as pilot:
+        app = SparingApp(backend.address, now_s=time, recorder=records, **options)
+        async with driven(app, size) as pilot:
             shown = Recorded(app, pilot, backend, time, size)
             await shown.until(lambda: bool(app.store.jobs), "the first table is shown")
             await shown.until(lambda: app.store.scene.live, "live")
@@ -117,8 +118,8 @@ async def replayed(
 ) -> AsyncIterator[Replayed]:
     """The dashboard of a recording, at its first moment."""
     options = {"start_view": PARTITIONS, "now_s": ManualTime(), **options}
-    app = KshuntApp(str(paths[0]), reel=RecordingReader(paths), **options)
-    async with app.run_test(size=size) as pilot:
+    app = SparingApp(str(paths[0]), reel=RecordingReader(paths), **options)
+    async with driven(app, size) as pilot:
         await wait_until_async(lambda: bool(app.store.jobs), DEADLINE_S, "the first table is shown")
         await arrived(app, pilot)
         yield Replayed(app, pilot)

@@ -13,7 +13,12 @@ from textual.widgets import Input
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import NO_DETAILS, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    NO_DETAILS,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,
@@ -31,7 +36,7 @@ from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.dialogs.attention_list import AttentionScreen
-from kshunt.tui.facts.progress import foreign_moves, progress_of
+from kshunt.tui.facts.progress import foreign_moves, originals, progress_of
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.feed.polled_facts import (
     BACKEND_STATUS,
@@ -135,6 +140,16 @@ def test_progress_joins_the_partitions_with_their_rows() -> None:
     assert (progress.arrived, progress.replicas) == (1, moving)
     assert progress.copy_bytes == sizes
     assert progress.left_bytes == sizes - first.size_bytes
+
+
+def test_an_operation_of_another_cluster_with_the_same_id_began_elsewhere() -> None:
+    operation = running_move(incident())
+    first, *others = (operation.details.rollback_plan or {})["partitions"]
+    plan = {"version": 1, "partitions": [first | {"replicas": [9]}, *others]}
+    elsewhere = replace(operation, details=OperationDetails(rollback_plan=plan))
+    partition = TopicPartition(first["topic"], first["partition"])
+    assert originals(operation)[partition] == tuple(first["replicas"])
+    assert originals(elsewhere)[partition] == (9,)
 
 
 def test_a_move_that_another_tool_submitted_again_has_its_progress() -> None:

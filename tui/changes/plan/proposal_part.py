@@ -148,9 +148,12 @@ class Tabs(Lines):
         self.say("  ".join(words))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Proposed:
-    """A proposal, with the tables that were made of it in a thread."""
+    """A proposal, with the tables that were made of it in a thread.
+
+    It has no `repr`: Textual asks for one of each work that it starts, with all its arguments.
+    """
 
     answer: PlanAnswer
     brokers: Table
