@@ -24,11 +24,12 @@ PATTERNS: Final[Mapping[str, str]] = {
     "changes/plan/fields.py": "what an operator types",
     "changes/wizard/parsing.py": "what an operator types",
     "facts/filter_terms.py": "what an operator types",
-    "film/picture.py": "texts of a picture of the screen",
+    "film/moving_picture.py": "parts of a picture of the screen",
     "handover_notes/notes.py": "escapes for Markdown",
     "handover_notes/writer.py": "a file's name from a cluster's id",
     "recorder/retention.py": "a folder's name from a cluster's id",
     "terminal/screen_diff.py": "cells that the dashboard wrote itself",
+    "text/picture.py": "texts of a picture of the screen",
     "views/audit/table.py": "what an operator types",
     "views/partitions/filter_masks.py": "what an operator types, on names of topics",
 }

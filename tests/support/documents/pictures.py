@@ -158,10 +158,13 @@ class _Film:
     async def take(self, app: KshuntApp, pilot: Pilot[None], lasts_s: float) -> None:
         """Take what is shown for so long."""
         began_s = time.monotonic()
-        while (taken_s := time.monotonic() - began_s) < lasts_s:
+        for number in range(int(lasts_s * FRAMES_PER_S)):
+            next_s = began_s + number / FRAMES_PER_S
+            await wait_until_async(
+                lambda at_s=next_s: time.monotonic() >= at_s, DEADLINE_S, "a frame"
+            )
             await pilot.pause()
-            self.moving.add(self.at_s + taken_s, screenshot(app))
-            await asyncio.sleep(1 / FRAMES_PER_S)
+            self.moving.add(self.at_s + number / FRAMES_PER_S, screenshot(app))
         self.at_s += lasts_s
 
 
