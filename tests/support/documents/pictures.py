@@ -147,6 +147,10 @@ async def take(address: str, pictures: Iterable[Picture], folder: Path) -> None:
         (folder / f"{name}.svg").write_text(film.moving.text(film.at_s), "utf-8")
 
 
+def _is_over(at_s: float) -> bool:
+    return time.monotonic() >= at_s
+
+
 class _Film:
     """A moving picture of the running dashboard."""
 
@@ -160,9 +164,7 @@ class _Film:
         began_s = time.monotonic()
         for number in range(int(lasts_s * FRAMES_PER_S)):
             next_s = began_s + number / FRAMES_PER_S
-            await wait_until_async(
-                lambda at_s=next_s: time.monotonic() >= at_s, DEADLINE_S, "a frame"
-            )
+            await wait_until_async(partial(_is_over, next_s), DEADLINE_S, "a frame")
             await pilot.pause()
             self.moving.add(self.at_s + number / FRAMES_PER_S, screenshot(app))
         self.at_s += lasts_s
