@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SHIPPED: Final = (
     "__init__.py",
     "backend/__init__.py",
+    "backend/error_codes.py",
     "backend/errors.py",
     "backend/clock.py",
     "backend/domain/**/*.py",
