@@ -3,7 +3,7 @@
 A terminal may be of any size, also of one in which nothing can be laid out; and keys may come
 faster than the screens that they are meant for. So less than `LEAST` is never laid out: such a
 terminal is told to grow, and its keys do nothing, since nobody sees what they would act upon. And
-a key that was pressed at one screen does nothing on the next one.
+a key that was pressed at one screen, or before a question was painted, does nothing on the next.
 
 Keys that come in one packet, as they do over a slow line, act in the order in which they were
 pressed. Textual alone does not keep it: a letter acts in the field that has the focus, while Tab or
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from asyncio import get_running_loop
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from textual import events, on
+from textual._time import get_time
 from textual.geometry import Size
 from textual.message import Message
 
@@ -68,6 +69,8 @@ class InputApp(DiffApp):
         self._terminal = LEAST
         self._pressed_at: WeakKeyDictionary[events.Key, Screen[object]] = WeakKeyDictionary()
         """Keys that are on their way, and the screen that was in sight as each was pressed."""
+        self._asked_at_s: WeakKeyDictionary[Screen[Any], float] = WeakKeyDictionary()
+        """When each screen's question was painted, by the clock of events."""
 
         self._waiting: deque[events.Key | events.Paste] = deque()
         self._current: KeyDone | None = None
@@ -148,11 +151,18 @@ class InputApp(DiffApp):
             return not (isinstance(event, events.Key) and event.key == ALWAYS)
         return isinstance(event, events.Key) and self._late(event)
 
+    def question_was_painted(self, screen: Screen[Any]) -> None:
+        """Keys that were pressed before this moment agree to nothing on the screen."""
+        self._asked_at_s[screen] = get_time()
+
     def _late(self, key: events.Key) -> bool:
-        """Whether a key comes back from a screen that is no longer the one in sight."""
+        """Whether a key was pressed at another screen, or before the question in sight was."""
         if not key.is_forwarded:
             self._pressed_at.setdefault(key, self.screen)
-        return self._pressed_at.get(key, self.screen) is not self.screen
+        if self._pressed_at.get(key, self.screen) is not self.screen:
+            return True
+        # It may have waited for the keys before it. Esc agrees to nothing.
+        return key.key != "escape" and key.time < self._asked_at_s.get(self.screen, 0.0)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if self.too_small and self._diff is not None and renderable is not None:

@@ -42,7 +42,7 @@ SIZE: Final = (100, 30)
 LASTING: Final = {"serve": "kshunt serves", "cluster": "control http", "web": "http://"}
 """Commands that serve, and what they print once they do."""
 ABOUT: Final = ("--help", "--version", "--list")
-NOTES: Final = ("--handover", "--timeline", "--cast", "--svg")
+NOTES: Final = ("--handover", "--timeline", "--cast", "--svg", "--moving-svg")
 CAPTURED: Final = {
     "1a2b3c4d": re.compile(r"proposed as (\w+)"),
     "9f86d081884c7d65": re.compile(r"--seen (\w+)"),

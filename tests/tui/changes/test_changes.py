@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.widgets import Button, Input
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -122,6 +123,24 @@ async def test_keys_in_the_wrong_order_change_nothing(shown: Shown) -> None:
     await shown.pilot.press("y", "y", "n", "enter", "escape", "y", "enter", "y", "escape")
     await shown.closed()
     assert shown.backend.asked == []
+
+
+@pytest.mark.parametrize("key", ["y", "enter"])
+async def test_a_key_that_was_pressed_before_the_question_was_painted_agrees_to_nothing(
+    shown: Shown, key: str
+) -> None:
+    """It may have waited for the keys before it, as they come in one packet over a slow line."""
+    early = events.Key(key, key if len(key) == 1 else None)
+    await shown.press("c")
+    question = await shown.dialog(ConfirmScreen)
+    question.query_one("#agree").focus()
+    early.set_sender(shown.app)
+    shown.app.post_message(early)
+    await shown.pilot.pause()
+    assert shown.app.screen is question
+    assert in_earnest(shown) == []
+    await shown.pilot.press(key)
+    await shown.until(lambda: in_earnest(shown), "the same key, pressed now, agrees")
 
 
 async def test_one_change_at_a_time(shown: Shown) -> None:

@@ -27,6 +27,7 @@ from kshunt.tui.changes.wizard.safety_part import SafetyPart
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from kshunt.tui.dialogs.form import FormPart, form_hint
 from kshunt.tui.shell.navigation import go
+from kshunt.tui.terminal.input import InputApp
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -226,7 +227,12 @@ class WizardScreen(Dialog[NextStep | None]):
         if self.step is Step.PREVIEW:
             self._say_step_keys()
             self.call_after_refresh(self._fit)
-            self.call_after_refresh(setattr, self, "_seen", True)
+            self.call_after_refresh(self._was_painted)
+
+    def _was_painted(self) -> None:
+        self._seen = True
+        assert isinstance(self.app, InputApp)
+        self.app.question_was_painted(self)
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
         """What speaks against a shrink; what can be overruled is named where that is typed."""
