@@ -22,7 +22,8 @@ def test_a_backend_of_a_demo_that_ends_is_started_again(tmp_path: Path) -> None:
     own = {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
     with terminal([sys.executable, "-m", "kshunt", "demo"], own) as shown:
         shown.until(b"Starting a cluster in memory", DEADLINE_S)
-        shown.until(b"Moving 52 partitions", DEADLINE_S)
+        # A number that grows is painted digit by digit.
+        shown.until(rb"Moving \d+ partitions", DEADLINE_S)
         (backend,) = [one for one in children(shown.process.pid) if "serve" in words_of(one)]
         shown.written = b""
         os.kill(backend, signal.SIGKILL)
@@ -44,7 +45,7 @@ def test_a_demo_keeps_nothing_but_its_recording(tmp_path: Path) -> None:
     own = {name: str(tmp_path) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "TMPDIR")}
     with terminal([sys.executable, "-m", "kshunt", "demo"], own) as shown:
         # The move has begun, so the backend has owned throttles.
-        shown.until(b"Moving 52 partitions", DEADLINE_S)
+        shown.until(rb"Moving \d+ partitions", DEADLINE_S)
         shown.press(b"q")
         assert shown.ended(DEADLINE_S) == 0
     kept = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -230,7 +230,7 @@ def test_every_key_in_a_sentence_is_the_chosen_one() -> None:
     store = Store(lambda: 0.0, Scene(operations=(paused,)))
     (item,) = attention(store)
     assert "5, then p, resumes it" in item.text
-    use_keys(ACTIONS, {"operations": ["o"], "pause": ["P"], "sort_choose": ["O"]})
+    use_keys(ACTIONS, {"operations": ["o"], "pause": ["P"], "sort_choose": ["Z"]})
     (item,) = attention(store)
     assert "o, then P, resumes it" in item.text
     assert item.target is not None

@@ -260,8 +260,11 @@ async def client_of(socket: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def read(client: httpx.AsyncClient, path: str) -> Json:
-    """An answer."""
-    answer = await client.get(path)
+    """An answer. A connection that was idle for long is closed by the server, as by any other."""
+    try:
+        answer = await client.get(path)
+    except httpx.RemoteProtocolError:
+        answer = await client.get(path)
     assert answer.status_code == 200, f"{path}: {answer.text}"
     found: Json = answer.json()
     return found
