@@ -171,7 +171,7 @@ LOOKS: Final = (
         "copy_row",
         ("y",),
         "Copy the row",
-        "The row under the cursor as one line, to the clipboard of your terminal.",
+        "The row under the cursor as one line, to your clipboard.",
         "Look",
         TABLES,
     ),
