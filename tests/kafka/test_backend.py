@@ -75,7 +75,7 @@ def test_a_throttled_move_is_watched_steered_and_cleaned_up(
         assert answer.failures == ()
         assert answer.rollback_plan is not None
         assert [entry["replicas"] for entry in answer.rollback_plan["partitions"]] == [[1], [1]]
-        wait_until(lambda: _is_behind(seen, topic), 20, "the stream shows the copy behind")
+        wait_until(lambda: _is_behind(seen, topic), 60, "the stream shows the copy behind")
         present = client.throttles.list()
         assert present.rates[2].rate == ThrottledRate(300_000, 300_000)
         assert present.replicas[topic] == ThrottledReplicas(
@@ -88,7 +88,7 @@ def test_a_throttled_move_is_watched_steered_and_cleaned_up(
         assert changed.failures == ()
         assert any("restores the earlier rates" in note for note in changed.notes)
         operation = wait_for_end(client, answer)
-        wait_until(lambda: _has_arrived(seen, topic), 20, "the stream shows the end of the move")
+        wait_until(lambda: _has_arrived(seen, topic), 60, "the stream shows the end of the move")
     assert operation.state is OperationState.DONE
     assert operation.outcome == "2 of 2 where the plan wants them, throttle removed"
     _nothing_is_throttled(client, topic)
@@ -119,7 +119,7 @@ def _nothing_is_throttled(client: BackendClient, topic: str) -> None:
         rates = {rate.rate for rate in present.rates.values()}
         return topic not in present.replicas and rates == {ThrottledRate(None, None)}
 
-    wait_until(nothing, 20, f"no rate and no replica of {topic} is throttled")
+    wait_until(nothing, 60, f"no rate and no replica of {topic} is throttled")
 
 
 def _lags_of_copies(seen: list[Snapshot], topic: str) -> set[int]:
@@ -336,7 +336,7 @@ def test_replicas_are_filtered_as_json_and_as_arrow(backend_address: str, topic:
     with _http(backend_address) as http:
         wait_until(
             lambda: http.get("/v1/replicas", params={"topic": topic}).json()["matching"] == 2,
-            20,
+            60,
             "the new topic is sampled",
         )
         wait_until(
@@ -344,7 +344,7 @@ def test_replicas_are_filtered_as_json_and_as_arrow(backend_address: str, topic:
                 row["log_end_offset"] == 600
                 for row in http.get("/v1/replicas", params={"topic": topic}).json()["replicas"]
             ),
-            20,
+            60,
             "its offsets are known",
         )
         params: dict[str, str | int] = {"topic": topic, "partition": 1}

@@ -87,7 +87,7 @@ def test_a_throttled_move_is_told_as_apaches_tool_tells_it(
     assert code == 0
     assert "The inter-broker throttle limit was set to 100000000 B/s" in lines
     wait_until(lambda: ours("--verify")[0] == 0, 60, "the move is done")
-    wait_until(lambda: not throttled(), 30, "the throttle is off")
+    wait_until(lambda: not throttled(), 60, "the throttle is off")
     assert ours("--progress")[0] == 0
     assert ours("--verify", "--preserve-throttles") == (
         0,

@@ -33,9 +33,9 @@ def test_a_killed_private_backend_is_started_again(
     link = Link(start(), messages.append, retry_s=(0.1,), revive=start)
     link.start()
     try:
-        wait_until(lambda: len(pids()) == 1, 20, "the first backend answers")
+        wait_until(lambda: len(pids()) == 1, 60, "the first backend answers")
         os.kill(pids()[0], signal.SIGKILL)
-        wait_until(lambda: len(pids()) == 2, 30, "a second backend answers")
+        wait_until(lambda: len(pids()) == 2, 60, "a second backend answers")
         assert pids()[0] != pids()[1]
         assert any(isinstance(message, Disconnected) for message in messages)
     finally:
@@ -60,7 +60,7 @@ def test_a_backend_that_cannot_be_started_says_why(tmp_path: Path) -> None:
                 and message.reason == "The backend stopped immediately."
                 for message in messages
             ),
-            20,
+            60,
             "the reason is shown",
         )
     finally:

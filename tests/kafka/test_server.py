@@ -126,7 +126,7 @@ def test_there_are_only_so_many_streams(kafka: RealKafka, tmp_path: Path) -> Non
                 next(late.snapshots())
             assert refused.value.status == 503
             streams.pop().close()
-            wait_until(lambda: _is_served(late), 20, "a place is free again")
+            wait_until(lambda: _is_served(late), 60, "a place is free again")
         for stream in streams:
             stream.close()
 

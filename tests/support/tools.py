@@ -19,7 +19,7 @@ from kshunt.backend.tools.shared import private_backend
 
 Tool = Callable[..., tuple[int, str, str]]
 """Runs a tool in this process; its exit code, standard output and standard error."""
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 PLAN = '{"version":1,"partitions":[{"topic":"foo","partition":1,"replicas":[3,2]}]}'
 
 

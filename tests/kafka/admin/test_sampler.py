@@ -33,17 +33,17 @@ def test_a_silent_broker_delays_nothing_but_its_own_rows(
     plan = ReassignmentPlan({TopicPartition("moving", 0): (3,)})
     answer = client.reassignments.start(plan, throttle_bytes_per_s=150_000)
     with watching(backend_address) as seen:
-        wait_until(lambda: _sampled(seen, "moving", 3) > 0, 20, "the copy is sampled")
+        wait_until(lambda: _sampled(seen, "moving", 3) > 0, 60, "the copy is sampled")
         wait_until(
             lambda: _sampled(seen, "led-by-silent", SILENT) > 0, 20, "the other topic is sampled"
         )
         before = len(seen)
         kafka.pause_broker(SILENT)
         try:
-            wait_until(lambda: seen[-1].brokers[SILENT].stale, 30, "its silence is noticed")
-            wait_until(lambda: len(_answers(seen[before:])) >= 2, 30, "broker 3 goes on answering")
+            wait_until(lambda: seen[-1].brokers[SILENT].stale, 60, "its silence is noticed")
+            wait_until(lambda: len(_answers(seen[before:])) >= 2, 60, "broker 3 goes on answering")
             noticed = len(seen)
-            wait_until(lambda: len(seen) >= noticed + 3, 30, "three more snapshots")
+            wait_until(lambda: len(seen) >= noticed + 3, 60, "three more snapshots")
         finally:
             kafka.resume_broker(SILENT)
         during = seen[before:noticed]
@@ -93,7 +93,7 @@ def _its_rows_are_kept_and_aged(after: list[Snapshot]) -> None:
 
 def _cluster_is_whole(client: BackendClient) -> None:
     """Leave the shared cluster with every replica in sync and led by its first replica."""
-    wait_until(lambda: client.cluster().brokers == 3, 30, "all brokers are back")
+    wait_until(lambda: client.cluster().brokers == 3, 60, "all brokers are back")
     partitions = [TopicPartition("led-by-silent", 0)]
     wait_until(
         lambda: not client.elections.elect_preferred_leaders(partitions).failures,

@@ -105,7 +105,7 @@ below.wait()
         below = int(found.line())
         end_together([found], 0.0)
         assert found.process.returncode == -signal.SIGKILL
-    wait_until(lambda: not is_running(below), 10.0, "what it started has ended, too")
+    wait_until(lambda: not is_running(below), 60, "what it started has ended, too")
 
 
 def is_running(pid: int) -> bool:

@@ -52,14 +52,14 @@ def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> No
     def now() -> Operation:
         return next(one for one in client.operations.list() if one.id == answer.operation_id)
 
-    wait_until(lambda: now().waiting == 2, 20, "one moves and two wait")
+    wait_until(lambda: now().waiting == 2, 60, "one moves and two wait")
     plan = now().details.waiting_plan or {}
     named = {TopicPartition(e["topic"], e["partition"]): e["replicas"] for e in plan["partitions"]}
     assert len(named) == 2
     assert all(tuple(replicas) == targets[partition] for partition, replicas in named.items())
     assert len((now().details.rollback_plan or {})["partitions"]) == 3
     client.reassignments.cancel(list(targets))
-    wait_until(lambda: now().state.ended, 30, "it is cancelled")
+    wait_until(lambda: now().state.ended, 60, "it is cancelled")
     assert now().details.waiting_plan is None
 
 

@@ -57,4 +57,4 @@ def test_it_begins_the_operation_and_says_where_to_go_on(
         assert alter("--backend", address, "--json") == 1
         assert "already" in json.loads(capsys.readouterr().out)["error"]["detail"]
         client.operations.cancel(operation.id)
-        wait_until(lambda: client.operations.list()[0].state.ended, 20.0, "it is taken back")
+        wait_until(lambda: client.operations.list()[0].state.ended, 60, "it is taken back")

@@ -452,5 +452,5 @@ def test_a_change_starts_one_private_backend_and_reads_use_it(
         assert client.cluster().backend_pid == pid
         assert run("--progress", "--reassignment-json-file", plan).stdout == read.stdout
     os.kill(pid, signal.SIGTERM)
-    wait_until(lambda: not path.exists(), 20, "the private backend has stopped")
+    wait_until(lambda: not path.exists(), 60, "the private backend has stopped")
     assert run("--progress", "--reassignment-json-file", plan).stdout == read.stdout

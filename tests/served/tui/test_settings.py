@@ -244,7 +244,7 @@ def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")
     environ = {"KSHUNT_SETTINGS": str(path)}
     with terminal(command, environ) as shown:
-        shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 20.0)
+        shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 60.0)
         assert b"Traceback" not in shown.written
         assert shown.ended(10.0) == 1
 
@@ -261,7 +261,7 @@ def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
     writer = threading.Thread(target=say, daemon=True)
     writer.start()
     with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
-        shown.until(rb"3 Brokers", 20.0)
+        shown.until(rb"3 Brokers", 60.0)
         writer.join(10.0)
         assert not writer.is_alive()
 

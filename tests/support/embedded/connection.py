@@ -9,7 +9,7 @@ from typing import Any
 from kshunt.backend.embedded.net.api import KAFKA_APIS, SEED_APIS
 from kshunt.backend.embedded.net.server import BrokerServer
 
-DEADLINE_S = 5.0
+DEADLINE_S = 60.0
 METADATA, PRODUCE, DESCRIBE_CLUSTER = 3, 0, 60
 
 

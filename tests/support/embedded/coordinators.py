@@ -15,7 +15,7 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.embedded.net.api import KAFKA_APIS
 from tests.support.embedded.background import Running, running
 
-DEADLINE_S: Final = 20.0
+DEADLINE_S: Final = 60.0
 FIND_COORDINATOR: Final = 10
 CLIENT_ID: Final = "wire"
 

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from kshunt.tui.terminal.diff_output import DiffApp
 from tests.support.waiting import wait_until_async
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 Cells = list[list[tuple[object, ...]]]
 
