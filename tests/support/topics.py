@@ -15,7 +15,7 @@ TO_THE_END: Final[Mapping[str, str | int]] = {
 }
 """Of a reader that stops at the end of a partition. A broker holds its last fetch this long, for
 more records to come, and half a second else."""
-BROKER_DEADLINE_S = 30.0
+BROKER_DEADLINE_S = 90.0
 PRODUCE_DEADLINE_S = 120.0
 ANY_PARTITION = -1  # librdkafka's own default: the partitioner chooses
 
@@ -34,7 +34,8 @@ def create_topic(
         replica_assignment=[list(replicas) for replicas in assignment],
         config=dict(config or {}),
     )
-    admin.create_topics([topic])[name].result(timeout=BROKER_DEADLINE_S)
+    made = admin.create_topics([topic], request_timeout=BROKER_DEADLINE_S)
+    made[name].result(timeout=BROKER_DEADLINE_S)
     wait_until(
         lambda: _led_partitions(admin, name) == len(assignment),
         BROKER_DEADLINE_S,

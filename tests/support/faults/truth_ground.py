@@ -69,7 +69,7 @@ WRITE_JOURNAL: Final[Acl] = (ResourceType.TOPIC, JOURNAL, AclOperation.WRITE)
 def own_settings(admin: AdminClient, kind: ResourceType, name: str) -> dict[str, str]:
     """What is set on a broker or topic itself, of throttles."""
     resource = ConfigResource(kind, name)
-    found = admin.describe_configs([resource], request_timeout=30)[resource].result(30)
+    found = admin.describe_configs([resource], request_timeout=90)[resource].result(90)
     return {
         key: entry.value
         for key, entry in found.items()
@@ -130,7 +130,7 @@ class Ground:
         self, kind: ResourceType, name: str, what: AclOperation, how: AclPermissionType
     ) -> None:
         (done,) = self.admin.create_acls([self._binding(kind, name, what, how)]).values()
-        done.result(30)
+        done.result(90)
 
     @contextmanager
     def denied(self, acl: Acl) -> Iterator[None]:
@@ -141,7 +141,7 @@ class Ground:
         finally:
             entry = self._filter(self._binding(*acl, AclPermissionType.DENY))
             (done,) = self.admin.delete_acls([entry]).values()
-            done.result(30)
+            done.result(90)
 
     @staticmethod
     def _filter(one: AclBinding) -> Any:
@@ -170,7 +170,7 @@ class Ground:
         how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
         entry = ConfigEntry(key, value, incremental_operation=how)
         resource = ConfigResource(kind, name, incremental_configs=[entry])
-        self.admin.incremental_alter_configs([resource])[resource].result(30)
+        self.admin.incremental_alter_configs([resource])[resource].result(90)
 
     def rate(self, broker: int, key: str, value: int | None) -> None:
         self.set(ResourceType.BROKER, str(broker), key, None if value is None else str(value))
@@ -214,7 +214,7 @@ class Ground:
 
     def delete(self, topic: str) -> None:
         """Delete a topic: a hundred rounds do not fit on the small volume."""
-        self.admin.delete_topics([topic])[topic].result(30)
+        self.admin.delete_topics([topic])[topic].result(90)
 
     # What is so
 

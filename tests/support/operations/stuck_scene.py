@@ -159,7 +159,7 @@ class Scene:
         ]
         resource = ConfigResource(kind, name, incremental_configs=entries)
         for written in admin.incremental_alter_configs([resource]).values():
-            written.result(30)
+            written.result(90)
 
     def directory_of(self, topic: str, broker: int) -> Path:
         """Where a broker keeps a topic, once the stream tells."""
