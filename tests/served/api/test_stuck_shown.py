@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -114,7 +115,7 @@ def test_progress_says_why_through_a_backend_and_alone_only_how_far(
     assert (said.returncode, said.stderr) == (2, "")
     lines = said.stdout.splitlines()
     # A forecast may be there already, below an empty line, or not yet.
-    *table, last = (line for line in lines if line and not line.startswith("Done: "))
+    *table, last = itertools.takewhile(bool, lines)
     assert table[-1].startswith("t          0          4       Behind: ")
     assert last.startswith("  Stuck (throttle_floor): The throttle of its move is at the floor")
     document = json.loads(progress("--backend", address, "--json").stdout)
