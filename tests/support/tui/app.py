@@ -255,11 +255,20 @@ async def answer_form(shown: Shown, *values: str) -> None:
             await focused(shown, form.input(place + 1))
 
 
+async def settled(shown: Shown) -> None:
+    """Wait until the screen is as it was a moment before: it may be laid out more than once."""
+    before = ""
+    while (now := shown.frame()) != before:
+        before = now
+        await shown.pilot.pause()
+
+
 async def at_step(shown: Shown, step: Step) -> WizardScreen:
     """The wizard that is open, once it has come so far and shows what belongs there."""
     wizard = await shown.dialog(WizardScreen)
     assert isinstance(wizard, WizardScreen)
     await shown.until(lambda: wizard.step is step and wizard.ready, f"it has come to {step.title}")
+    await settled(shown)
     return wizard
 
 
