@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
 from kshunt.backend.errors import BadInput, PlanError, WrongCluster
+from kshunt.tui.terminal.downloads import Downloads
 
 PLAN_BYTES_MOST: Final = 4 * 1024 * 1024
 """A plan of 10,000 partitions is about 1 MB; no backend takes more than this."""
@@ -150,6 +151,18 @@ def save_text(text: str, path: Path) -> None:
             file.write(text if text.endswith("\n") else text + "\n")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}. No file was replaced.") from None
+
+
+def deliver(text: str, path: Path, downloads: Downloads | None) -> None:
+    """Have the browser download a text, where there is one; else write it to a new file.
+
+    Raises:
+        BadInput: as `save_text`.
+    """
+    if downloads is None:
+        save_text(text, path)
+    else:
+        downloads.offer(path.name, text)
 
 
 def new_plan_file(text: str) -> Path:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from kshunt.tui.data.files import complete_path, new_file, save_text
+from kshunt.backend.domain.text.formatting import many
+from kshunt.tui.data.files import complete_path, deliver, new_file
 from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.dialogs.save_file import SaveFileScreen
 from kshunt.tui.tables.model import Table
@@ -33,12 +34,13 @@ def export_screen(
     formats |= {".txt": lambda: "\n".join(screen), ".svg": lambda: portable(svg)}
     lines = ["The screen: .txt as text, .svg as a picture."]
     if table is not None:
-        count = f"{len(table):,} row" + ("" if len(table) == 1 else "s")
-        lines.insert(0, f"The table ({count}): .csv or .json.")
+        lines.insert(0, f"The table ({many(len(table), 'row')}): .csv or .json.")
     endings = tuple(formats)
     proposed = f"{name}{endings[0]}"
     if downloads is not None:
-        field = FormField("Download", proposed, "what it ends in is the format", _named(endings))
+        hint = "what it ends in is the format"
+        named = partial(download_name, endings=endings)
+        field = FormField("Download", proposed, hint, named)
         keys = "Enter downloads it, Esc downloads nothing"
     else:
         hint = "a new file; what it ends in is the format"
@@ -49,10 +51,6 @@ def export_screen(
     return SaveFileScreen("Export", tuple(lines), field, write, keys=keys)
 
 
-def _named(endings: tuple[str, ...]) -> Callable[[str], Path]:
-    return lambda text: download_name(text, endings)
-
-
 def _write(
     formats: Mapping[str, Callable[[], str]], downloads: Downloads | None, path: Path
 ) -> None:
@@ -61,8 +59,4 @@ def _write(
     Raises:
         BadInput: the file is there already, or cannot be written.
     """
-    text = formats[path.suffix]()
-    if downloads is None:
-        save_text(text, path)
-    else:
-        downloads.offer(path.name, text)
+    deliver(formats[path.suffix](), path, downloads)

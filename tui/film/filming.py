@@ -25,7 +25,7 @@ from kshunt.tui.actions.view_names import TABLES
 from kshunt.tui.film.cast import Cast
 from kshunt.tui.film.moving_picture import MovingPicture
 from kshunt.tui.grid.plot_panel import PlotPanel
-from kshunt.tui.text.picture import portable
+from kshunt.tui.text.picture import portable, screenshot
 from kshunt.tui.views.table_screen import TableScreen
 
 if TYPE_CHECKING:
@@ -104,11 +104,6 @@ def film_moving_picture(make: Callable[[], KshuntApp], film: Film) -> str:
     moments = film.moments(PICTURE_FRAMES_MOST)
     _play(make, film, moments, lambda at_s, app: picture.add(at_s, screenshot(app)))
     return picture.text(film.duration_s + LAST_FRAME_S)
-
-
-def screenshot(app: KshuntApp) -> str:
-    """The screen as Textual draws it as an SVG."""
-    return app.export_screenshot(title="kshunt", simplify=True)
 
 
 def _play(

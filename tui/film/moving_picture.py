@@ -71,10 +71,10 @@ class MovingPicture:
 
     def _shown(self, duration_s: float) -> Iterator[str]:
         """Each content of each line, and when it is visible."""
+        ends = [*(at_s for at_s, _ in self._frames[1:]), duration_s]
         for number in sorted({number for _, lines in self._frames for number in lines}):
             contents: dict[str, Spans] = {}
-            ends = [at_s for at_s, _ in self._frames[1:]]
-            for (from_s, lines), to_s in zip(self._frames, [*ends, duration_s], strict=True):
+            for (from_s, lines), to_s in zip(self._frames, ends, strict=True):
                 spans = contents.setdefault(lines.get(number, ""), [])
                 if spans and spans[-1][1] == from_s:
                     from_s = spans.pop()[0]
@@ -110,8 +110,8 @@ def _lines(svg: str, names: Mapping[str, str]) -> dict[int, str]:
     """The content of each line of a frame."""
     found: dict[int, list[str]] = {}
     for piece in _pieces(ElementTree.fromstring(svg)):
-        [first_y] = [float(one.get("y", "nan")) for one in piece.iter() if one.get("y")][:1]
-        found.setdefault(int(first_y // CELL_HEIGHT), []).append(_text(piece, names))
+        y = next(float(one.attrib["y"]) for one in piece.iter() if "y" in one.attrib)
+        found.setdefault(int(y // CELL_HEIGHT), []).append(_text(piece, names))
     return {number: "".join(parts) for number, parts in found.items()}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
+from kshunt.backend.domain.text.formatting import file_time_text
 from kshunt.tui.data.files import save_text
 from kshunt.tui.handover_notes.notes import RecordedFacts, handover, timeline
 from kshunt.tui.recorder.reader import RecordingReader
@@ -54,7 +54,7 @@ def write_both(reel: RecordingReader, time_ms: int, folder: Path) -> Sequence[Pa
     facts = facts_until(reel, time_ms)
     snapshot = facts.scene.snapshot
     cluster = re.sub(r"[^A-Za-z0-9_-]", "_", snapshot.cluster_id if snapshot is not None else "")
-    name = f"{cluster}-{datetime.fromtimestamp(facts.at_ms / 1000, UTC):%Y%m%dT%H%M%SZ}.md"
+    name = f"{cluster}-{file_time_text(facts.at_ms)}.md"
     paths = [folder / f"kshunt-handover-{name}", folder / f"kshunt-timeline-{name}"]
     for path, text in zip(paths, (handover(facts), timeline(facts)), strict=True):
         save_text(text, path)

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.domain.text.formatting import file_time_text
 from kshunt.backend.files import state_folder
 from kshunt.tui.recorder.recording_file import SUFFIX
 
@@ -40,7 +40,7 @@ def recordings_folder(environ: Mapping[str, str]) -> Path:
 def recording_name(cluster_id: str, at_s: float) -> str:
     """`CLUSTER-20260102T030405Z.kshunt`."""
     safe = re.sub(r"[^A-Za-z0-9_-]", "_", cluster_id)[:NAME_MOST] or "unknown"
-    return f"{safe}-{datetime.fromtimestamp(at_s, UTC):%Y%m%dT%H%M%SZ}{SUFFIX}"
+    return f"{safe}-{file_time_text(at_s * 1000)}{SUFFIX}"
 
 
 def create(path: Path, *, another: bool) -> tuple[Path, int]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 FONTS: Final = "Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 CELL_WIDTH, CELL_HEIGHT, BASELINE = 12.2, 24.4, 19.0
@@ -15,6 +18,11 @@ _BRAILLE: Final = re.compile("[\u2800-\u28ff]")
 _PLACES: Final = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
 """Column and row of the dot that each bit of a Braille sign stands for."""
 _TEXT: Final = re.compile(r'<text (class="[^"]*") x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
+
+
+def screenshot(app: App[Any]) -> str:
+    """The screen as Textual draws it as an SVG."""
+    return app.export_screenshot(title="kshunt", simplify=True)
 
 
 def portable(svg: str) -> str:

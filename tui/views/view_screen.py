@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
@@ -246,14 +245,14 @@ class ViewScreen(Screen[None]):
 
     def action_export_view(self) -> None:
         """Write the table or the screen to a new file."""
+        from kshunt.backend.domain.text.formatting import file_time_text
         from kshunt.tui.dialogs.export import export_screen
+        from kshunt.tui.text.picture import screenshot
 
         app = self.kshunt
-        at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(app.store.now_ms / 1000))
         lines = [strip.text.rstrip() for strip in self._compositor.render_strips()]
-        svg = app.export_screenshot(title="kshunt", simplify=True)
-        name = f"kshunt-{self.VIEW}-{at}"
-        screen = export_screen(name, self.exported_table, lines, svg, app.downloads)
+        name = f"kshunt-{self.VIEW}-{file_time_text(app.store.now_ms)}"
+        screen = export_screen(name, self.exported_table, lines, screenshot(app), app.downloads)
         app.push_screen(screen, lambda path: self.say(f"Written: {path}") if path else None)
 
     def action_time(self, seconds: int) -> None:

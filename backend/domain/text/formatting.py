@@ -141,6 +141,11 @@ def moment_text(at_ms: float | None) -> str:
         return f"{at_ms} ms"
 
 
+def file_time_text(at_ms: float) -> str:
+    """A moment in the name of a file: UTC, as `20261126T063027Z`."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
+
+
 def clock_text(at_ms: float, *, seconds: bool = False) -> str:
     """The time of day of a moment in milliseconds since the epoch, in UTC: `03:04`, `03:04:05`."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)

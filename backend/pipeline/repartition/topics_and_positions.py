@@ -153,7 +153,7 @@ class TopicQuestions:
         Not all brokers know it for a moment, or what their part in it is.
 
         Raises:
-            CopyFailed: there is none, or it refuses.
+            CopyFailed: the cluster did not answer in time, or refused.
         """
         give_up_s = time.monotonic() + self._known_s
         pause = threading.Event()

@@ -28,9 +28,9 @@ from textual.pilot import Pilot
 
 from kshunt.backend.cli.demo import run_demo
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.film.filming import FRAMES_PER_S, screenshot
+from kshunt.tui.film.filming import FRAMES_PER_S
 from kshunt.tui.film.moving_picture import MovingPicture
-from kshunt.tui.text.picture import portable
+from kshunt.tui.text.picture import portable, screenshot
 from tests.support.paths import ROOT
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async

@@ -12,6 +12,7 @@ from kshunt.backend.domain.text.formatting import (
     duration_text,
     eta_text,
     exact_rate_text,
+    file_time_text,
     limit_text,
     listed,
     many,
@@ -182,6 +183,7 @@ def test_shares() -> None:
 
 def test_moments() -> None:
     assert moment_text(AT_MS) == "2025-11-22 03:04:05 UTC"
+    assert file_time_text(AT_MS) == "20251122T030405Z"
     assert moment_text(None) == "?"
     assert moment_text(10**18) == f"{10**18} ms"
     assert (clock_text(AT_MS), clock_text(AT_MS, seconds=True)) == ("03:04", "03:04:05")

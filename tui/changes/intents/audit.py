@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard, goal_page
 from kshunt.tui.changes.wizard.parsing import EVERY_OPERATION, an_operation
-from kshunt.tui.data.files import AUDIT_FORMATS, complete_path, new_audit_file, save_text
+from kshunt.tui.data.files import AUDIT_FORMATS, complete_path, deliver, new_audit_file
 from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.terminal.downloads import Downloads, download_name
 
@@ -36,7 +37,9 @@ def audit_wizard(
     )
     name = f"kshunt-audit-{proposed}.md"
     if downloads is not None:
-        file = FormField("Download", name, AUDIT_HINT, _audit_download)
+        file = FormField(
+            "Download", name, AUDIT_HINT, partial(download_name, endings=AUDIT_FORMATS)
+        )
     else:
         hint = f"a new file: {AUDIT_HINT}"
         file = FormField("File", name, hint, new_audit_file, complete_path, reads=True)
@@ -56,10 +59,8 @@ def audit_intent(
 
     def send(client: BackendClient, change: Change) -> ChangeAnswer:
         text = client.audit.text("json" if path.suffix == ".json" else "markdown", id)
-        if not change.validate_only and downloads is not None:
-            downloads.offer(path.name, text)
-        elif not change.validate_only:
-            save_text(text, path)
+        if not change.validate_only:
+            deliver(text, path, downloads)
         lines = many(text.count("\n") + 1, "line")
         words = lines if change.validate_only else f"{lines} written"
         return ChangeAnswer(change.validate_only, None, (Result(str(path), 0, "NONE", words),))
@@ -73,7 +74,3 @@ def audit_intent(
         effect="Nothing in the cluster changes.",
         local=True,
     )
-
-
-def _audit_download(text: str) -> Path:
-    return download_name(text, AUDIT_FORMATS)

@@ -19,7 +19,7 @@ def save_plan_screen(
     """Asks where both plans go; `proposed` is the name that is offered."""
     if downloads is not None:
         hint = "a name that ends in .json; the browser downloads both files"
-        field = FormField("Download", proposed, hint, _plan_download)
+        field = FormField("Download", proposed, hint, partial(download_name, endings=PLAN_FORMATS))
         keys = "Enter downloads both, Esc downloads nothing"
     else:
         hint = "a new file that ends in .json; no file is replaced"
@@ -29,10 +29,6 @@ def save_plan_screen(
     return SaveFileScreen(
         "Save the plan", lines, field, partial(_save, answer, downloads), keys=keys
     )
-
-
-def _plan_download(text: str) -> Path:
-    return download_name(text, PLAN_FORMATS)
 
 
 def _save(answer: PlanAnswer, downloads: Downloads | None, path: Path) -> None:

@@ -7,7 +7,6 @@ plan and the chosen throttle: one preview, one question, one place from which mo
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,7 @@ from textual.widgets.option_list import Option
 
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
 from kshunt.backend.domain.reassignment.plan import rollback_path
-from kshunt.backend.domain.text.formatting import duration_text
+from kshunt.backend.domain.text.formatting import clock_text, duration_text, file_time_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.changes.intents.reassignment import Planned, planned_wizard
 from kshunt.tui.changes.plan import fields, proposal_tables
@@ -413,12 +412,9 @@ class PlanScreen(Dialog[NextStep | None]):
         if not proposed.answer.proposal.targets:
             self._say_keys("There is nothing to change, so there is no plan to save.")
             return
-        name = f"kshunt-{self._goal.value}-{time.strftime('%Y%m%dT%H%M%SZ', self._now())}.json"
+        name = f"kshunt-{self._goal.value}-{file_time_text(self._kshunt.store.now_ms)}.json"
         screen = save_plan_screen(proposed.answer, name, self._kshunt.downloads)
         self.app.push_screen(screen, self._saved)
-
-    def _now(self) -> time.struct_time:
-        return time.gmtime(self._kshunt.store.now_ms / 1000)
 
     def _saved(self, path: Path | None) -> None:
         if path is not None:
@@ -464,7 +460,7 @@ class _Working:
 
     def words(self, now_s: float) -> str:
         """What is being done, and since when."""
-        since = time.strftime("%H:%M:%S", time.gmtime(self.since_ms / 1000))
+        since = clock_text(self.since_ms, seconds=True)
         took = duration_text(max(now_s - self.since_s, 0.0))
         return f"{self.what} since {since} UTC, for {took}. It changes nothing."
 
