@@ -44,12 +44,12 @@ class PartitionsScreen(PartitionVerbsScreen):
     _order_before = Order()
     """The sort order from before the moves were followed."""
 
-    def on_mount(self) -> None:
-        """Stalls are asked for once somebody looks at a replica."""
+    def __init__(self) -> None:
+        super().__init__()
+        # The store may have something to show before the screen is mounted.
         self._stalls = ReplicaStalls(
-            lambda question: self.kshunt.link.ask(question), self.kshunt.store.now_s
+            lambda question: self.kshunt.link.ask(question), lambda: self.kshunt.store.now_s()
         )
-        super().on_mount()
 
     def clear_marks(self) -> None:
         """Unmark every row, and forget stalls: this is another cluster."""
