@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.support.paths import ROOT
+from tests.support.waiting import give_up_at_s
 
 LINES, COLUMNS = 24, 80
 READ_BYTES = 65_536
@@ -38,7 +39,7 @@ class Terminal:
 
     def until(self, pattern: bytes, deadline_s: float) -> re.Match[bytes]:
         """Wait until it has written something; the match."""
-        give_up = time.monotonic() + deadline_s
+        give_up = give_up_at_s(deadline_s)
         while (match := re.search(pattern, self.written)) is None:
             left_s = give_up - time.monotonic()
             if left_s <= 0 or not self._read(left_s):
@@ -47,7 +48,7 @@ class Terminal:
 
     def ended(self, deadline_s: float) -> int:
         """Its exit code, once it has ended."""
-        give_up = time.monotonic() + deadline_s
+        give_up = give_up_at_s(deadline_s)
         while self.process.poll() is None and time.monotonic() < give_up:
             self._read(0.05)
         return self.process.wait(0.1)

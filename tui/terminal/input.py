@@ -71,6 +71,8 @@ class InputApp(DiffApp):
         """Keys that are on their way, and the screen that was in sight as each was pressed."""
         self._asked_at_s: WeakKeyDictionary[Screen[Any], float] = WeakKeyDictionary()
         """When each screen's question was painted, by the clock of events."""
+        self._paints_at_s = 0.0
+        """When the newest frame was begun, by the same clock."""
 
         self._waiting: deque[events.Key | events.Paste] = deque()
         self._current: KeyDone | None = None
@@ -153,7 +155,8 @@ class InputApp(DiffApp):
 
     def question_was_painted(self, screen: Screen[Any]) -> None:
         """Keys that were pressed before this moment agree to nothing on the screen."""
-        self._asked_at_s[screen] = get_time()
+        # A key can follow its frame before anyone is told that the frame is there.
+        self._asked_at_s[screen] = self._paints_at_s
 
     def _late(self, key: events.Key) -> bool:
         """Whether a key was pressed at another screen, or before the question in sight was."""
@@ -165,6 +168,7 @@ class InputApp(DiffApp):
         return key.key != "escape" and key.time < self._asked_at_s.get(self.screen, 0.0)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        self._paints_at_s = get_time()
         if self.too_small and self._diff is not None and renderable is not None:
             renderable = notice(self._terminal)
         super()._display(screen, renderable)

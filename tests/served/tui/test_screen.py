@@ -22,7 +22,7 @@ from tests.support.tui.app import RETRY_S
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.screen import DEADLINE_S, Emulator, all_sent, emulated, same
-from tests.support.waiting import wait_until, wait_until_async
+from tests.support.waiting import give_up_at_s, wait_until, wait_until_async
 
 # The app
 
@@ -169,7 +169,7 @@ def test_frames_are_dropped_for_a_terminal_that_does_not_read(tmp_path: Path) ->
         wait_until(lambda: bool(told.read_text()), DEADLINE_S, "it says so")
         assert 1_000 < int(told.read_text()) < WINDOW_BYTES + 4_000
         read, answered = b"", 1
-        give_up = time.monotonic() + DEADLINE_S
+        give_up = give_up_at_s(DEADLINE_S)
         while b"the last frame" not in read:
             assert time.monotonic() < give_up, "the last frame never comes"
             read += shown.take(0.1) or b""

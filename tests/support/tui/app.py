@@ -18,6 +18,7 @@ from textual.widgets import Input
 from kshunt.tui.actions.view_names import PARTITIONS, TABLES
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.question_parts import AskPart
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.views.table_screen import TableScreen
@@ -124,8 +125,15 @@ class Shown:
         )
 
     async def dialog(self, kind: type[Any]) -> Any:
-        """The dialogue of this kind, once it is open."""
-        await self.until(lambda: isinstance(self.app.screen, kind), f"{kind.__name__} is open")
+        """The dialogue of this kind, once it is open and what it asks was painted."""
+
+        def there() -> bool:
+            screen = self.app.screen
+            return isinstance(screen, kind) and all(
+                ask.was_painted for ask in screen.query(AskPart)
+            )
+
+        await self.until(there, f"{kind.__name__} is open")
         return self.app.screen
 
     async def closed(self) -> None:

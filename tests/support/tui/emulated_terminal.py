@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.support.paths import ROOT
 from tests.support.terminal import Terminal, terminal
 from tests.support.tui.screen import Emulator
+from tests.support.waiting import give_up_at_s
 
 LOOK_S = 0.1
 QUIET_S = 0.25
@@ -47,7 +48,7 @@ class EmulatedTerminal:
 
     def until(self, pattern: str, deadline_s: float) -> str:
         """The screen, once the pattern is on it."""
-        give_up_s = time.monotonic() + deadline_s
+        give_up_s = give_up_at_s(deadline_s)
         while time.monotonic() < give_up_s:
             if re.search(pattern, text := self.text()):
                 return text
@@ -59,7 +60,7 @@ class EmulatedTerminal:
 
         A question agrees to nothing that was pressed before it was painted whole.
         """
-        give_up_s = time.monotonic() + deadline_s
+        give_up_s = give_up_at_s(deadline_s)
         while time.monotonic() < give_up_s:
             if not (more := self.program.take(QUIET_S)):
                 return

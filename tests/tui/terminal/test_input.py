@@ -135,12 +135,12 @@ async def test_nothing_is_agreed_to_before_the_question_was_in_sight(shown: Show
     await shown.press("f", "c")
     question = await shown.dialog(ConfirmScreen)
     part = question.query_one(AskPart)
-    assert part._seen
-    part._seen = False
+    assert part.was_painted
+    part.was_painted = False
     await shown.press("y", "right", "enter")
     assert shown.app.screen is question
     assert shown.backend.changes == []
-    part._seen = True
+    part.was_painted = True
     await shown.press("y")
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 

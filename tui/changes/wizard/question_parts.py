@@ -127,7 +127,7 @@ class AskPart(Vertical):
         """Why, as far as the operator has said."""
         self._shut = intent.is_refused(read_only=read_only)
         self._leave = leave
-        self._seen = False
+        self.was_painted = False
         """True once it was painted: what was typed before that agrees to nothing."""
 
     def compose(self) -> ComposeResult:
@@ -161,7 +161,7 @@ class AskPart(Vertical):
         self.call_after_refresh(self._was_painted)
 
     def _was_painted(self) -> None:
-        self._seen = True
+        self.was_painted = True
         assert isinstance(self.app, InputApp)
         self.app.question_was_painted(self.screen)
 
@@ -235,7 +235,7 @@ class AskPart(Vertical):
         self._decide(event.button.id == "agree")
 
     def _decide(self, agreed: bool) -> None:
-        if self._seen or not agreed:
+        if self.was_painted or not agreed:
             self.post_message(self.Decided(agreed))
 
 

@@ -106,7 +106,13 @@ class WizardScreen(Dialog[NextStep | None]):
     @property
     def ready(self) -> bool:
         """False while something was asked of the backend, or is about to be shown."""
-        return not self._busy and bool(self.place(self.step).children)
+        asks = self.place(self.step).query(AskPart)
+        unseen = self.step is Step.PREVIEW and self._looked is not None and not self._seen
+        return (
+            not (self._busy or unseen)
+            and bool(self.place(self.step).children)
+            and all(ask.was_painted for ask in asks)
+        )
 
     def on_resize(self, event: events.Resize) -> None:
         """What is typed into stays in sight, however low the terminal is."""
