@@ -86,3 +86,15 @@ def whole_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 17):
         raise ValueError(f"'{text}' is not a whole number")
     return int(text)
+
+
+def days(text: str) -> int:
+    """A number of days, at least one.
+
+    Raises:
+        ValueError: the text is not such a number.
+    """
+    number = whole_number(text)
+    if number < 1:
+        raise ValueError("it is a number of days, at least 1")
+    return number

@@ -56,11 +56,6 @@ class ResultFile:
     part: str
     """The folder of its run or batch: `run=ID`, `batch_id=17`."""
 
-    @property
-    def streamed(self) -> bool:
-        """The streaming job wrote it."""
-        return self.part.startswith(BATCH)
-
 
 def read_manifest(folder: Path) -> Manifest:
     """Which runs hold; empty where there is no manifest.

@@ -10,7 +10,7 @@ from importlib import import_module
 
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
-from kshunt.backend.pipeline.flags import COMMAND, MODULES
+from kshunt.backend.pipeline.flags import COMMAND, MODULES, WITHOUT_SPARK
 from kshunt.backend.pipeline.spark.session import require_spark
 
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     options = read(COMMAND, argv)
     if options is None:
         return ExitCode.DONE
-    if options.action != "report":
+    if options.action not in WITHOUT_SPARK:
         require_spark()
     module = import_module(f"kshunt.backend.pipeline.{MODULES[options.action]}")
     code: int = module.run(options)

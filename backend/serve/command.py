@@ -22,8 +22,9 @@ from kshunt.backend.addresses import ZOOKEEPER_WARNING, host_and_port
 from kshunt.backend.commandline.cluster_flags import CLUSTER_FLAGS, CONTEXT, take_zookeeper
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.result_flags import KEEP_RESULTS
 from kshunt.backend.commandline.table import Command, Flag
-from kshunt.backend.commandline.values import whole_number
+from kshunt.backend.commandline.values import days
 from kshunt.backend.config_file import serve_source
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import make_folder
@@ -78,13 +79,6 @@ def _address(text: str) -> str:
     return text
 
 
-def _keep_days(text: str) -> int:
-    days = whole_number(text)
-    if days < 1:
-        raise ValueError("it is a number of days, at least 1")
-    return days
-
-
 _SAMPLES: Final = (
     Flag(
         "samples",
@@ -99,7 +93,7 @@ _SAMPLES: Final = (
         "TOPIC",
         either="samples",
     ),
-    Flag("keep-samples", "Delete older samples.", "DAYS", value=_keep_days, default=7),
+    Flag("keep-samples", "Delete older samples.", "DAYS", value=days, default=7),
     Flag(
         "results",
         "Show the results of `kshunt pipeline` in this folder (default: results, in --samples).",
@@ -107,6 +101,7 @@ _SAMPLES: Final = (
         value=Path,
     ),
     Flag("pipeline", "Also run `kshunt pipeline run` on --samples."),
+    *KEEP_RESULTS,
     Flag(
         "pipeline-master",
         "The Spark master, also to copy a topic that shrinks (default local[*]).",
@@ -389,7 +384,13 @@ def _pipeline(options: Namespace, clock: Clock) -> PipelineSupervisor | None:
     # The recorder makes the folder when it knows the cluster, and the process may be there first.
     with contextlib.suppress(OSError):
         make_folder(options.samples)
-    command = pipeline_command(options.samples, options.results, options.pipeline_master)
+    command = pipeline_command(
+        options.samples,
+        options.results,
+        options.pipeline_master,
+        keep_rates_days=options.keep_rates,
+        keep_results_days=options.keep_results,
+    )
     return PipelineSupervisor(command, clock)
 
 

@@ -30,7 +30,7 @@ from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, write
 from tests.support.pipeline.recorded_brokers import broker_sample, write_brokers
 from tests.support.pipeline.spark import INTERPRETED, QUICK_JAVA, missing_java, same
-from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
+from tests.support.pipeline.streamed import KEPT, by_time, flushed, rows_in, streamed
 from tests.support.waiting import require, wait_until
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def test_a_stream_begins_though_an_owed_hour_cannot_be_made(
     merged = tmp_path / "hours" / path_of(tmp_path, 9, START_MS + HOUR_MS).relative_to(tmp_path)
     merged.parent.mkdir(parents=True)
     merged.write_bytes(b"PAR1")
-    make_owed(spark, FolderSource(tmp_path, SystemClock()), results, SystemClock(), said.append)
+    make_owed(
+        spark, FolderSource(tmp_path, SystemClock()), results, SystemClock(), said.append, KEPT
+    )
     assert "That hour was not made" in said[-1]
     assert [*aside(results).values()] == [FileFault.DAMAGED]
     assert "rates" not in read_manifest(results).hours

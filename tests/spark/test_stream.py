@@ -42,7 +42,7 @@ from tests.support.pipeline.recorded import (
 )
 from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
 from tests.support.pipeline.spark import missing_java, same
-from tests.support.pipeline.streamed import by_time, flushed, rows_in, streamed
+from tests.support.pipeline.streamed import KEPT, by_time, flushed, rows_in, streamed
 from tests.support.shrink.job import of_session
 from tests.support.waiting import require, wait_until
 
@@ -282,11 +282,11 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
     results, said = tmp_path / "results", list[str]()
     source = FolderSource(tmp_path, SystemClock())
     flushed(tmp_path, [seen])
-    make_owed(spark, source, results, SystemClock(), said.append)
+    make_owed(spark, source, results, SystemClock(), said.append, KEPT)
     streamed(spark, tmp_path, results)
     flushed(tmp_path, [[row for row in rows if row not in seen]], number=2)
     Retention(tmp_path, 7, 0.0).put_together(START_MS + 2 * HOUR_MS)
-    make_owed(spark, source, results, SystemClock(), said.append)
+    make_owed(spark, source, results, SystemClock(), said.append, KEPT)
     assert len(said) == 2
     assert read_manifest(results).hours["rates"].keys() == {
         hour_folder(START_MS),
@@ -294,7 +294,7 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
     }
     streamed(spark, tmp_path, results)
     assert len(rows_in(results, "rates")) == len(rows)
-    make_owed(spark, source, results, SystemClock(), said.append)
+    make_owed(spark, source, results, SystemClock(), said.append, KEPT)
     meta = newest(results)
     assert meta is not None
     # What was pending when the stream ended lies in an hour that a backfill has made since.

@@ -17,7 +17,7 @@ whoever reads the manifest once sees a run as a whole or not at all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -76,6 +76,8 @@ class ResultTable:
     hour_of: str
     """The column whose day and hour a row lies under."""
     columns: tuple[SampleColumn, ...]
+    by_tick: bool = False
+    """It has a row a tick, or a recorded row: it grows by far the fastest."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -166,6 +168,7 @@ RATES: Final = ResultTable(
             "operation_id",
         ),
     ),
+    by_tick=True,
 )
 
 STALLS: Final = ResultTable(
@@ -350,6 +353,7 @@ ETA: Final = ResultTable(
         ),
         _always("model", Type.INT, "version of the model that computes it"),
     ),
+    by_tick=True,
 )
 
 QUALITY: Final = ResultTable(
@@ -377,6 +381,7 @@ QUARANTINE: Final = ResultTable(
         _always("reasons", Type.STRING, "names of the expectations that it failed, with commas"),
         *(SampleColumn(c.name, c.type, c.meaning, c.unit) for c in REPLICA_SAMPLES),
     ),
+    by_tick=True,
 )
 
 QUARANTINE_BROKERS: Final = ResultTable(
@@ -387,6 +392,7 @@ QUARANTINE_BROKERS: Final = ResultTable(
         *QUARANTINE.columns[:2],
         *(SampleColumn(c.name, c.type, c.meaning, c.unit) for c in BROKER_SAMPLES),
     ),
+    by_tick=True,
 )
 
 QUARANTINE_FILES: Final = ResultTable(
@@ -451,6 +457,8 @@ class RunRecord:
     period_start_ms: int
     period_end_ms: int
     tables: Mapping[str, RunTable] = field(default_factory=dict)
+    streamed: bool = False
+    """Its rows are those of the streaming job, put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +480,15 @@ class Manifest:
         needed = {id for by_hour in runs_by_hour.values() for id in by_hour.values()}
         runs = {**self.runs, run.id: run}
         return Manifest({id: runs[id] for id in runs if id in needed}, runs_by_hour)
+
+    def without(self, hours: Mapping[str, Collection[str]]) -> Manifest:
+        """The same without these hours of each table, and without runs that no hour needs."""
+        left = {
+            table: {hour: run for hour, run in by_hour.items() if hour not in hours.get(table, ())}
+            for table, by_hour in self.hours.items()
+        }
+        needed = {id for by_hour in left.values() for id in by_hour.values()}
+        return Manifest({id: run for id, run in self.runs.items() if id in needed}, left)
 
     def holds(self, table: str, hour: str, part: str) -> bool:
         """Whether a folder of an hour (`run=ID`, `batch_id=N`) is to be read."""

@@ -20,6 +20,7 @@ from kshunt.backend.pipeline.process.ending import (
     ended_by_signals,
     ended_with_its_parent,
 )
+from kshunt.backend.pipeline.results.maintenance import KeptDays
 from kshunt.backend.pipeline.samples.recording_folder import require_folder
 from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, client_settings
 from kshunt.backend.pipeline.spark.session import PipelineSettings, kill_java, session_until
@@ -51,6 +52,7 @@ def run(options: Namespace) -> int:
 
     clock = SystemClock()
     results = options.results or options.samples / RESULTS
+    kept = KeptDays(options.keep_rates, options.keep_results)
     with (
         ended_with_its_parent(options.until_end_of_input, stop),
         ended_by_signals(stop),
@@ -58,12 +60,12 @@ def run(options: Namespace) -> int:
     ):
         source = _source(options, results, clock)
         if isinstance(source, FolderSource):
-            make_owed(session, source, results, clock, say)
+            make_owed(session, source, results, clock, say, kept)
         with held(results):
             said = _ProgressLines(clock.monotonic_s)
             sieve = source.sieve if isinstance(source, FolderSource) else None
             shop = BatchContext(session, results, clock, sieve=sieve)
-            job = Streaming(shop, source, begun(results), said, stopping)
+            job = Streaming(shop, source, begun(results), said, say, stopping, kept)
             say(f"Results go to {results}.")
             stream(job, results, _every_s(options), once=options.once)
     return 0

@@ -20,6 +20,8 @@ Algorithm
     moves nothing: rows ahead of this machine's clock wait until it has come there, and do not
     move the watermark. One that jumps back makes late rows until it is where it was.
     How a batch comes to count is in `stream_state`; which samples it is of, in `sources`.
+    While it waits for batches, it compacts hours that are settled, and deletes those that are too
+    old (`results.maintenance`).
     An hour belongs to the stream until 5 minutes after its last tick was closed. Until then no
     backfill takes it (`runs.new_run`). If a stream was down for so long that samples were put
     together before it saw them, it makes these hours by a backfill when it begins again.
@@ -43,6 +45,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kshunt.backend.clock import Clock
 from kshunt.backend.delivered_files.result_files import read_manifest
+from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.files import locked, make_folder
@@ -50,6 +53,12 @@ from kshunt.backend.pipeline.jobs.backfill import Period, backfill
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, is_backfilled
 from kshunt.backend.pipeline.jobs.stream_sources import Arrived, FolderSource, Source, unseen_hours
 from kshunt.backend.pipeline.process.console import for_a_flag
+from kshunt.backend.pipeline.results.maintenance import (
+    KeptDays,
+    kept_from_ms,
+    maintain,
+    maintained_lines,
+)
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
 from kshunt.backend.pipeline.results.stream_state import (
     LOCK,
@@ -104,7 +113,9 @@ class Streaming:
     source: Source
     meta: Meta
     say: Say
+    tell: Tell
     stopping: threading.Event
+    kept: KeptDays
     working: threading.Lock = field(default_factory=threading.Lock)
     """Held while samples are worked on."""
     error: Exception | None = None
@@ -119,6 +130,19 @@ class Streaming:
             except Exception as error:
                 self.error = error
                 raise
+
+    def maintain(self) -> None:
+        """Compact hours, and delete old ones. What hinders that does not hinder the batches."""
+        clock = self.shop.clock
+        try:
+            done = maintain(
+                self.shop.results, self.kept, clock.now_ms, is_stopped=self.stopping.is_set
+            )
+        except (KshuntError, OSError) as error:
+            self.tell(f"Results are not compacted this hour: {error}")
+            return
+        for line in maintained_lines(done):
+            self.tell(line)
 
     def _is_taken(self, rows: DataFrame, number: int) -> bool:
         """Take what has come; False where a file is torn, and the rest has to come again."""
@@ -221,6 +245,8 @@ def stream(job: Streaming, results: Path, every_s: float, *, once: bool) -> None
         else:
             query = writer.trigger(processingTime=f"{every_s:g} seconds").start()
         _wait(query, job)
+        if once:
+            job.maintain()
     except (PySparkException, Py4JError, OSError) as error:
         cause = job.error or error
         if isinstance(cause, KshuntError):
@@ -239,21 +265,32 @@ def _why(error: Exception) -> str:
 
 
 def _wait(query: StreamingQuery, job: Streaming) -> None:
+    maintained_ms = None
     try:
         while not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]
             if job.stopping.is_set():
                 # A query that is stopped in the middle of a batch breaks its jobs off.
                 with job.working:
                     return
+            if (final_ms := job.meta.final_ms) != maintained_ms:
+                maintained_ms = final_ms
+                job.maintain()
     finally:
         if query.isActive:
             query.stop()
 
 
 def make_owed(
-    session: SparkSession, source: FolderSource, results: Path, clock: Clock, tell: Tell
+    session: SparkSession,
+    source: FolderSource,
+    results: Path,
+    clock: Clock,
+    tell: Tell,
+    kept: KeptDays,
 ) -> None:
     """Make the hours whose samples a former stream did not see, by backfills; before `held`.
+
+    Hours that would be too old to stay are left out.
 
     Raises:
         SparkFailed: as `backfill` does.
@@ -272,7 +309,9 @@ def make_owed(
     owed = {int(h) for h, since in meta.owed.items() if not is_backfilled(manifest, int(h), since)}
     ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
     recorded = find_recording(source.folder).files if ended or unseen else {}
-    for hour in sorted({*unseen, *ended} & recorded.keys()):
+    from_ms = kept_from_ms(results, RATES, kept, clock.now_ms())
+    kept = {hour for hour in recorded if hour + HOUR_MS > from_ms}
+    for hour in sorted({*unseen, *ended} & kept):
         tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
         try:

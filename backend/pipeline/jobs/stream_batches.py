@@ -377,7 +377,8 @@ class BatchWork:
         """Hours that a backfill has to make again; see `Meta.owed`."""
         manifest = read_manifest(self.shop.results)
         hours = hour_folders(self.batch.table(RATES.name))
-        hidden = [h.start_ms for h in hours if made_ms(manifest, h.start_ms)]
+        runs = manifest.hours.get(RATES.name, {})
+        hidden = [h.start_ms for h in hours if h.name in runs]
         owed = {**self.former.owed, **{str(h): now_ms for h in (*hidden, *self.arrived.gone)}}
         return {h: since for h, since in owed.items() if not is_backfilled(manifest, int(h), since)}
 

@@ -318,7 +318,9 @@ def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> TableOrig
     by: dict[str, None] = {}
     for run in dict.fromkeys(manifest.hours.get(table, {}).values()):
         record = manifest.runs.get(run)
-        if record is not None:
+        if record is not None and record.streamed:
+            by["the streaming job"] = None
+        elif record is not None:
             by[f"the backfill of {moment_text(record.made_ms)} by kshunt {record.made_by}"] = None
     if any(path.parent.name.startswith("batch_id=") for path in current_files(results, table)):
         by["the streaming job"] = None

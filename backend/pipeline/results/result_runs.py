@@ -11,8 +11,8 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,12 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from kshunt import __version__
-from kshunt.backend.delivered_files.result_files import RUN, hour_folders, read_manifest
+from kshunt.backend.delivered_files.result_files import (
+    RUN,
+    HourFolder,
+    hour_folders,
+    read_manifest,
+)
 from kshunt.backend.domain.pipeline.result_columns import (
     MANIFEST,
     RESULTS_VERSION,
@@ -29,7 +34,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     RunRecord,
     RunTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import SAMPLES_VERSION, hour_folder
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, SAMPLES_VERSION, hour_folder
 from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.backend.files import locked, replace_file
 from kshunt.backend.pipeline.results.stream_state import by_hour, streaming_until
@@ -99,7 +104,6 @@ class Run:
         Hours that results of this run lie in are among them, given or not. A table that is
         `apart` holds for its own hours, and changes none of the others.
         """
-        former = read_manifest(self.folder)
         apart = apart or {}
         together = [table for table in self.tables if table not in apart]
         names = {hour_folder(hour) for hour in hours}
@@ -108,7 +112,23 @@ class Run:
         of = dict.fromkeys(together, names)
         for table, own in apart.items():
             of[table] = {hour_folder(hour) for hour in own} | self._move(table)
-        record = RunRecord(
+        self._hold(self._record(made_ms, samples_newest_ms), of)
+
+    def publish_again(self, origin: RunRecord | None, made_ms: int) -> None:
+        """Let these results hold, of the hours that they lie in.
+
+        They are the rows that held before: those of the run `origin`, or without one those of
+        the streaming job.
+        """
+        if origin is None:
+            record = replace(self._record(made_ms, None), streamed=True)
+        else:
+            period = {"period_start_ms": self.start_ms, "period_end_ms": self.end_ms}
+            record = replace(origin, id=self.id, tables=dict(self.tables), **period)
+        self._hold(record, {table: self._move(table) for table in self.tables})
+
+    def _record(self, made_ms: int, samples_newest_ms: int | None) -> RunRecord:
+        return RunRecord(
             self.id,
             made_ms,
             __version__,
@@ -119,12 +139,32 @@ class Run:
             self.end_ms,
             dict(self.tables),
         )
-        manifest = former
-        for table, its_hours in of.items():
-            manifest = manifest.with_run(record, [table], sorted(its_hours))
+
+    def _hold(self, record: RunRecord, of: Mapping[str, set[str]]) -> None:
+        """Name the hours of each table in the manifest, and remove what no longer holds."""
+        manifest = read_manifest(self.folder)
+        for table, hours in of.items():
+            manifest = manifest.with_run(record, [table], sorted(hours))
         replace_file(self.folder / MANIFEST, manifest.to_json().encode())
-        for table, its_hours in of.items():
-            _clear(self.folder / table, table, manifest, its_hours)
+        for table, hours in of.items():
+            _clear(self.folder / table, table, manifest, hours)
+
+    def delete(self, hours: Mapping[str, Sequence[HourFolder]]) -> None:
+        """Delete these hours of tables, with everything that lies in them.
+
+        They disappear one after the other; what holds of the others is not touched.
+        """
+        for table, expired in hours.items():
+            for hour in expired:
+                place = self.aside / table / hour.name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                hour.path.rename(place)
+                with suppress(OSError):
+                    # Only if it was the last hour of its day.
+                    hour.path.parent.rmdir()
+        names = {table: {hour.name for hour in expired} for table, expired in hours.items()}
+        manifest = read_manifest(self.folder).without(names)
+        replace_file(self.folder / MANIFEST, manifest.to_json().encode())
 
     def _covers(self, hour: str) -> bool:
         return hour_folder(self.start_ms) <= hour <= hour_folder(self.end_ms - 1)
@@ -165,7 +205,7 @@ def new_run(folder: Path, start_ms: int, end_ms: int, now_ms: int) -> Iterator[R
         )
     with lock:
         _leave_to_stream(folder, end_ms)
-        _sweep(folder)
+        _sweep(folder, end_ms)
         try:
             yield run
         finally:
@@ -188,15 +228,17 @@ def _leave_to_stream(folder: Path, end_ms: int) -> None:
         )
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a killed run has left aside, or had moved before it was published."""
+def _sweep(folder: Path, end_ms: int) -> None:
+    """Remove what a killed run has left: aside, moved before it was published, or not removed
+    after that. Batches are removed of hours that end by `end_ms`, which no stream writes."""
     for path in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(path, ignore_errors=True)
     manifest = read_manifest(folder)
     for table in [path for path in folder.iterdir() if path.is_dir()]:
         named = manifest.hours.get(table.name, {})
         for hour in hour_folders(table):
-            for part in hour.path.glob(f"{RUN}*"):
+            settled = hour.name in named and hour.start_ms + HOUR_MS <= end_ms
+            for part in hour.path.glob("*=*" if settled else f"{RUN}*"):
                 if part.name != f"{RUN}{named.get(hour.name)}":
                     shutil.rmtree(part, ignore_errors=True)
 

@@ -134,17 +134,23 @@ def newest(results: Path) -> Meta | None:
     Raises:
         StreamState: it is there and cannot be understood.
     """
-    numbers = [number for number, _ in _batches(_states(results))]
-    if not numbers:
-        return None
-    path = state_folder(results, max(numbers)) / _META
-    try:
-        return Meta.from_json(path.read_text())
-    except (OSError, ValueError, TypeError) as error:
-        raise StreamState(
-            f"{path} cannot be read: {error}.",
-            advice=f"Move {results / STREAM} away: the stream then begins again, and results stay.",
-        ) from None
+    number = None
+    while True:
+        former, number = number, max((n for n, _ in _batches(_states(results))), default=None)
+        if number is None:
+            return None
+        path = state_folder(results, number) / _META
+        try:
+            return Meta.from_json(path.read_text())
+        except (OSError, ValueError, TypeError) as error:
+            if isinstance(error, FileNotFoundError) and number != former:
+                # The next batch may have replaced it meanwhile.
+                continue
+            raise StreamState(
+                f"{path} cannot be read: {error}.",
+                advice=f"Move {results / STREAM} away: the stream then begins again, and results "
+                "stay.",
+            ) from None
 
 
 def begin(results: Path) -> Meta:

@@ -38,9 +38,17 @@ END_S: Final = 20.0
 """The process ends by itself within this, once its input has ended."""
 
 
-def pipeline_command(samples: Path, results: Path | None, master: str = "") -> list[str]:
+def pipeline_command(
+    samples: Path,
+    results: Path | None,
+    master: str = "",
+    *,
+    keep_rates_days: int,
+    keep_results_days: int,
+) -> list[str]:
     """The command line of the process."""
     command = child_processes.command_of("pipeline", "run", "--until-end-of-input")
+    command += ["--keep-rates", str(keep_rates_days), "--keep-results", str(keep_results_days)]
     command += ["--samples", str(samples.absolute())]
     command += [] if results is None else ["--results", str(results.absolute())]
     return command + (["--master", master] if master else [])

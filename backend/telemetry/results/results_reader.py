@@ -130,13 +130,21 @@ class Results:
         problems: list[str] = []
         for hour in reversed(hour_folders(self.folder / table.name)):
             parts = parts_of(hour, table.name, manifest)
-            found = self._newest(hour, parts, table, problems)
+            run = manifest.runs.get(manifest.hours.get(table.name, {}).get(hour.name, ""))
+            streamed = run is None or run.streamed
+            found = self._newest(hour, parts, table, problems, streamed=streamed)
             if found is not None:
                 return replace(found, problem="; ".join(problems[:3]))
         return TableStatus(table.name, problem="; ".join(problems[:3]))
 
     def _newest(
-        self, hour: HourFolder, parts: Sequence[str], table: ResultTable, problems: list[str]
+        self,
+        hour: HourFolder,
+        parts: Sequence[str],
+        table: ResultTable,
+        problems: list[str],
+        *,
+        streamed: bool,
     ) -> TableStatus | None:
         newest: TableStatus | None = None
         looked_at = 0
@@ -151,7 +159,7 @@ class Results:
             if footer.newest_ms is not None:
                 looked_at += 1
                 if newest is None or footer.newest_ms > (newest.newest_ms or 0):
-                    source = STREAM if file.streamed else BACKFILL
+                    source = STREAM if streamed else BACKFILL
                     newest = TableStatus(table.name, footer.newest_ms, source, footer.made_ms)
         return newest
 

@@ -20,6 +20,7 @@ from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.pipeline.jobs.stream import CountedBatch, Streaming, begun, held, stream
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
+from kshunt.backend.pipeline.results.maintenance import KeptDays
 from kshunt.backend.pipeline.spark.session import start_session
 from tests.support.pipeline.recorded import Row, write
 from tests.support.pipeline.spark import quick_settings
@@ -27,6 +28,7 @@ from tests.support.pipeline.spark import quick_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+KEPT = KeptDays(by_tick_days=14, others_days=730)
 KEYS = {
     "rates": ("rid", "tick"),
     "stalls": ("rid", "start"),
@@ -54,7 +56,9 @@ def streamed(
             source,
             begun(results),
             done.append,
+            print,
             threading.Event(),
+            KEPT,
         )
         stream(job, results, 1.0, once=True)
     return done
@@ -97,7 +101,9 @@ def main(folder: Path, results: Path) -> None:
             source,
             begun(results),
             said,
+            print,
             threading.Event(),
+            KEPT,
         )
         stream(job, results, 1.0, once=True)
     session.stop()

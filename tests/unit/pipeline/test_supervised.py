@@ -120,9 +120,12 @@ def test_a_backend_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_the_command_names_the_recording_and_where_spark_runs(tmp_path: Path) -> None:
-    command = pipeline_command(tmp_path, tmp_path / "results", "local[2]")
+    command = pipeline_command(
+        tmp_path, tmp_path / "results", "local[2]", keep_rates_days=3, keep_results_days=90
+    )
     assert command[:5] == [sys.executable, "-P", "-m", "kshunt", "pipeline"]
     assert "--until-end-of-input" in command
+    assert " --keep-rates 3 --keep-results 90 " in " ".join(command)
     assert command[-6:] == [
         "--samples",
         str(tmp_path),

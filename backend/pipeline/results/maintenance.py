@@ -1,0 +1,285 @@
+"""What keeps a folder of results small for years: compaction and kept. Needs no Spark.
+
+Compaction puts the files of a table's hour together into one, as a run that holds the same rows.
+The streaming job writes thousands of small files an hour. Retention deletes hours of a table that
+are older than its days, counted back from the newest hour of any table: a clock that jumps ahead
+deletes nothing.
+
+Both leave alone what the streaming job may still write, or read again: hours that ended less than
+an hour before its last settled one. Who is killed in between leaves results that hold, and folders
+that nobody reads; see `result_runs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kshunt.backend.delivered_files.result_files import (
+    HourFolder,
+    ResultFile,
+    files_of,
+    hour_folders,
+    read_manifest,
+)
+from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.domain.text.formatting import bytes_text
+from kshunt.backend.pipeline.results.result_runs import Run, new_run
+from kshunt.backend.pipeline.results.stream_state import newest
+
+DAY_MS: Final = 24 * HOUR_MS
+ROWS_A_GROUP: Final = 250_000
+"""Rows are sorted and written in groups of about this many: so much is in memory."""
+_SORT_KEYS: Final = ("operation_id", "rid")
+"""A replica's rows resemble each other, so its columns get small if they are together."""
+_MOMENT: Final = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDays:
+    """For how long results are kept, in days."""
+
+    by_tick_days: int
+    """Tables that have a row a tick, or a recorded row."""
+    others_days: int
+
+    def start_ms(self, table: ResultTable, newest_ms: int) -> int:
+        """Hours of a table that end by then are too old."""
+        return newest_ms - (self.by_tick_days if table.by_tick else self.others_days) * DAY_MS
+
+
+@dataclass(slots=True)
+class Maintained:
+    """What was done to a folder of results."""
+
+    compacted_hours: int = 0
+    """Hours of a table."""
+    files_before: int = 0
+    """Of the compacted hours; each has one file now."""
+    bytes_before: int = 0
+    bytes_after: int = 0
+    deleted_hours: int = 0
+    """Hours of a table."""
+    problems: list[str] = field(default_factory=list)
+    """Hours that stay as they are, because a file of theirs cannot be read."""
+
+
+def maintained_lines(done: Maintained) -> list[str]:
+    """What was done, for an operator; none where there was nothing to do."""
+    lines = []
+    if done.compacted_hours:
+        sizes = f"{bytes_text(done.bytes_before)} → {bytes_text(done.bytes_after)}"
+        lines.append(f"Compacted: {done.files_before:,} files → {done.compacted_hours:,}, {sizes}.")
+    if done.deleted_hours:
+        lines.append(f"Deleted: {done.deleted_hours:,} files of hours that were too old.")
+    lines += [f"An hour stays as it is: {problem}" for problem in done.problems]
+    return lines
+
+
+def maintain(
+    folder: Path,
+    kept: KeptDays,
+    now_ms: Callable[[], int],
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Maintained:
+    """Delete the hours of a folder of results that are too old, and compact the others.
+
+    Raises:
+        ResultsBusy: a backfill makes results there; what was done until then stays.
+        StreamState, UnreadableResults: the folder cannot be understood.
+        OSError: it cannot be written.
+    """
+    done = Maintained()
+    if not folder.is_dir():
+        return done
+    end_ms, owed = _settled(folder, now_ms())
+    _delete_expired(folder, kept, end_ms, now_ms(), done)
+    for hour in _hours(folder, end_ms):
+        if hour not in owed:
+            _compact(folder, hour, now_ms, is_stopped, done)
+        if is_stopped():
+            break
+    return done
+
+
+def _settled(folder: Path, now_ms: int) -> tuple[int, set[str]]:
+    """Hours that end by a moment are settled, but for some that a backfill has to make again."""
+    meta = newest(folder)
+    if meta is None:
+        return now_ms - now_ms % HOUR_MS, set()
+    return (meta.final_ms or HOUR_MS) - HOUR_MS, {hour_folder(int(at)) for at in meta.owed}
+
+
+def _hours(folder: Path, end_ms: int) -> list[str]:
+    """Names of the hours of all tables that end by then, the oldest first."""
+    return sorted(
+        {
+            hour.name
+            for table in TABLES
+            for hour in hour_folders(folder / table.name)
+            if hour.start_ms + HOUR_MS <= end_ms
+        }
+    )
+
+
+# Retention
+
+
+def _delete_expired(
+    folder: Path, kept: KeptDays, end_ms: int, now_ms: int, done: Maintained
+) -> None:
+    newest_ms = _newest_end_ms(folder, end_ms)
+    expired: dict[str, Sequence[HourFolder]] = {}
+    for table in TABLES:
+        start_ms = kept.start_ms(table, newest_ms)
+        found = [h for h in hour_folders(folder / table.name) if h.start_ms + HOUR_MS <= start_ms]
+        if found:
+            expired[table.name] = found
+    # This also removes what a killed one has left.
+    with new_run(folder, 0, end_ms, now_ms) as run:
+        if expired:
+            run.delete(expired)
+    done.deleted_hours += sum(map(len, expired.values()))
+
+
+def kept_from_ms(folder: Path, table: ResultTable, kept: KeptDays, now_ms: int) -> int:
+    """Hours of a table that end by then are deleted, or will be.
+
+    Raises:
+        StreamState: the folder cannot be understood.
+    """
+    end_ms, _ = _settled(folder, now_ms)
+    return kept.start_ms(table, _newest_end_ms(folder, end_ms))
+
+
+def _newest_end_ms(folder: Path, end_ms: int) -> int:
+    """When the newest settled hour of all tables ends; 0 where there is none."""
+    names = _hours(folder, end_ms)
+    return HourFolder(names[-1], folder).start_ms + HOUR_MS if names else 0
+
+
+# Compaction
+
+
+def _compact(
+    folder: Path,
+    name: str,
+    now_ms: Callable[[], int],
+    is_stopped: Callable[[], bool],
+    done: Maintained,
+) -> None:
+    """Put the files of an hour together, a file a table; once for each run that they are of."""
+    manifest = read_manifest(folder)
+    hours = [(table, HourFolder(name, folder / table.name / name)) for table in TABLES]
+    several = [(t, h, f) for t, h in hours if len(f := list(files_of(h, t.name, manifest))) > 1]
+
+    def origin(found: tuple[ResultTable, HourFolder, Sequence[ResultFile]]) -> str:
+        return manifest.hours.get(found[0].name, {}).get(name, "")
+
+    for run_id, some in groupby(sorted(several, key=origin), origin):
+        start_ms = HourFolder(name, folder).start_ms
+        made_ms = now_ms()
+        with new_run(folder, start_ms, start_ms + HOUR_MS, made_ms) as run:
+            if read_manifest(folder) != manifest:
+                # A backfill came in between: the next time will do.
+                return
+            for table, hour, files in some:
+                if is_stopped():
+                    return
+                _put_together(run, table, hour, files, done)
+            run.publish_again(manifest.runs.get(run_id), made_ms)
+            manifest = read_manifest(folder)
+
+
+def _put_together(
+    run: Run,
+    table: ResultTable,
+    hour: HourFolder,
+    files: Sequence[ResultFile],
+    done: Maintained,
+) -> None:
+    paths = [file.path for file in files]
+    place = run.path(table) / hour.name
+    place.mkdir(parents=True)
+    target = place / "part-0.parquet"
+    try:
+        write_sorted(paths, target, table)
+    except (pa.ArrowException, ValueError) as error:
+        target.unlink(missing_ok=True)
+        done.problems.append(f"{table.name}/{hour.name}: {' '.join(str(error).split())[:200]}")
+        return
+    run.written(table)
+    sizes = [path.stat() for path in paths]
+    # Readers say by it how old the results are.
+    newest_ns = max(size.st_mtime_ns for size in sizes)
+    os.utime(target, ns=(newest_ns, newest_ns))
+    done.compacted_hours += 1
+    done.files_before += len(paths)
+    done.bytes_before += sum(size.st_size for size in sizes)
+    done.bytes_after += target.stat().st_size
+
+
+def write_sorted(paths: Sequence[Path], target: Path, table: ResultTable) -> None:
+    """Write the rows of files into one file, sorted in groups.
+
+    Raises:
+        pyarrow.ArrowException: a file cannot be read, or has a column of another type.
+        ValueError: the new file has not as many rows as the others.
+    """
+    schema = _common_schema(paths)
+    keys = [*(key for key in _SORT_KEYS if key in schema.names), table.hour_of]
+    order = [(key, "ascending") for key in dict.fromkeys(keys)]
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for group in _groups(paths, schema):
+            writer.write_table(group.sort_by(order), row_group_size=len(group))
+    expected = sum(pq.read_metadata(path).num_rows for path in paths)
+    if (rows := pq.read_metadata(target).num_rows) != expected:
+        raise ValueError(f"{rows:,} of {expected:,} rows were written")
+
+
+def _common_schema(paths: Sequence[Path]) -> Any:
+    """Columns of all files: a newer version may have added some."""
+    schemas = [_as_moments(pq.read_schema(path)) for path in paths]
+    return pa.unify_schemas(list(dict.fromkeys(schemas)))
+
+
+def _as_moments(schema: Any) -> Any:
+    """The schema without notes of its writer, its times as microseconds of UTC."""
+    return pa.schema(
+        pa.field(f.name, _MOMENT if pa.types.is_timestamp(f.type) else f.type) for f in schema
+    )
+
+
+def _groups(paths: Sequence[Path], schema: Any) -> Iterator[Any]:
+    """Rows of files as tables of about `ROWS_A_GROUP`."""
+    waiting: list[Any] = []
+    rows = 0
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_A_GROUP):
+                waiting.append(_with_columns(pa.Table.from_batches([batch]), schema))
+                rows += len(batch)
+                if rows >= ROWS_A_GROUP:
+                    yield pa.concat_tables(waiting)
+                    waiting, rows = [], 0
+    if rows:
+        yield pa.concat_tables(waiting)
+
+
+def _with_columns(rows: Any, schema: Any) -> Any:
+    """The rows with the columns of a schema, in its order; null where they have none."""
+    columns: Mapping[str, Any] = {
+        field.name: rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    }
+    return pa.table(dict(columns), schema=schema)
