@@ -369,7 +369,7 @@ COMMAND: Final = Command(
 MODULES: Final[Mapping[str, str]] = {
     "run": "jobs.run_command",
     "backfill": "jobs.backfill_command",
-    "maintain": "results.maintain_command",
+    "maintain": "jobs.maintain_command",
     "report": "reports.report_command",
     "backtest": "backtest.backtest_command",
     "repartition": "repartition.repartition_command",

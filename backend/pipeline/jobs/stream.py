@@ -310,8 +310,8 @@ def make_owed(
     ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
     recorded = find_recording(source.folder).files if ended or unseen else {}
     from_ms = kept_from_ms(results, RATES, kept, clock.now_ms())
-    kept = {hour for hour in recorded if hour + HOUR_MS > from_ms}
-    for hour in sorted({*unseen, *ended} & kept):
+    young = {hour for hour in recorded if hour + HOUR_MS > from_ms}
+    for hour in sorted({*unseen, *ended} & young):
         tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
         try:

@@ -123,8 +123,13 @@ class Run:
         if origin is None:
             record = replace(self._record(made_ms, None), streamed=True)
         else:
-            period = {"period_start_ms": self.start_ms, "period_end_ms": self.end_ms}
-            record = replace(origin, id=self.id, tables=dict(self.tables), **period)
+            record = replace(
+                origin,
+                id=self.id,
+                period_start_ms=self.start_ms,
+                period_end_ms=self.end_ms,
+                tables=dict(self.tables),
+            )
         self._hold(record, {table: self._move(table) for table in self.tables})
 
     def _record(self, made_ms: int, samples_newest_ms: int | None) -> RunRecord:

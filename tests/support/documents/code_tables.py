@@ -95,8 +95,10 @@ def result_tables() -> str:
 
 def _result_table(found: ResultTable) -> str:
     rows = ((f"`{c.name}`", c.type.value, c.unit, c.meaning) for c in found.columns)
+    kept = "keep-rates" if found.by_tick else "keep-results"
     return (
-        f"## `{found.name}`\n\nOne row is {found.row}. Its hour is that of `{found.hour_of}`.\n\n"
+        f"## `{found.name}`\n\nOne row is {found.row}. Its hour is that of `{found.hour_of}`. "
+        f"`--{kept}` says how long it is kept.\n\n"
         + table(("Column", "Type", "Unit", "Meaning"), rows)
     )
 

@@ -46,4 +46,5 @@ def main(now_ms: int, days: int, first: int, folders: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), [Path(name) for name in sys.argv[4:]])  # type: ignore[call-arg]
+    moment_ms, days, first = map(int, sys.argv[1:4])
+    main(moment_ms, days, first, [Path(name) for name in sys.argv[4:]])

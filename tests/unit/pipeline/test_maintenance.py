@@ -196,6 +196,7 @@ def killed(moments: tuple[int, int, int], folders: list[Path]) -> list[bool]:
     return [one == "killed" for one in found]
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_leaves_the_same_rows(tmp_path: Path) -> None:
     base = tmp_path / "base"
     streamed(base, hours=1, batches=2, first_ms=HOUR - 2 * DAY_MS)
