@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.spark]
 
 REPLICAS: Final = int(os.environ.get("KSHUNT_LAKE_REPLICAS", "20000"))
 HOURS: Final = 7 * 24
-FLUSHES: Final = 60
+FLUSHES: Final = 20
 """Batches an hour in the copies. The job itself makes up to 720; more only takes longer here."""
 SETTLED_MS: Final = 2 * HOUR_MS
 

@@ -158,4 +158,6 @@ def _minute(load: Load, replicas: _Replicas, names: Any, second: int) -> Any:
             pa.array(np.where(moves, 0, -1), mask=~moves)
         ),
     }
-    return pa.table(columns, schema=SCHEMAS[SampleTable.REPLICAS])
+    schema = SCHEMAS[SampleTable.REPLICAS]
+    rest = {f.name: pa.nulls(len(who), f.type) for f in schema if f.name not in columns}
+    return pa.table(columns | rest, schema=schema)
