@@ -59,11 +59,9 @@ def test_a_week_of_results(tmp_path: Path) -> None:
         write_hour(lake, of_hour, hour_ms, number)
         files += len(list((lake).rglob("batch_id=*/*.parquet")))
         before_bytes += total_bytes(lake) if number == 0 else 0
-        moment_ms = hour_ms + number * HOUR_MS + HOUR_MS
         since_s = time.monotonic()
-        done = maintain(lake, KeptDays(14, 730), lambda moment_ms=moment_ms: moment_ms)
+        compact(lake, hour_ms + (number + 1) * HOUR_MS)
         seconds.append(time.monotonic() - since_s)
-        assert not done.problems
     print(f"\n{REPLICAS:,} replicas, {HOURS} hours, {files:,} files of batches written")
     say_sizes(lake, samples_bytes, before_bytes)
     print(
@@ -97,6 +95,11 @@ def write_hour(lake: Path, of_hour: dict[str, Any], first_ms: int, number: int) 
             path = lake / name / hour / f"batch_id={number * FLUSHES + batch}" / "part-0.parquet"
             path.parent.mkdir(parents=True)
             pq.write_table(moved.slice(start, end - start), path, compression="zstd")
+
+
+def compact(lake: Path, now_ms: int) -> None:
+    done = maintain(lake, KeptDays(14, 730), lambda: now_ms)
+    assert not done.problems
 
 
 def say_sizes(lake: Path, samples_bytes: float, before_bytes: int) -> None:
