@@ -87,12 +87,12 @@ class HelpScreen(Dialog[None]):
         *PAGE_KEYS,
     ]
 
-    def __init__(self, view: str, cluster: Sequence[tuple[str, str]] = ()) -> None:
-        """`cluster`: labels and values that say which cluster is shown."""
+    def __init__(self, view: str, session: Sequence[tuple[str, str]] = ()) -> None:
+        """`session`: labels and values that say which cluster is shown, and how."""
         super().__init__(f"Keys of the {view} view")
         bind(self, dialog_bindings("help", "leave"))
         self._view = view
-        self._cluster = cluster
+        self._session = session
 
     def compose_body(self) -> Iterable[Widget]:
         """The line to type into, and the groups."""
@@ -104,9 +104,9 @@ class HelpScreen(Dialog[None]):
                 yield HelpGroup(group, [action_row(action) for action in actions])
             signs = (*SIGNS_OF.get(self._view, ()), *SIGNS)
             yield HelpGroup("Signs", [HelpRow((sign,), meaning) for sign, meaning in signs])
-            if self._cluster:
-                facts = [HelpRow((label,), value) for label, value in self._cluster]
-                yield HelpGroup("This cluster", facts)
+            if self._session:
+                facts = [HelpRow((label,), value) for label, value in self._session]
+                yield HelpGroup("This session", facts)
             yield Lines("", id="nothing")
         yield Lines(HINT, id="keys", classes="hint")
 
