@@ -176,9 +176,7 @@ class KshuntApp(Dashboard):
         self._notices = notices or Notices()
         self._terminal_title = ""
         self._shown_s = float("-inf")
-        self._refresh_due = False
-        self.changing = False
-        self.underway = False
+        self._refresh_due = self.changing = self.underway = False
 
     @property
     def link(self) -> Feed:
