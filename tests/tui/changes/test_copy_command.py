@@ -13,10 +13,10 @@ import pytest
 
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.tui.changes import copy_command as copying
-from kshunt.tui.changes.copy_command import cluster_words
+from kshunt.tui.changes.wizard import copy_command as copying
 from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
+from kshunt.tui.changes.wizard.copy_command import cluster_words
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.shell.contexts import ClusterChoice
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, plan_file

@@ -1,6 +1,6 @@
 """The command of the shell that makes the same change, to be copied from a preview.
 
-Only what is pure is here: `kshunt.tui.changes.copy_command` knows the clipboard and files.
+Only what is pure is here: `kshunt.tui.changes.wizard.copy_command` knows the clipboard and files.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class ConfirmScreen(Dialog[bool]):
 
     async def action_copy(self) -> None:
         """Copy the command of the shell that makes the same change."""
-        from kshunt.tui.changes.copy_command import copy_command
+        from kshunt.tui.changes.wizard.copy_command import copy_command
 
         app = self.app
         assert isinstance(app, Dashboard)

@@ -429,7 +429,7 @@ class WizardScreen(Dialog[NextStep | None]):
 
     async def action_copy(self) -> None:
         """Copy the command of the shell that makes the previewed change."""
-        from kshunt.tui.changes.copy_command import copy_command
+        from kshunt.tui.changes.wizard.copy_command import copy_command
 
         if self._intent is None or self._looked is None or self.step < Step.PREVIEW:
             return
