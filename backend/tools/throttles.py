@@ -157,7 +157,7 @@ def _main(argv: Sequence[str]) -> int:
         else:
             lists = ThrottledReplicas(options.leaders, options.followers)
             answer = client.alter_replicas({options.topic: lists}, change)
-    return show_report(_report(answer), as_json=options.json)
+    return show_report(_report(answer, "broker" if rates else "topic"), as_json=options.json)
 
 
 def _rates(options: Namespace) -> dict[int, ThrottledRate]:
@@ -188,9 +188,10 @@ def _by_broker(
     return found
 
 
-def _report(answer: ChangeAnswer) -> ToolReport:
+def _report(answer: ChangeAnswer, noun: str) -> ToolReport:
     failed = len(answer.failures)
-    lines = [*map(_line, answer.results), *answer.warnings, *answer.notes]
+    items = (f"{noun} {_line(result)}" for result in answer.results)
+    lines = [*items, *answer.warnings, *answer.notes]
     problems = (f"{many(failed, 'item')} failed.",) if failed else ()
     code = ExitCode.FAILED if failed else ExitCode.DONE
     return ToolReport("\n".join(lines), to_document(answer), code, problems)

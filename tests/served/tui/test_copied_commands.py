@@ -158,6 +158,7 @@ async def test_rates_of_brokers(shown: Dashboard, client: BackendClient) -> None
     command = await shown.copied()
     assert "--rate 1,2=50MB/s --leader-rate 3=26.2144MB/s --follower-rate 3=none" in command
     said = await shown.run(command)
+    assert "broker 3: set" in said
     rates = client.throttles.list().rates
     assert {id: rates[id].rate for id in (1, 2, 3)} == {1: same, 2: same, 3: other}, said
     nothing = ThrottledRate(None, None)

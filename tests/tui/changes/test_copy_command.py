@@ -18,6 +18,7 @@ from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.copy_command import cluster_words
 from kshunt.tui.changes.wizard.pages import Step
+from kshunt.tui.changes.wizard.result import ResultScreen
 from kshunt.tui.shell.contexts import ClusterChoice
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, plan_file
 from tests.support.tui.cluster import incident, running_move
@@ -110,6 +111,13 @@ async def test_c_copies_from_a_question_and_nothing_is_sent(shown: Shown) -> Non
     await shown.write("because")
     await shown.pilot.press("enter", "C")
     await shown.until(lambda: "--reason because" in shown.app.clipboard, "with the reason")
+    shown.app._clipboard = ""
+    await shown.pilot.press("y")
+    await shown.dialog(ResultScreen)
+    assert "C copies the command, Esc or Enter closes" in shown.frame()
+    await shown.pilot.press("C")
+    await shown.until(lambda: "--reason because" in shown.app.clipboard, "after the answer, too")
+    await shown.until(lambda: "OSC 52" in shown.frame(), "it is said")
 
 
 async def test_c_copies_from_the_preview_of_a_wizard(shown: Shown, tmp_path: Path) -> None:

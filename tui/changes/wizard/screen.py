@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 KEYS: Final = {
     Step.PREVIEW: "{agree}w adds a reason, {copy}Esc {back}",
     Step.CONFIRM: "",
-    Step.WATCH: "Esc or Enter closes",
+    Step.WATCH: "{copy}Esc or Enter closes",
 }
 """What the last line says at each step that is no form."""
 PREVIEWS: Final = "previews"
@@ -177,11 +177,12 @@ class WizardScreen(Dialog[NextStep | None]):
             goes_on = PREVIEWS if self.wizard.after(self.step) is Step.PREVIEW else CONTINUES
             self._say_keys(f"{form_hint(forms, goes_on)}Esc {self._back}")
         elif self.step in KEYS:
-            agree = copy = ""
+            agree = ""
             if self.step is Step.PREVIEW and self._looked is not None and self._intent is not None:
                 typed = self._intent.typed
                 agree = "Enter asks for the name, " if typed else f"y: {self._intent.button}, "
-                copy = "C copies the command, " if self._intent.command is not None else ""
+            able = self._looked is not None and self._intent is not None and self._intent.command
+            copy = "C copies the command, " if able else ""
             self._say_keys(KEYS[self.step].format(agree=agree, copy=copy, back=self._back))
 
     @property
