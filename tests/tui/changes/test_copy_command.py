@@ -138,6 +138,9 @@ async def test_c_copies_from_the_preview_of_a_wizard(shown: Shown, tmp_path: Pat
     assert rest[rest.index("--parallel-moves") + 1] == "5/200"
     assert rest[rest.index("--reason") + 1] == "more room"
     assert "--additional" in rest, "others move"
+    await shown.until(lambda: "Copied, with its partitions" in shown.frame(), "it is said")
+    assert '"version"' not in shown.frame(), "the plan itself is not"
+    assert "y: Start the move" in shown.frame(), "the keys stay in sight"
     assert shown.backend.changes == []
 
 

@@ -32,12 +32,16 @@ class CommandLine:
             reason: why, for the audit; may be empty.
             file: where the document is; empty: the command gets it through a pipe.
         """
+        command = self.without_document(cluster, reason, file)
+        if not self.document or file:
+            return command
+        return f"printf %s {shlex.quote(self.document)} | {command}"
+
+    def without_document(self, cluster: Sequence[str], reason: str, file: str = "") -> str:
+        """The same without what comes through the pipe, which may be long."""
         words = ["kshunt", *self.words, *cluster]
         if self.file_flag:
             words += [f"--{self.file_flag}", file or STDIN]
         if reason:
             words += ["--reason", reason]
-        command = shlex.join(words)
-        if not self.document or file:
-            return command
-        return f"printf %s {shlex.quote(self.document)} | {command}"
+        return shlex.join(words)

@@ -54,8 +54,7 @@ async def copy_command(app: Dashboard, intent: Intent, reason: str) -> str:
     if command is None:
         return NO_COMMAND
     cluster = cluster_words(app)
-    text = command.text(cluster, reason)
-    wrote = ""
+    text, file, wrote = command.text(cluster, reason), "", ""
     if len(text) > COPY_MOST:
         name = f"kshunt-plan-{file_time_text(app.store.now_ms)}.json"
         try:
@@ -65,5 +64,8 @@ async def copy_command(app: Dashboard, intent: Intent, reason: str) -> str:
         text = command.text(cluster, reason, file)
         wrote = f"Its plan is in {file}. "
     app.copy_to_clipboard(text)
-    shown = text if len(text) <= SHOWN_MOST else f"{text[:SHOWN_MOST]}..."
-    return f"{wrote}Copied, if your terminal takes it (OSC 52): {shown}"
+    # What comes through the pipe is in the preview already.
+    shown = command.without_document(cluster, reason, file)
+    shown = shown if len(shown) <= SHOWN_MOST else f"{shown[:SHOWN_MOST]}..."
+    plan = ", with its partitions" if command.document and not file else ""
+    return f"{wrote}Copied{plan}, if your terminal takes it (OSC 52): {shown}"

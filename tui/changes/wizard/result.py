@@ -72,7 +72,7 @@ class ResultScreen(Dialog[NextStep | None]):
         from kshunt.tui.changes.wizard.copy_command import copy_command
 
         said = await copy_command(self._kshunt, self._intent, self._intent.reason)
-        self.query_one("#keys", Lines).say(said)
+        self.query_one("#keys", Lines).say_above(said)
         self.call_after_refresh(self._fit)
 
     async def action_write(self) -> None:

@@ -436,7 +436,10 @@ class WizardScreen(Dialog[NextStep | None]):
             return
         asked = list(self.place(Step.CONFIRM).query(AskPart))
         reason = (asked[0].reason if asked else "") or self._intent.reason
-        self._say_keys(await copy_command(self._kshunt, self._intent, reason))
+        said = await copy_command(self._kshunt, self._intent, reason)
+        line = self.query_one("#keys", Lines)
+        line.say_above(said)
+        line.display = True
         self.call_after_refresh(self._fit)
 
     def action_next(self, verb: str) -> None:
