@@ -157,7 +157,9 @@ def _main(argv: Sequence[str]) -> int:
         else:
             lists = ThrottledReplicas(options.leaders, options.followers)
             answer = client.alter_replicas({options.topic: lists}, change)
-    return show_report(_report(answer, "broker" if rates else "topic"), as_json=options.json)
+    done = "would be set" if options.validate_only else "set"
+    report = _report(answer, "broker" if rates else "topic", done)
+    return show_report(report, as_json=options.json)
 
 
 def _rates(options: Namespace) -> dict[int, ThrottledRate]:
@@ -188,16 +190,16 @@ def _by_broker(
     return found
 
 
-def _report(answer: ChangeAnswer, noun: str) -> ToolReport:
+def _report(answer: ChangeAnswer, noun: str, done: str) -> ToolReport:
     failed = len(answer.failures)
-    items = (f"{noun} {_line(result)}" for result in answer.results)
+    items = (f"{noun} {_line(result, done)}" for result in answer.results)
     lines = [*items, *answer.warnings, *answer.notes]
     problems = (f"{many(failed, 'item')} failed.",) if failed else ()
     code = ExitCode.FAILED if failed else ExitCode.DONE
     return ToolReport("\n".join(lines), to_document(answer), code, problems)
 
 
-def _line(result: Result) -> str:
+def _line(result: Result, done: str) -> str:
     if result.ok:
-        return f"{result.item}: {result.message or 'set'}"
+        return f"{result.item}: {result.message or done}"
     return f"{result.item}: {result.message or result.error_name}"

@@ -157,6 +157,8 @@ async def test_rates_of_brokers(shown: Dashboard, client: BackendClient) -> None
     shown.app.workflows.set_rates({1: same, 2: same, 3: other}, lambda: None)
     command = await shown.copied()
     assert "--rate 1,2=50MB/s --leader-rate 3=26.2144MB/s --follower-rate 3=none" in command
+    assert "broker 3: would be set" in await shown.run(f"{command} --validate-only")
+    assert not any(one.rate.leader_bytes_per_s for one in client.throttles.list().rates.values())
     said = await shown.run(command)
     assert "broker 3: set" in said
     rates = client.throttles.list().rates
@@ -171,6 +173,18 @@ async def test_rates_of_brokers(shown: Dashboard, client: BackendClient) -> None
     await shown.run(await shown.copied())
     left = client.throttles.list().rates
     assert all(id not in left or left[id].rate == nothing for id in (1, 2, 3))
+
+
+async def test_a_broker_that_there_is_not_fails_alone(
+    shown: Dashboard, client: BackendClient
+) -> None:
+    command = f"kshunt throttles set-rates --backend {shown.app.address} --rate 1,99=5MB/s"
+    said = await shown.run(f"{command} || test $? = 1")
+    assert "broker 1: " in said
+    assert "broker 99: " in said
+    assert "failed" in said
+    assert "99: set" not in said
+    await shown.run(f"kshunt throttles set-rates --backend {shown.app.address} --rate 1=none")
 
 
 async def test_throttled_replicas_of_a_topic(
