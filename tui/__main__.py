@@ -15,17 +15,21 @@ from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.recorder.retention import recordings_folder
 from kshunt.tui.settings import (
     DashboardSettings,
+    SettingValue,
+    WrittenValue,
     config_folder,
     keep_setting,
     load_settings,
     settings_path,
 )
+from kshunt.tui.shell.own_settings import Held, OwnSettings
 from kshunt.tui.terminal.notices import WITHOUT_TITLE, Notices
 
 if TYPE_CHECKING:
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.shell.contexts import Contexts
 
+NO_MOUSE: Final = Held(False, "--no-mouse")
 SIXTEEN_COLOURS: Final = ("linux", "vt100", "vt220", "screen", "xterm", "ansi", "")
 """Terminals that show sixteen colours unless they say more in COLORTERM."""
 
@@ -76,11 +80,11 @@ def run(
     address: str,
     *,
     read_only: bool = False,
-    theme: str = "",
     revive: Callable[[], object] | None = None,
     record: bool = True,
     record_path: Path | None = None,
     in_browser: bool = False,
+    mouse: bool = True,
     name: str = "",
     contexts: Contexts | None = None,
 ) -> int:
@@ -88,8 +92,9 @@ def run(
 
     `revive` starts a private backend again that has gone. What is seen is recorded, unless
     `record` is false: to `record_path`, or where recordings are kept. `in_browser` shows it to
-    somebody on another machine, who may not use the files of this one. `name` is what the operator
-    calls the cluster. `contexts` are others that can be opened; the wish for one is noted there.
+    somebody on another machine, who may not use the files of this one. Without `mouse` the terminal
+    keeps its mouse, whatever the settings say. `name` is what the operator calls the cluster.
+    `contexts` are others that can be opened; the wish for one is noted there.
 
     Returns:
         The exit code for the shell.
@@ -109,10 +114,18 @@ def run(
         recorder = Recorder(recordings_folder(os.environ), path=record_path, about=about)
     feed: dict[str, Any] = {"revive": revive, "recorder": recorder, "in_browser": in_browser}
     feed |= {"name": name, "contexts": contexts}
-    return _run(settings, address, read_only, theme, **feed)
+    flags = {
+        "read_only": Held(True, "--read-only") if read_only else None,
+        "mouse": None if mouse else NO_MOUSE,
+        "record": Held(False, "--no-record") if not record else None,
+    }
+    if record_path is not None:
+        flags["record"] = Held(True, "--record")
+    held = {name: one for name, one in flags.items() if one is not None}
+    return _run(settings, address, held, **feed)
 
 
-def choose(contexts: Contexts) -> int:
+def choose(contexts: Contexts, *, mouse: bool = True) -> int:
     """Ask which cluster to open; `contexts` notes the answer.
 
     Returns:
@@ -136,11 +149,11 @@ def choose(contexts: Contexts) -> int:
         glyphs=ASCII if terminal.ascii_only else UNICODE,
     )
     signals.leave_when_ended(lambda code: app.exit(return_code=code))
-    app.run()
+    app.run(mouse=mouse and settings.mouse)
     return app.return_code or 0
 
 
-def replay(paths: Sequence[Path]) -> int:
+def replay(paths: Sequence[Path], *, mouse: bool = True) -> int:
     """Show recordings of one session until the operator leaves.
 
     Returns:
@@ -158,7 +171,7 @@ def replay(paths: Sequence[Path]) -> int:
     except NoTerminal:
         reel.close()
         raise
-    return _run(settings, str(paths[0]), False, "", reel=reel)
+    return _run(settings, str(paths[0]), {} if mouse else {"mouse": NO_MOUSE}, reel=reel)
 
 
 def write_notes(paths: Sequence[Path], handover: Path | None, timeline: Path | None) -> int:
@@ -272,14 +285,22 @@ def require_terminal() -> None:
         )
 
 
-def _notices(settings: DashboardSettings, environ: Mapping[str, str]) -> Notices:
-    """What the settings want, without what the terminal cannot do."""
-    plain = environ.get("TERM", "").lower() in WITHOUT_TITLE
-    return Notices(
-        bell=settings.bell,
-        notification="" if plain else settings.notification,
-        title=settings.title and not plain,
-    )
+def _held_by_terminal(terminal: Terminal, environ: Mapping[str, str]) -> dict[str, Held]:
+    """What the terminal decides, whatever the settings say."""
+    term = environ.get("TERM", "")
+    held = {}
+    if terminal.plain:
+        held["theme"] = Held("ansi", "NO_COLOR" if "NO_COLOR" in environ else f"TERM={term}")
+    if term.lower() in WITHOUT_TITLE:
+        held |= {"title": Held(False, f"TERM={term}"), "notification": Held("", f"TERM={term}")}
+    return held
+
+
+def _held_by_browser() -> dict[str, Held]:
+    """A browser has no bell, no notification and no title of a terminal."""
+    values: dict[str, SettingValue] = {"bell": False, "notification": "", "title": False}
+    values["record"] = False
+    return {name: Held(value, "a browser") for name, value in values.items()}
 
 
 def _prepared_terminal() -> Terminal:
@@ -297,10 +318,8 @@ def _prepared_terminal() -> Terminal:
     return terminal
 
 
-def _run(
-    settings: DashboardSettings, address: str, read_only: bool, theme: str, **feed: Any
-) -> int:
-    """Show the dashboard; `feed` is passed on to `KshuntApp`."""
+def _run(settings: DashboardSettings, address: str, held: Mapping[str, Held], **feed: Any) -> int:
+    """Show the dashboard; `held` is what flags decide, and `feed` is passed on to `KshuntApp`."""
     terminal = _prepared_terminal()
     from kshunt.tui import memory
     from kshunt.tui.actions import ACTIONS, use_keys
@@ -311,25 +330,34 @@ def _run(
 
     use_keys(ACTIONS, settings.keys)
 
-    def keep(table: str, name: str, value: str | list[str]) -> None:
+    def keep(table: str, name: str, value: WrittenValue) -> None:
         keep_setting(settings_path(os.environ), table, name, value)
 
+    in_browser = bool(feed.get("in_browser"))
+    by_others = _held_by_browser() if in_browser else _held_by_terminal(terminal, os.environ)
+    path = "" if in_browser else str(settings_path(os.environ))
+    own = OwnSettings(settings, path, {**held, **by_others})
     app = KshuntApp(
         address,
-        read_only=read_only or settings.read_only,
+        read_only=bool(own.named("read_only").now),
         plain=terminal.plain,
-        theme=theme or settings.theme,
+        theme=settings.theme,
         themes=ThemeFolder(config_folder(os.environ) / "themes"),
         start_view=settings.start_view,
         opens_on_all=settings.all_partitions,
         orders=settings.sort,
-        keep=None if feed.get("in_browser") else keep,
+        keep=None if in_browser else keep,
         freeze=memory.freeze,
-        notices=_notices(settings, os.environ) if not feed.get("in_browser") else None,
+        notices=Notices(
+            bell=bool(own.named("bell").now),
+            notification=str(own.named("notification").now),
+            title=bool(own.named("title").now),
+        ),
+        own_settings=own,
         glyphs=ASCII if terminal.ascii_only else UNICODE,
         **feed,
     )
-    if not feed.get("in_browser"):
+    if not in_browser:
         signals.leave_when_ended(lambda code: app.exit(return_code=code))
-    app.run()
+    app.run(mouse=bool(own.named("mouse").now))
     return app.return_code or 0

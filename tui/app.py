@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
@@ -46,13 +47,17 @@ from kshunt.tui.feed.messages import (
 )
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.palette import ActionProvider, Palette, PlaceProvider
+from kshunt.tui.settings import SettingValue, WrittenValue
 from kshunt.tui.shell.dashboard import Dashboard
-from kshunt.tui.shell.theme_files import TONE_DEFAULTS, ThemeFolder
+from kshunt.tui.shell.own_settings import OwnSettings
+from kshunt.tui.shell.theme_files import DEFAULT, TONE_DEFAULTS, ThemeFolder
 from kshunt.tui.shell.theme_manager import ThemeManager
 from kshunt.tui.stylesheet import CachedStylesheet
 from kshunt.tui.table_thread import REFRESH_S, TableThread
+from kshunt.tui.tables.model import NATURAL
 from kshunt.tui.terminal.diff_output import SLOW_REFRESH_S
 from kshunt.tui.terminal.downloads import Downloads
+from kshunt.tui.terminal.mouse import report_mouse
 from kshunt.tui.terminal.notices import KEEP_TITLE, OLD_TITLE, Notices, title_codes
 from kshunt.tui.terminal.size_classes import size_classes
 from kshunt.tui.text.glyphs import UNICODE, Glyphs
@@ -70,7 +75,7 @@ if TYPE_CHECKING:
     from kshunt.tui.tables.model import Order, RowKey
 
 
-Keep = Callable[[str, str, "str | list[str]"], object]
+Keep = Callable[[str, str, WrittenValue], object]
 """Writes a setting down: its table or nothing, its name, what it is from now on."""
 
 
@@ -123,6 +128,7 @@ class KshuntApp(Dashboard):
         reel: RecordingReader | None = None,
         freeze: Callable[[], object] | None = None,
         notices: Notices | None = None,
+        own_settings: OwnSettings | None = None,
         name: str = "",
         contexts: Contexts | None = None,
     ) -> None:
@@ -135,8 +141,8 @@ class KshuntApp(Dashboard):
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
         `freeze` is called when what a view needs has been loaded; `notices` says how the terminal
-        tells of an operation's end. `name` is what the operator calls the cluster; `contexts` are
-        others that can be opened.
+        tells of an operation's end. `own_settings` says which settings hold. `name` is what the
+        operator calls the cluster; `contexts` are others that can be opened.
 
         Raises:
             ConfigError: there is no theme of that name.
@@ -159,6 +165,7 @@ class KshuntApp(Dashboard):
         self.store = Store(now_s)
         for view, order in (orders or {}).items():
             self.store.ask(view, order=order)
+        self.own_settings = own_settings or OwnSettings()
         self._keep = keep
         self._keeping = asyncio.Lock()
         self.live_scene = LiveScene(now_s, self.post_message, recorder)
@@ -169,9 +176,7 @@ class KshuntApp(Dashboard):
         self._notices = notices or Notices()
         self._terminal_title = ""
         self._shown_s = float("-inf")
-        self._refresh_due = False
-        self.changing = False
-        self.underway = False
+        self._refresh_due = self.changing = self.underway = False
 
     @property
     def link(self) -> Feed:
@@ -232,15 +237,56 @@ class KshuntApp(Dashboard):
     def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
         """Write down what the operator chose, for the next dashboard."""
         if self._keep is not None:
-            self.run_worker(self._kept(self._keep, table, name, value))
+            self.run_worker(self._keep_or_say(table, name, value))
 
-    async def _kept(self, keep: Keep, table: str, name: str, value: str | list[str]) -> None:
+    async def _keep_or_say(self, table: str, name: str, value: str | list[str]) -> None:
         try:
-            # One after another: a later choice is not overtaken by an earlier one.
-            async with self._keeping:
-                await asyncio.to_thread(keep, table, name, value)
+            await self._kept(table, name, value)
         except ConfigError as error:
             self.say(str(error), "warn")
+            return
+        chosen = None if value == [] else value
+        full = f"{table}.{name}" if table else name
+        self.own_settings.choose(full, tuple(chosen) if isinstance(chosen, list) else chosen)
+
+    async def _kept(self, table: str, name: str, value: WrittenValue) -> None:
+        if self._keep is not None:
+            # One after another: a later choice is not overtaken by an earlier one.
+            async with self._keeping:
+                await asyncio.to_thread(self._keep, table, name, value)
+
+    async def change_setting(self, name: str, value: SettingValue | None) -> None:
+        """Write another value into the file, and let it hold where that can be; None: the default.
+
+        Raises:
+            ConfigError: it cannot be written. Nothing has changed.
+        """
+        table, _, key = name.rpartition(".")
+        written = [] if value is None else list(value) if isinstance(value, tuple) else value
+        await self._kept(table, key, written)
+        if self.own_settings.choose(name, value):
+            self._apply(name, self.own_settings.named(name).now)
+
+    def _apply(self, name: str, value: SettingValue) -> None:
+        """Let a setting hold that can change while the dashboard runs."""
+        table, _, view = name.rpartition(".")
+        match name:
+            case "theme":
+                self.themes.wear(str(value) or DEFAULT)
+            case "mouse":
+                report_mouse(self._driver, on=bool(value))
+            case "title":
+                self.write_codes(KEEP_TITLE if value else OLD_TITLE)
+                self._terminal_title = ""
+                self._notices = replace(self._notices, title=bool(value))
+                self._show_title()
+            case "bell":
+                self._notices = replace(self._notices, bell=bool(value))
+            case "notification":
+                self._notices = replace(self._notices, notification=str(value))
+            case _ if table == "sort":
+                self.store.ask(view, order=NATURAL)
+                self.compute_table(view)
 
     def clear_marks(self) -> None:
         """Nothing is marked in the view in sight."""

@@ -15,8 +15,8 @@
     [sort]
     partitions = ["-lag", "topic"]
 
-A flag overrides the file. The dashboard writes a theme and an order that an operator chooses into
-it (`keep_setting`), and leaves comments and everything else as they are.
+A flag overrides the file. The dashboard writes a theme, an order and what an operator changes in
+the settings screen into it (`keep_setting`). Comments and everything else stay as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.files import make_folder, replace_file
@@ -34,6 +34,10 @@ from kshunt.tui.tables.model import Level, Order
 from kshunt.tui.terminal.notices import NOTIFICATIONS
 
 FILE = "dashboard.toml"
+_WRITTEN = "written"
+
+SettingValue: TypeAlias = "str | bool | tuple[str, ...]"
+WrittenValue: TypeAlias = "str | bool | list[str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,14 @@ class DashboardSettings:
     """How the terminal is asked to show a notification then: one of `NOTIFICATIONS`, or not."""
     title: bool = True
     """Whether the terminal's title says how far the moves are."""
+    mouse: bool = True
+    """Whether the mouse chooses tabs and rows; if not, the terminal selects text with it."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By an action's name: its keys, in the place of its own."""
     sort: Mapping[str, Order] = field(default_factory=dict)
     """By a view with a table: how it is sorted."""
+    written: frozenset[str] = field(default=frozenset(), compare=False)
+    """What the file says, by name: `theme`, `keys.follow`; the rest are defaults."""
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
@@ -115,7 +123,7 @@ def parse_settings(text: str) -> DashboardSettings:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"not valid TOML: {error}.") from None
-    known = {one.name for one in fields(DashboardSettings)}
+    known = {one.name for one in fields(DashboardSettings)} - {_WRITTEN}
     for name in document:
         if name not in known:
             raise ConfigError(f"there is no setting '{name}'.", advice=f"There are {_list(known)}.")
@@ -128,14 +136,14 @@ def parse_settings(text: str) -> DashboardSettings:
         bell=_typed(document, "bell", bool, False),
         notification=_notification(document),
         title=_typed(document, "title", bool, True),
+        mouse=_typed(document, "mouse", bool, True),
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
         sort={view: _order(view, value) for view, value in _table(document, "sort").items()},
+        written=_written_names(document),
     )
 
 
-def written_names(environ: Mapping[str, str]) -> frozenset[str]:
-    """What the settings file says, of a file that can be read: `theme`, `keys.follow`."""
-    document = tomllib.loads(_text_of(environ))
+def _written_names(document: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(
         f"{name}.{one}" if isinstance(value, dict) else name
         for name, value in document.items()
@@ -143,12 +151,12 @@ def written_names(environ: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def named_values(settings: DashboardSettings) -> dict[str, str | bool | tuple[str, ...]]:
-    """Every setting by the name that `written_names` has for it."""
+def named_values(settings: DashboardSettings) -> dict[str, SettingValue]:
+    """Every setting by the name that `DashboardSettings.written` has for it."""
     plain = {
         one.name: getattr(settings, one.name)
         for one in fields(settings)
-        if one.name not in ("keys", "sort")
+        if one.name not in ("keys", "sort", _WRITTEN)
     }
     keys = {f"keys.{name}": value for name, value in settings.keys.items()}
     sort = {f"sort.{view}": tuple(sort_value(order)) for view, order in settings.sort.items()}
@@ -160,7 +168,7 @@ def sort_value(order: Order) -> list[str]:
     return [f"-{level.key}" if level.reverse else level.key for level in order.levels]
 
 
-def keep_setting(path: Path, table: str, name: str, value: str | list[str]) -> None:
+def keep_setting(path: Path, table: str, name: str, value: WrittenValue) -> None:
     """Write one setting into the file; comments and everything else stay as they are.
 
     Args:
@@ -182,10 +190,10 @@ def keep_setting(path: Path, table: str, name: str, value: str | list[str]) -> N
         if table and table not in document:
             document[table] = tomlkit.table()
         place: Any = document[table] if table else document
-        if value:
-            place[name] = value
-        else:
+        if value == []:
             place.pop(name, None)
+        else:
+            place[name] = value
         make_folder(path.parent)
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
     except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, AttributeError) as error:

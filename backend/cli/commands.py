@@ -47,6 +47,7 @@ COMMANDS: Final[Mapping[str, Listed]] = {
         "Kafka's tool: topics, with more or fewer partitions", "tools.topics.command", kafka=True
     ),
     "plan": Listed("plan and rehearse a reassignment", "tools.plan.command"),
+    "throttles": Listed("rates of brokers, throttled replicas of topics", "tools.throttles"),
     "config": Listed("the settings in force, and where each comes from", "cli.config"),
     "tokens": Listed("the tokens of a backend on a TCP port", "tools.tokens"),
     "keys": Listed("keys that the backends of a cluster share", "tools.keys"),

@@ -19,15 +19,15 @@ def main(argv: Sequence[str]) -> int:
 
 def dashboard_file(environment: Mapping[str, str]) -> OwnFile:
     """What the dashboard's settings file says, and the defaults of what it does not say."""
-    from kshunt.tui.settings import load_settings, named_values, settings_path, written_names
+    from kshunt.tui.settings import load_settings, named_values, settings_path
 
     path = settings_path(environment)
     try:
-        values, written = named_values(load_settings(environment)), written_names(environment)
+        found = load_settings(environment)
     except ConfigError as error:
         return OwnFile(str(path), path.exists(), problem=f"{error.message} {error.advice}".strip())
     settings = (
-        Setting(name, value, str(path) if name in written else DEFAULT)
-        for name, value in values.items()
+        Setting(name, value, str(path) if name in found.written else DEFAULT)
+        for name, value in named_values(found).items()
     )
     return OwnFile(str(path), path.exists(), tuple(settings))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 10.0
 """So long a backend may take to say which cluster it serves."""
+NO_MOUSE: Final = Flag(
+    "no-mouse", "Leave the mouse to your terminal, which then selects text with it."
+)
 COMMAND: Final = Command(
     (),
     "Watch and steer Kafka reassignments. Without a command, kshunt shows the dashboard.\n\n"
@@ -36,6 +39,7 @@ COMMAND: Final = Command(
             either="record",
         ),
         Flag("no-record", "Keep no recording.", either="record"),
+        NO_MOUSE,
         # What `kshunt web` starts for a browser.
         Flag("in-browser", "", hidden=True),
     ),
@@ -70,6 +74,7 @@ def main(
     run_options: dict[str, Any] = {
         "record": not options.no_record,
         "record_path": options.record,
+        "mouse": not options.no_mouse,
         "in_browser": options.in_browser,
         "name": name,
         "contexts": None if options.in_browser else contexts,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from kshunt.backend.cli.dashboard import NO_MOUSE
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
 from kshunt.backend.commandline.table import Command, Flag
@@ -28,6 +29,7 @@ COMMAND: Final = Command(
         Flag("scenario", "What happens; see --list.", "NAME|FILE", default="expand"),
         Flag("seed", "Another number gives other data.", "N", value=whole_number, default=0),
         Flag("list", "List the scenarios and exit."),
+        NO_MOUSE,
     ),
 )
 
@@ -58,7 +60,9 @@ def main(argv: Sequence[str], contexts: Contexts | None = None) -> int:
         for module in _DASHBOARD:
             import_module(module)
 
+    mouse = not options.no_mouse
+
     def show(address: str, revive: Callable[[], object]) -> int:
-        return run(address, revive=revive, name="demo", contexts=contexts)
+        return run(address, revive=revive, mouse=mouse, name="demo", contexts=contexts)
 
     return run_demo(options.scenario, options.seed, prepare, show)

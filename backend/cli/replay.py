@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from kshunt.backend.cli.dashboard import NO_MOUSE
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Argument, Command, Flag
@@ -78,6 +79,7 @@ COMMAND: Final = Command(
             value=_a_size,
             default=(120, 36),
         ),
+        NO_MOUSE,
     ),
     (
         Argument(
@@ -105,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
 
     notes, films = {"handover", "timeline"}, {"cast", "svg", "moving-svg"}
     if not (notes | films) & options.given.keys():
-        return replay(options.file)
+        return replay(options.file, mouse=not options.no_mouse)
     code = write_notes(options.file, options.handover, options.timeline)
     if films & options.given.keys():
         code = write_film(

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 DEMO: Final = ("demo",)
 CONTEXT: Final = "--context"
-STAYS: Final = ("--read-only", "--no-record")
+NO_MOUSE: Final = f"--{dashboard.NO_MOUSE.name}"
+STAYS: Final = ("--read-only", "--no-record", NO_MOUSE)
 """What holds for every cluster of a session."""
 _NAMES: Final = ("bootstrap-server", "zookeeper", "backend")
 _CLUSTER: Final = frozenset(flag.name for flag in (*CLUSTER_FLAGS, *BACKEND_FLAGS)) - {"context"}
@@ -83,7 +84,10 @@ class Session:
         self.present = None
         if words[:1] == DEMO:
             self.present = words
-            return demo_command.main(expanded(words, self._environment)[1:], self)
+            # The demo writes no recording, and its cluster is there to be changed.
+            stays = [NO_MOUSE] if NO_MOUSE in {*self._stays} - {*words} else []
+            arguments = [*expanded(words, self._environment)[1:], *stays]
+            return demo_command.main(arguments, self)
         with_rest = [*words, *(word for word in self._stays if word not in words)]
         arguments = expanded(with_rest, self._environment)
         if self._names_none(arguments):
@@ -124,7 +128,7 @@ class Session:
         from kshunt.tui.__main__ import choose
 
         self.present = None
-        return choose(self)
+        return choose(self, mouse=NO_MOUSE not in self._stays)
 
     def _name(self, words: Sequence[str]) -> str:
         """What the operator calls the cluster: its context, or one that names the same cluster."""

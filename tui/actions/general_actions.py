@@ -82,6 +82,13 @@ GENERAL: Final = (
         "General",
     ),
     Action(
+        "settings",
+        ("ctrl+s",),
+        "Settings",
+        "Each setting, its value, and where it comes from; changes are written to the file.",
+        "General",
+    ),
+    Action(
         "contexts",
         ("ctrl+o",),
         "Contexts: open another cluster",

@@ -99,6 +99,11 @@ class Lines(Static):
         self.plain = shown.plain
         self.update(shown)
 
+    def say_above(self, text: str) -> None:
+        """Show another text above the last line, which stays."""
+        last = self.plain.rpartition("\n")[2]
+        self.say(Text("\n".join(filter(None, (printable(text), last)))))
+
 
 async def replace_children(place: Widget, *widgets: Widget) -> None:
     """Remove what a widget holds, and mount others in it."""

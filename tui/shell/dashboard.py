@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
     from kshunt.tui.data.playback import Playback
     from kshunt.tui.data.polling import Polling
+    from kshunt.tui.settings import SettingValue
     from kshunt.tui.shell.contexts import Contexts
+    from kshunt.tui.shell.own_settings import OwnSettings
     from kshunt.tui.shell.theme_manager import ThemeManager
     from kshunt.tui.tables.model import RowKey
 
@@ -76,6 +78,8 @@ class Dashboard(Host):
     playback: Playback
     polling: Polling
     themes: ThemeManager
+    own_settings: OwnSettings
+    """Which settings hold."""
     cluster_name: str
     """What the operator calls the cluster; empty where only its id names it."""
     contexts: Contexts | None
@@ -104,6 +108,14 @@ class Dashboard(Host):
     @abstractmethod
     def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
         """Write down what the operator chose, for the next dashboard; `table` may be empty."""
+
+    @abstractmethod
+    async def change_setting(self, name: str, value: SettingValue | None) -> None:
+        """Write another value into the file, and let it hold where that can be; None: the default.
+
+        Raises:
+            ConfigError: it cannot be written. Nothing has changed.
+        """
 
     @abstractmethod
     def clear_marks(self) -> None:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from kshunt.tui.views.stuck_fixes import Fix
 
 
+MOUSE_OFF = "off: your terminal selects text with it"
+
+
 def opener(module: str, name: str) -> Callable[[], Screen[None]]:
     """What makes a view of `kshunt.tui.views`; its module is loaded when it is first opened."""
 
@@ -217,20 +220,21 @@ class ViewScreen(Screen[None]):
 
     def action_themes(self) -> None:
         """Choose a theme."""
-        from kshunt.tui.dialogs.choose import ChooseScreen
+        from kshunt.tui.dialogs.themes import ThemeScreen
 
-        themes = self.kshunt.themes
-        choices = [(name, name) for name in themes.names]
-        self.app.push_screen(
-            ChooseScreen("Theme", choices, self.app.theme),
-            lambda name: self._choose_theme(name) if name else None,
-        )
+        app = self.kshunt
 
-    def _choose_theme(self, name: str) -> None:
-        themes = self.kshunt.themes
-        themes.wear(name)
-        if not themes.plain:
-            self.kshunt.keep_setting("", "theme", name)
+        def keep(name: str | None) -> None:
+            if name and not app.themes.plain:
+                app.keep_setting("", "theme", name)
+
+        self.app.push_screen(ThemeScreen(app.themes, app.theme), keep)
+
+    def action_settings(self) -> None:
+        """Show and change settings."""
+        from kshunt.tui.dialogs.settings import SettingsScreen
+
+        self.app.push_screen(SettingsScreen(self.kshunt))
 
     def action_palette(self) -> None:
         """Find an action by its name."""
@@ -383,10 +387,10 @@ class ViewScreen(Screen[None]):
         """Every key of this view."""
         from kshunt.tui.dialogs.help import HelpScreen
 
-        self.app.push_screen(HelpScreen(self.VIEW, self._about_cluster()))
+        self.app.push_screen(HelpScreen(self.VIEW, self._about_session()))
 
-    def _about_cluster(self) -> Sequence[tuple[str, str]]:
-        """Which cluster this is, and how it is reached."""
+    def _about_session(self) -> Sequence[tuple[str, str]]:
+        """Which cluster this is, how it is reached, and what the mouse does not do."""
         app = self.kshunt
         scene = app.store.scene
         facts = [
@@ -394,6 +398,7 @@ class ViewScreen(Screen[None]):
             ("Cluster id", scene.cluster_id),
             ("Brokers", scene.bootstrap_servers),
             ("Backend", app.address),
+            ("Mouse", "" if app.own_settings.named("mouse").now else MOUSE_OFF),
         ]
         return [(label, value) for label, value in facts if value]
 

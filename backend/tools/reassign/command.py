@@ -102,6 +102,7 @@ def _execute(options: ReassignCommandLine) -> ToolReport:
                 throttle_bytes_per_s=options.throttle_bytes_per_s,
                 log_dirs_throttle_bytes_per_s=options.log_dirs_throttle_bytes_per_s,
                 additional=options.additional,
+                caps=options.caps,
                 allow_replication_factor_change=options.allow_replication_factor_change,
                 all_or_nothing=not options.partial,
                 timeout_ms=options.timeout_ms,

@@ -32,6 +32,7 @@ from kshunt.backend.commandline.values import (
     path_of,
     reason,
 )
+from kshunt.backend.domain.reassignment.move_caps import CAPS_HINT, MoveCaps, parse_caps
 from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
@@ -67,6 +68,8 @@ class ReassignCommandLine:
     rack_aware: bool = True
     throttle_bytes_per_s: int | None = None
     log_dirs_throttle_bytes_per_s: int | None = None
+    caps: MoveCaps | None = None
+    """None: all moves at the same time."""
     deadline_ms: int | None = None
     """Milliseconds since the epoch."""
     additional: bool = False
@@ -156,6 +159,12 @@ FLAGS: Final = (
         _with(ReassignAction.EXECUTE),
     ),
     Flag(
+        "parallel-moves",
+        f"How many moves are in flight: {CAPS_HINT} (default all).",
+        "CAPS",
+        _with(ReassignAction.EXECUTE),
+    ),
+    Flag(
         "deadline",
         "The time by which the move is to be done: 06:00, 8h, 2026-11-23T06:00. kshunt reports "
         "when it no longer holds, and the throttle that would do. See `kshunt plan --deadline`.",
@@ -239,6 +248,7 @@ def parse_options(given: Mapping[str, str]) -> ReassignCommandLine:
         rack_aware="disable-rack-aware" not in given,
         throttle_bytes_per_s=_rate(given, "throttle"),
         log_dirs_throttle_bytes_per_s=_rate(given, "replica-alter-log-dirs-throttle"),
+        caps=_caps(given),
         deadline_ms=_deadline_ms(given),
         additional="additional" in given,
         preserve_throttles="preserve-throttles" in given,
@@ -257,6 +267,13 @@ def _action(given: Mapping[str, str]) -> ReassignAction:
         names = ", ".join(f"--{action}" for action in ReassignAction)
         raise UsageError(f"Command must include exactly one action: {names}")
     return asked[0]
+
+
+def _caps(given: Mapping[str, str]) -> MoveCaps | None:
+    try:
+        return parse_caps(given.get("parallel-moves", "all"))
+    except BadInput as error:
+        raise UsageError(f"Option parallel-moves: {error}") from None
 
 
 def _deadline_ms(given: Mapping[str, str]) -> int | None:

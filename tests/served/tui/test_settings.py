@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from kshunt.tui.settings import (
     DashboardSettings,
     keep_setting,
     load_settings,
+    named_values,
     parse_settings,
     sort_value,
 )
@@ -264,6 +266,40 @@ def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
         shown.until(rb"3 Brokers", 60.0)
         writer.join(10.0)
         assert not writer.is_alive()
+
+
+MOUSE_ON, MOUSE_OFF = rb"\x1b\[\?1000h", rb"\x1b\[\?1000l"
+
+
+@pytest.mark.parametrize(("file", "flags"), [("", ["--no-mouse"]), ("mouse = false\n", [])])
+def test_the_terminal_keeps_its_mouse(tmp_path: Path, file: str, flags: list[str]) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f"record = false\n{file}")
+    command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}", *flags)
+    with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
+        shown.until(rb"No backend answers", 60.0)
+        assert re.search(MOUSE_ON, shown.written) is None
+
+
+def test_the_mouse_is_given_back_and_taken_while_the_dashboard_runs(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text("record = false\n")
+    command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")
+    with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
+        shown.until(rb"No backend answers", 60.0)
+        shown.until(MOUSE_ON, 10.0)
+        shown.press(b"\x13")
+        shown.until(rb"Enter changes it", 60.0)
+        shown.press(b"j" * list(named_values(DashboardSettings())).index("mouse"))
+        shown.until(rb"terminal selects", 60.0)
+        shown.press(b"\r")
+        shown.until(MOUSE_OFF, 60.0)
+        before = len(re.findall(MOUSE_ON, shown.written))
+        shown.until(rb"in force now", 60.0)
+        assert not parse_settings(path.read_text()).mouse
+        shown.press(b"\r")
+        shown.until(MOUSE_OFF + rb"(?s:.*)" + MOUSE_ON, 60.0)
+        assert len(re.findall(MOUSE_ON, shown.written)) == before + 1
 
 
 # Themes

@@ -19,7 +19,7 @@ from kshunt.backend.domain.operations.operation import (
     OperationKind,
     OperationState,
 )
-from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps, caps_text, parse_caps
 from kshunt.backend.domain.throttles.owners import (
     DriftKind,
     OrphanOrigin,
@@ -32,7 +32,7 @@ from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.actions.view_names import OVERVIEW
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
-from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
+from kshunt.tui.changes.wizard.parsing import default_caps
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.dialogs.attention_list import AttentionScreen
@@ -573,6 +573,7 @@ async def test_what_cannot_be_asked_is_said(shown: Shown) -> None:
 )
 def test_caps_are_typed_as_numbers(text: str, caps: MoveCaps | None) -> None:
     assert parse_caps(text) == caps
+    assert parse_caps(caps_text(caps)) == caps
 
 
 @pytest.mark.parametrize("text", ["5", "5/", "a/b", "0/5", "5/200 largest", "5/200/3", "5/9999999"])

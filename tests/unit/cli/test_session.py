@@ -33,15 +33,18 @@ class Shown:
         self.started: list[tuple[list[str], str, Mapping[str, str]]] = []
         self.failures: list[str] = []
         self.broken: set[str] = set()
+        self.mouse: list[bool] = []
+        """Whether the chooser, or the demo, may take it."""
 
     def dashboard(self, argv: Sequence[str], contexts: Contexts, name: str, **_: Any) -> int:
         self.started.append((list(argv), name, dict(os.environ)))
         if name in self.broken:
             raise BackendUnreachable(f"{name} does not answer.")
-        return self.wish(contexts)
+        return self.wish(contexts, mouse="--no-mouse" not in argv)
 
-    def wish(self, contexts: Contexts) -> int:
+    def wish(self, contexts: Contexts, *, mouse: bool = True) -> int:
         self.failures.append(contexts.failure)
+        self.mouse.append(mouse)
         if self.wishes:
             title = self.wishes.pop(0)
             contexts.open(next(one for one in contexts.known() if one.title == title))
@@ -74,7 +77,9 @@ def session_of(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], *wishes: s
 
 def run(monkeypatch: pytest.MonkeyPatch, words: Sequence[str], shown: Shown) -> int:
     monkeypatch.setattr(dashboard, "main", shown.dashboard)
-    monkeypatch.setattr(demo_command, "main", lambda _, contexts: shown.wish(contexts))
+    monkeypatch.setattr(
+        demo_command, "main", lambda argv, own: shown.wish(own, mouse="--no-mouse" not in argv)
+    )
     monkeypatch.setattr("kshunt.tui.__main__.choose", shown.wish)
     monkeypatch.setattr("kshunt.tui.terminal.signals.not_terminals", lambda: [])
     return Session(words, os.environ).run()
@@ -105,6 +110,16 @@ def test_what_was_forbidden_stays_forbidden(
     shown = session_of(monkeypatch, words, "demo", "staging")
     assert len(shown.started) == 2
     assert all({"--read-only", "--no-record"} <= set(argv) for argv, _, _ in shown.started)
+
+
+def test_the_mouse_stays_with_the_terminal_for_the_whole_session(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = session_of(monkeypatch, ["--no-mouse"], "demo", "prod")
+    assert shown.mouse[:2] == [False, False], "the chooser, then the demo"
+    assert all("--no-mouse" in argv for argv, _, _ in shown.started)
+    assert session_of(monkeypatch, [], "demo").mouse == [True, True]
+    assert session_of(monkeypatch, ["demo", "--no-mouse"]).mouse == [False]
 
 
 def test_a_failure_leads_back_to_the_chooser(

@@ -5,6 +5,7 @@ Pure, as `kshunt.tui.changes.intents.reassignment`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.changes.intents.leader_skew import leader_skew, skew_lines
+from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, partition_lines
 from kshunt.tui.changes.wizard.pages import Wizard, goal_page
 
@@ -60,11 +62,21 @@ def election_intent(
         target=target,
         touches=touches,
         send=send,
+        command=_command(partitions),
         preview=lambda client: client.previews.elect(partitions),
         effect="Clients of a partition whose leader changes reconnect to the new one.",
         lines=tuple(skew_lines(leader_skew(facts, partitions))),
         outcome=lambda answer: skew_lines(leader_skew(facts, _elected(facts, answer))),
     )
+
+
+def _command(partitions: Sequence[TopicPartition] | None) -> CommandLine:
+    words = ("kafka-preferred-replica-election",)
+    if partitions is None:
+        return CommandLine(words)
+    entries = [{"topic": one.topic, "partition": one.partition} for one in partitions]
+    document = json.dumps({"partitions": entries}, separators=(",", ":"))
+    return CommandLine(words, document, "path-to-json-file")
 
 
 def _elected(facts: Facts, answer: ChangeAnswer) -> tuple[TopicPartition, ...]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
-from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.move_caps import CAPS_HINT, MoveCaps, caps_text, parse_caps
+from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
 from kshunt.backend.domain.text.formatting import limit_text, many, moment_text
+from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.intent import (
     Intent,
     TargetCluster,
@@ -24,14 +26,19 @@ from kshunt.tui.changes.wizard.intent import (
     short_name,
 )
 from kshunt.tui.changes.wizard.pages import Page, Wizard, goal_page
-from kshunt.tui.changes.wizard.parsing import CAPS_HINT, RATE_HINT, a_rate, default_caps, parse_caps
+from kshunt.tui.changes.wizard.parsing import RATE_HINT, a_rate, default_caps
 from kshunt.tui.data.files import complete_path, plan_for
 from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.facts.pending_rates import typed_rate
 from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
     from kshunt.tui.facts.snapshot_facts import Facts
+
+
+_TOOL: Final = ("kafka-reassign-partitions",)
+_PLAN_FLAG: Final = "reassignment-json-file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +150,7 @@ def reassign_intent(facts: Facts, target: TargetCluster, start: Start, glyphs: G
         ),
         send=send,
         preview=lambda client: client.previews.start(plan, throttle),
+        command=_start_command(target, start, additional=moving > 0),
         changes=changes,
         reason=start.reason,
     )
@@ -168,9 +176,37 @@ def cancel_intent(
         touches=(*partition_lines(partitions), ("Brokers", counted(sorted(brokers)))),
         send=send,
         preview=lambda client: client.previews.cancel(partitions),
+        command=CommandLine(
+            (*_TOOL, "--cancel"),
+            format_plan({one: facts.replicas_of(one) for one in partitions}),
+            _PLAN_FLAG,
+        ),
         effect="The copied data is dropped; the original replicas stay.",
         typed=(short_name(target.cluster_id),) if every else (),
     )
+
+
+def _start_command(target: TargetCluster, start: Start, *, additional: bool) -> CommandLine:
+    plan, throttle = start.plan, start.throttle_bytes_per_s
+    words = [*_TOOL, "--execute"]
+    if throttle is not None:
+        words += ["--throttle", typed_rate(throttle)]
+    if start.caps is not None:
+        words += ["--parallel-moves", caps_text(start.caps)]
+    if start.deadline_ms is not None:
+        # The clock of the host that shows it: that of the shell as well.
+        words += [
+            "--deadline",
+            f"{_local(start.deadline_ms):%Y-%m-%dT%H:%M}",
+        ]
+    if additional:
+        words.append("--additional")
+    text = format_plan(plan.replicas, plan.log_dirs, cluster_id=target.cluster_id)
+    return CommandLine(tuple(words), text, _PLAN_FLAG)
+
+
+def _local(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone()
 
 
 def caps_words(caps: MoveCaps | None) -> str:

@@ -14,6 +14,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import limit_text, many
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.domain.throttles.owners import ShownDrift, ShownOrphan
+from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.intent import NAMES_MOST, Intent, TargetCluster, counted, short_name
 from kshunt.tui.changes.wizard.pages import Page, Wizard, goal_page
 from kshunt.tui.changes.wizard.parsing import LIST_HINT, RATE_HINT, a_rate, throttled_replicas
@@ -120,6 +121,7 @@ def step_intent(target: TargetCluster, rates: Mapping[int, ThrottledRate]) -> In
             ("Follower rate", _alike(rate.follower_bytes_per_s for rate in rates.values())),
         ),
         send=send,
+        command=_rates_command(rates),
     )
 
 
@@ -144,6 +146,13 @@ def lists_intent(
         send=send,
         preview=lambda client: client.previews.throttle(replicas={topic: lists}),
         effect="Listed replicas are limited to their broker's rate.",
+        command=CommandLine(
+            (
+                *("throttles", "set-replicas", "--topic", topic),
+                *("--leaders", str(lists.leaders) or "none"),
+                *("--followers", str(lists.followers) or "none"),
+            )
+        ),
     )
 
 
@@ -209,6 +218,19 @@ def adopt_intent(target: TargetCluster, moves: int) -> Intent:
         effect="Nothing is moved or cancelled. kshunt removes their throttle when they end; the "
         "changes are below. Nobody needs to run --verify for them.",
     )
+
+
+def _rates_command(rates: Mapping[int, ThrottledRate]) -> CommandLine:
+    """Brokers with the same rates are named together."""
+    words = ["throttles", "set-rates"]
+    for rate in dict.fromkeys(rates.values()):
+        brokers = ",".join(str(id) for id in sorted(rates) if rates[id] == rate)
+        leader = f"{brokers}={typed_rate(rate.leader_bytes_per_s)}"
+        follower = f"{brokers}={typed_rate(rate.follower_bytes_per_s)}"
+        both = ["--rate", leader]
+        apart = ["--leader-rate", leader, "--follower-rate", follower]
+        words += both if leader == follower else apart
+    return CommandLine(tuple(words))
 
 
 def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]:

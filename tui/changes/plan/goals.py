@@ -14,10 +14,11 @@ from kshunt.backend.domain.planning.requests import (
     PlanRequest,
     Weighing,
 )
+from kshunt.backend.domain.reassignment.move_caps import parse_caps
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.tui.changes.plan import fields
 from kshunt.tui.changes.plan.fields import ALL, NOTHING, ShownCluster
-from kshunt.tui.changes.wizard.parsing import default_caps, parse_caps
+from kshunt.tui.changes.wizard.parsing import default_caps
 from kshunt.tui.dialogs.form import FormField
 
 

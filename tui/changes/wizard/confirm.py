@@ -12,17 +12,21 @@ from textual.widget import Widget
 from kshunt.tui.changes.wizard.items_part import FRAME_LINES
 from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines
+from kshunt.tui.shell.dashboard import Dashboard
 
 QUESTION_KEYS: Final[list[BindingType]] = [
     Binding("y", "agree", "Do it", show=False),
     Binding("n", "close", "Do nothing", show=False),
     Binding("w", "why", "Say why", show=False),
+    Binding("C", "copy", "Copy the command", show=False),
     Binding("left,h", "app.focus_previous", "Previous", show=False),
     Binding("right,l", "app.focus_next", "Next", show=False),
     *SCROLL_KEYS,
     *PAGE_KEYS,
 ]
 
+COPIES: Final = "C copies the kshunt command that does the same"
+COPIES_BESIDE_A_NAME: Final = "Tab leaves the line. Then C copies the kshunt command."
 TOO_SMALL: Final = "Too small to confirm: make the terminal larger."
 
 
@@ -50,10 +54,15 @@ class ConfirmScreen(Dialog[bool]):
         yield Lines(TOO_SMALL, id="small", classes="-bad")
         yield self._preview
         yield self._ask
+        yield Lines(COPIES, id="command", classes="hint")
 
     def on_mount(self) -> None:
         """Nothing is done by mistake."""
         self.query_one("#small").display = False
+        command = self.query_one("#command", Lines)
+        command.display = self.intent.command is not None
+        if self.intent.typed:
+            command.say(COPIES_BESIDE_A_NAME)
         self._ask.begin()
 
     def on_resize(self) -> None:
@@ -61,7 +70,9 @@ class ConfirmScreen(Dialog[bool]):
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:
-        around = FRAME_LINES + self._ask.outer_size.height
+        command = self.query_one("#command")
+        lines = command.outer_size.height if command.display else 0
+        around = FRAME_LINES + self._ask.outer_size.height + lines
         self._preview.fit(self.app.size.height - around)
         self.call_after_refresh(self._look_for_name)
 
@@ -82,6 +93,17 @@ class ConfirmScreen(Dialog[bool]):
     def action_why(self) -> None:
         """Open the line that says why."""
         self._ask.why()
+
+    async def action_copy(self) -> None:
+        """Copy the command of the shell that makes the same change."""
+        from kshunt.tui.changes.wizard.copy_command import copy_command
+
+        app = self.app
+        assert isinstance(app, Dashboard)
+        line = self.query_one("#command", Lines)
+        line.say(await copy_command(app, self.intent, self.reason))
+        line.display = True
+        self.call_after_refresh(self._look)
 
     def action_scroll(self, rows: int) -> None:
         """Move through the items."""

@@ -13,6 +13,7 @@ from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.tui.changes.wizard.command_line import CommandLine
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -65,6 +66,8 @@ class Intent:
     """Of a change of rates: what was set before it, by broker; it can be taken back."""
     rates: Mapping[int, ThrottledRate] = field(default_factory=dict)
     """And what it sets."""
+    command: CommandLine | None = None
+    """The command of the shell that does the same; None where there is none."""
     phased: bool = False
     """True where an operation comes of it that goes through phases, for hours."""
 

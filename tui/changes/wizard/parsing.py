@@ -6,13 +6,11 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.throttles.configs import ReplicaSet, parse_rate
 from kshunt.backend.errors import BadInput
 
 RATE_HINT: Final = "50MB/s, 4MiB/s, 10485760, or none"
 LIST_HINT: Final = "partition:broker pairs (0:101,0:102), * for all, or none"
-CAPS_HINT: Final = "all, or how many per broker/in the cluster: 5/200, or 5/200 smallest"
 EVERY_OPERATION: Final = "all"
 SAME: Final = "same"
 DELAY_HINT: Final = "how long without new records before the copy: 0, 30s, 5m, 1h30m"
@@ -40,24 +38,6 @@ def default_caps() -> str:
     from kshunt.backend.api.client.operations import DEFAULT_CAPS
 
     return f"{DEFAULT_CAPS.per_broker}/{DEFAULT_CAPS.in_cluster}"
-
-
-def parse_caps(text: str) -> MoveCaps | None:
-    """`all` is None; `5/200` is 5 moves a broker and 200 in the cluster.
-
-    Raises:
-        BadInput: it is neither.
-    """
-    limits, *order = text.split() or ["all"]
-    if limits == "all" and not order:
-        return None
-    parts = limits.split("/")
-    numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
-    if len(parts) != 2 or len(numbers) != 2 or order not in ([], ["smallest"]):
-        raise BadInput(f"'{text.strip()}' is not all, or a cap such as 5/200.")
-    if not (1 <= numbers[0] <= 10_000 and 1 <= numbers[1] <= 200_000):
-        raise BadInput("A cap is at least 1, at most 10000 per broker and 200000 in the cluster.")
-    return MoveCaps(numbers[0], numbers[1], smallest_first=bool(order))
 
 
 def broker_ids(text: str) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
 
 
-KEY_LINES: Final = 1
-"""Below the answer."""
-
-
 class ResultScreen(Dialog[NextStep | None]):
     """The answer to a change that was sent; answers with what is to be done next, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *CLOSE_KEYS,
         Binding("w", "write", "Write the rollback", show=False),
+        Binding("C", "copy", "Copy the command", show=False),
         *NEXT_KEYS,
     ]
     AUTO_FOCUS = None
@@ -41,13 +38,15 @@ class ResultScreen(Dialog[NextStep | None]):
     ) -> None:
         super().__init__(intent.title)
         self.answer = answer
+        self._intent = intent
         self._kshunt = app
         self._part = AnswerPart(intent, answer, glyphs, app.downloads)
 
     def compose_body(self) -> Iterable[Widget]:
         """A headline, how it goes, the items."""
         yield self._part
-        yield Lines("Esc or Enter closes", classes="hint")
+        copies = "C copies the command, " if self._intent.command is not None else ""
+        yield Lines(f"{copies}Esc or Enter closes", id="keys", classes="hint")
 
     def on_mount(self) -> None:
         """Follow the operation."""
@@ -57,13 +56,24 @@ class ResultScreen(Dialog[NextStep | None]):
 
     def on_resize(self) -> None:
         """The keys stay in sight."""
-        room = self.app.size.height - FRAME_LINES - KEY_LINES
-        self.call_after_refresh(self._part.fit, room)
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        lines = self.query_one("#keys").outer_size.height
+        self._part.fit(self.app.size.height - FRAME_LINES - lines)
 
     def _on_changed(self, view: str) -> None:
         progress = partial(show_progress, self._kshunt.store, self._part)
         # A callable: one that is replaced before it starts leaves no coroutine behind.
         self.run_worker(progress, group="progress", exclusive=True)  # type: ignore[arg-type]
+
+    async def action_copy(self) -> None:
+        """Copy the command of the shell that makes the same change, for the next time."""
+        from kshunt.tui.changes.wizard.copy_command import copy_command
+
+        said = await copy_command(self._kshunt, self._intent, self._intent.reason)
+        self.query_one("#keys", Lines).say_above(said)
+        self.call_after_refresh(self._fit)
 
     async def action_write(self) -> None:
         """Write the plan that leads back into the working directory."""

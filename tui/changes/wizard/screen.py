@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from kshunt.tui.tables.targets import Item
 
 KEYS: Final = {
-    Step.PREVIEW: "{agree}w adds a reason, Esc {back}",
+    Step.PREVIEW: "{agree}w adds a reason, {copy}Esc {back}",
     Step.CONFIRM: "",
-    Step.WATCH: "Esc or Enter closes",
+    Step.WATCH: "{copy}Esc or Enter closes",
 }
 """What the last line says at each step that is no form."""
 PREVIEWS: Final = "previews"
@@ -56,6 +56,7 @@ class WizardScreen(Dialog[NextStep | None]):
         Binding("y", "agree", "Do it", show=False),
         Binding("n", "close", "Back", show=False),
         Binding("q", "leave", "Close", show=False),
+        Binding("C", "copy", "Copy the command", show=False),
         Binding("w", "why", "Give the reason, or write the rollback", show=False),
         Binding("o", "removal", "Show what removes partitions already", show=False),
         *NEXT_KEYS,
@@ -180,7 +181,9 @@ class WizardScreen(Dialog[NextStep | None]):
             if self.step is Step.PREVIEW and self._looked is not None and self._intent is not None:
                 typed = self._intent.typed
                 agree = "Enter asks for the name, " if typed else f"y: {self._intent.button}, "
-            self._say_keys(KEYS[self.step].format(agree=agree, back=self._back))
+            able = self._looked is not None and self._intent is not None and self._intent.command
+            copy = "C copies the command, " if able else ""
+            self._say_keys(KEYS[self.step].format(agree=agree, copy=copy, back=self._back))
 
     @property
     def _back(self) -> str:
@@ -424,6 +427,20 @@ class WizardScreen(Dialog[NextStep | None]):
         elif self.step is Step.WATCH:
             for part in self.place(Step.WATCH).query(AnswerPart):
                 await part.write()
+
+    async def action_copy(self) -> None:
+        """Copy the command of the shell that makes the previewed change."""
+        from kshunt.tui.changes.wizard.copy_command import copy_command
+
+        if self._intent is None or self._looked is None or self.step < Step.PREVIEW:
+            return
+        asked = list(self.place(Step.CONFIRM).query(AskPart))
+        reason = (asked[0].reason if asked else "") or self._intent.reason
+        said = await copy_command(self._kshunt, self._intent, reason)
+        line = self.query_one("#keys", Lines)
+        line.say_above(said)
+        line.display = True
+        self.call_after_refresh(self._fit)
 
     def action_next(self, verb: str) -> None:
         """Undo or cancel it, where that is possible; it is asked about as ever."""
