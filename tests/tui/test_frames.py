@@ -42,24 +42,24 @@ async def shown(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_partitions(shown: Shown) -> None:
     await shown.press("j", "j", "space")
-    check_frame(named("partitions", shown), shown)
+    await check_frame(named("partitions", shown), shown)
 
 
 async def test_partitions_followed(shown: Shown) -> None:
     await shown.press("f")
-    check_frame(named("following", shown), shown)
+    await check_frame(named("following", shown), shown)
 
 
 async def test_brokers(shown: Shown) -> None:
     await shown.press("3")
     if shown.size[1] > 40:
         await plotted(shown)
-    check_frame(named("brokers", shown), shown)
+    await check_frame(named("brokers", shown), shown)
 
 
 async def test_throttles(shown: Shown) -> None:
     await shown.press("4", "j")
-    check_frame(named("throttles", shown), shown)
+    await check_frame(named("throttles", shown), shown)
 
 
 HISTORY = (
@@ -72,7 +72,7 @@ async def test_operations(shown: Shown) -> None:
     shown.backend.audit = [("op-1", line) for line in HISTORY]
     await shown.press("5")
     await shown.until(lambda: "08:54:21 requested" in shown.frame(), "its history is shown")
-    check_frame(named("operations", shown), shown)
+    await check_frame(named("operations", shown), shown)
 
 
 async def test_drift_and_orphans(shown: Shown) -> None:
@@ -85,10 +85,10 @@ async def test_drift_and_orphans(shown: Shown) -> None:
     await shown.until(lambda: shown.app.store.scene.answer(ORPHANS), "the orphan is known")
     await shown.publish()
     await shown.press("j")
-    check_frame(named("drift", shown), shown)
+    await check_frame(named("drift", shown), shown)
     await shown.press("5")
     await shown.until(lambda: "running !" in shown.frame(), "the operation is marked")
-    check_frame(named("drift-operation", shown), shown)
+    await check_frame(named("drift-operation", shown), shown)
 
 
 async def test_a_paused_operation(shown: Shown) -> None:
@@ -102,7 +102,7 @@ async def test_a_paused_operation(shown: Shown) -> None:
     shown.backend.announce(paused)
     await shown.press("5")
     await shown.until(lambda: "held by the pause" in shown.frame(), "it is paused")
-    check_frame(named("paused", shown), shown)
+    await check_frame(named("paused", shown), shown)
 
 
 async def test_another_backend_acts(shown: Shown) -> None:
@@ -116,7 +116,7 @@ async def test_another_backend_acts(shown: Shown) -> None:
     shown.time.now += 10
     await shown.publish()
     await shown.until(lambda: "follows kshunt-9f8e7d6c" in shown.frame(), "it is said")
-    check_frame(named("follows", shown), shown)
+    await check_frame(named("follows", shown), shown)
 
 
 async def test_a_question_that_has_to_be_asked_again(shown: Shown) -> None:
@@ -128,17 +128,17 @@ async def test_a_question_that_has_to_be_asked_again(shown: Shown) -> None:
     await shown.until(lambda: "pause" in shown.said or shown.app.screen is not shown.view, "asked")
     await shown.press("k", "p")
     await shown.dialog(ConfirmScreen)
-    check_frame(named("blast", shown), shown)
+    await check_frame(named("blast", shown), shown)
     shown.backend.preview = replace(shown.backend.preview, fingerprint="a-2")
     await shown.pilot.press("y")
     await shown.until(lambda: shown.app.screen.query("#changed"), "it is asked again")
-    check_frame(named("blast-changed", shown), shown)
+    await check_frame(named("blast-changed", shown), shown)
 
 
 async def test_help(shown: Shown) -> None:
     await shown.press("question_mark")
     await shown.dialog(HelpScreen)
-    check_frame(named("help", shown), shown)
+    await check_frame(named("help", shown), shown)
 
 
 async def test_details(shown: Shown) -> None:
@@ -148,24 +148,24 @@ async def test_details(shown: Shown) -> None:
     await shown.until(lambda: "The cluster has no topic" in shown.frame(), "it was asked")
     if shown.size[1] > 36:
         await plotted(shown)
-    check_frame(named("details", shown), shown)
+    await check_frame(named("details", shown), shown)
 
 
 async def test_a_filter_being_typed(shown: Shown) -> None:
     await shown.press("slash")
     await shown.write("pay behind:>")
-    check_frame(named("filter", shown), shown)
+    await check_frame(named("filter", shown), shown)
 
 
 async def test_a_question_and_its_answer(shown: Shown) -> None:
     await shown.press("f", "C")
     await shown.dialog(ConfirmScreen)
-    check_frame(named("confirm", shown), shown)
+    await check_frame(named("confirm", shown), shown)
     await shown.write("kSh-9x")
     await shown.pilot.press("enter")
     result = await shown.dialog(ResultScreen)
     await shown.until(lambda: result.query_one("#live", Lines).plain, "how it goes is said")
-    check_frame(named("result", shown), shown)
+    await check_frame(named("result", shown), shown)
 
 
 async def test_a_plan_that_would_fail_in_part(shown: Shown, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ async def test_a_plan_that_would_fail_in_part(shown: Shown, tmp_path: Path) -> N
     await shown.press("r")
     await answer_form(shown, str(path), "30MB/s", "5/200", "")
     await at_step(shown, Step.PREVIEW)
-    check_frame(named("reassign", shown), shown)
+    await check_frame(named("reassign", shown), shown)
 
 
 async def test_a_form_with_a_mistake(shown: Shown) -> None:
@@ -182,23 +182,23 @@ async def test_a_form_with_a_mistake(shown: Shown) -> None:
     form.input(0).value = "fast"
     await shown.pilot.press("enter")
     await shown.until(lambda: "is not a rate" in form.hint(0).plain, "the mistake is said")
-    check_frame(named("form", shown), shown)
+    await check_frame(named("form", shown), shown)
 
 
 async def test_an_election_of_every_leader(shown: Shown) -> None:
     await shown.press("L")
     await at_step(shown, Step.PREVIEW)
-    check_frame(named("election", shown), shown)
+    await check_frame(named("election", shown), shown)
     await shown.pilot.press("enter")
     await at_step(shown, Step.CONFIRM)
-    check_frame(named("election-confirm", shown), shown)
+    await check_frame(named("election-confirm", shown), shown)
 
 
 async def test_the_audit(shown: Shown) -> None:
     shown.backend.audit = [("op-1", line) for line in HISTORY]
     await shown.press("5", "v")
     await shown.until(lambda: "2 of 2" in shown.frame(), "it is read")
-    check_frame(named("audit", shown), shown)
+    await check_frame(named("audit", shown), shown)
 
 
 async def test_a_silent_broker(shown: Shown) -> None:
@@ -207,7 +207,7 @@ async def test_a_silent_broker(shown: Shown) -> None:
     await shown.press("3")
     if shown.size[1] > 40:
         await plotted(shown)
-    check_frame(named("silent-broker", shown), shown)
+    await check_frame(named("silent-broker", shown), shown)
 
 
 async def test_a_lost_connection(shown: Shown) -> None:

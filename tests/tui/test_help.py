@@ -40,7 +40,7 @@ async def test_a_search_shows_what_has_every_word(shown: Shown) -> None:
     assert "Start a reassignment" not in found
     assert "Views" not in found, "a group without rows has no title"
     assert "Enter keeps these, Esc shows all" in found
-    check_frame(named("help-search", shown), shown)
+    await check_frame(named("help-search", shown), shown)
 
 
 async def test_a_key_finds_itself_and_not_every_word_with_its_letter(shown: Shown) -> None:
@@ -84,7 +84,7 @@ async def test_what_was_found_can_be_kept_and_read(shown: Shown) -> None:
 async def test_that_nothing_matches_is_said(shown: Shown) -> None:
     await find(shown, "teleport")
     assert rows(shown)[1:] == ["No key matches 'teleport'.", "Esc shows all"]
-    check_frame(named("help-nothing", shown), shown)
+    await check_frame(named("help-nothing", shown), shown)
     await shown.pilot.press("escape")
     assert "No key matches" not in shown.frame()
 

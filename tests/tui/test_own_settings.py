@@ -90,7 +90,7 @@ async def test_each_value_is_listed_with_where_it_comes_from(opened: Opened) -> 
         assert row(shown, "mouse")[1:] == ["off", "--no-mouse"]
         assert row(shown, "keys.follow")[1:] == ["J", "settings", "file"]
         assert row(shown, "sort.partitions")[1:3] == ["-lag_bytes", "topic"]
-        check_frame(named("settings", shown), shown)
+        await check_frame(named("settings", shown), shown)
 
 
 async def test_a_change_is_written_and_holds(opened: Opened, tmp_path: Path) -> None:

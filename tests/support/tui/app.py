@@ -6,7 +6,7 @@ import json
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,8 @@ from tests.support.tui.pilot import SparingApp, driven
 from tests.support.waiting import wait_until_async
 
 DEADLINE_S = 30.0
+FRAME_S = 5.0
+"""A frame that is not as expected by then will not be."""
 RETRY_S = 0.1
 """Until it tries to reach its backend again; all the time, and no screen ever stands still."""
 SIZES = {"80x24": (80, 24), "160x50": (160, 50)}
@@ -235,14 +237,18 @@ def named(name: str, shown: Shown) -> str:
     return f"{name}-{shown.size[0]}x{shown.size[1]}"
 
 
-def check_frame(name: str, shown: Shown) -> None:
-    """Compare what is on the screen with the golden frame of that name."""
+async def check_frame(name: str, shown: Shown) -> None:
+    """Compare what is on the screen, once it has come to rest, with the golden frame."""
     path = FRAMES / f"{name}.txt"
-    text = shown.frame() + "\n"
     if REWRITE:
+        await settled(shown)
         FRAMES.mkdir(exist_ok=True)
-        path.write_text(text, "utf-8")
-    assert text == path.read_text("utf-8"), f"the screen is not as in {path.name}"
+        path.write_text(shown.frame() + "\n", "utf-8")
+    expected = path.read_text("utf-8")
+    # A fact that is polled may come a moment later on a busy machine.
+    with suppress(AssertionError):
+        await wait_until_async(lambda: shown.frame() + "\n" == expected, FRAME_S, "it is shown")
+    assert shown.frame() + "\n" == expected, f"the screen is not as in {path.name}"
 
 
 def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:

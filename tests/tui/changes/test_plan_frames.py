@@ -53,13 +53,13 @@ async def drawn(shown: Shown) -> None:
 async def test_goals_and_choices(shown: Shown) -> None:
     await shown.press("P")
     await at_plan(shown, PlanStep.GOAL)
-    check_frame(named("plan-goal", shown), shown)
+    await check_frame(named("plan-goal", shown), shown)
     await shown.pilot.press("escape")
     await shown.closed()
     form = await choose(shown)
     await shown.pilot.press("j", "j", "j", "space")
     await shown.until(lambda: form.text(0) == "4", "it is marked")
-    check_frame(named("plan-choices", shown), shown)
+    await check_frame(named("plan-choices", shown), shown)
 
 
 async def test_a_proposal(shown: Shown, planning: Planning) -> None:
@@ -67,13 +67,13 @@ async def test_a_proposal(shown: Shown, planning: Planning) -> None:
     planning.answer = replace(planning.answer, impact=impact)
     await proposed(shown)
     await until(shown, "To drain broker 4")
-    check_frame(named("plan-brokers", shown), shown)
+    await check_frame(named("plan-brokers", shown), shown)
     await shown.pilot.press("tab")
     await until(shown, "[Partitions 11]")
-    check_frame(named("plan-diff", shown), shown)
+    await check_frame(named("plan-diff", shown), shown)
     await shown.pilot.press("tab")
     await until(shown, "[Notes 1]")
-    check_frame(named("plan-notes", shown), shown)
+    await check_frame(named("plan-notes", shown), shown)
 
 
 async def test_rehearsals_side_by_side(shown: Shown, planning: Planning) -> None:
@@ -81,21 +81,21 @@ async def test_rehearsals_side_by_side(shown: Shown, planning: Planning) -> None
     await proposed(shown)
     await shown.pilot.press("enter")
     await at_plan(shown, PlanStep.THROTTLES)
-    check_frame(named("plan-throttles", shown), shown)
+    await check_frame(named("plan-throttles", shown), shown)
     await shown.pilot.press("escape", "escape", "escape", "escape")
     await shown.closed()
     await compared(shown, deadline="1h")
     await drawn(shown)
-    check_frame(named("plan-rehearsal", shown), shown)
+    await check_frame(named("plan-rehearsal", shown), shown)
     await shown.pilot.press("l", "l", "tab")
     await until(shown, "Needs in")
-    check_frame(named("plan-courses", shown), shown)
+    await check_frame(named("plan-courses", shown), shown)
     await shown.pilot.press("tab")
     await until(shown, "leaves the ISR of orders-0")
-    check_frame(named("plan-isr", shown), shown)
+    await check_frame(named("plan-isr", shown), shown)
     await shown.pilot.press("enter")
     await at_step(shown, Step.CHOICES)
-    check_frame(named("plan-start", shown), shown)
+    await check_frame(named("plan-start", shown), shown)
 
 
 async def test_an_ascii_terminal_shows_the_same(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ async def test_an_ascii_terminal_shows_the_same(tmp_path: Path) -> None:
         await proposed(shown)
         await shown.pilot.press("tab")
         await until(shown, "[Partitions 11]")
-        check_frame("plan-diff-ascii-80x24", shown)
+        await check_frame("plan-diff-ascii-80x24", shown)
         await shown.pilot.press("escape", "escape", "escape")
         await shown.closed()
         await compared(shown, deadline="5m")
         await until(shown, "Not possible by 08:58 UTC")
         await shown.until(lambda: " 0 B/s+" in shown.frame(), "it is drawn")
-        check_frame("plan-rehearsal-ascii-80x24", shown)
+        await check_frame("plan-rehearsal-ascii-80x24", shown)
         assert shown.frame().isascii()

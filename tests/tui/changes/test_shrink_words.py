@@ -59,31 +59,31 @@ async def framed(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def test_frame_of_the_safety_view(framed: Shown) -> None:
     shrinking = Shrinking(framed.backend, check_of((SHORT, WRITING, ACTIVE, UNREAD)))
     wizard = await fill(framed)
-    check_frame(named("shrink-safety", framed), framed)
+    await check_frame(named("shrink-safety", framed), framed)
     await framed.pilot.press("escape")
     await at_step(framed, Step.CHOICES)
-    check_frame(named("shrink-choices", framed), framed)
+    await check_frame(named("shrink-choices", framed), framed)
     await choose(framed, wizard, "5m", "no", "found", "retention-short")
     await framed.pilot.press("pagedown", "pagedown")
     await until(framed, "that is everything")
-    check_frame(named("shrink-safety-below", framed), framed)
+    await check_frame(named("shrink-safety-below", framed), framed)
     await go_through(framed)
     shrinking.show(shrink_of(progress_in(ShrinkPhase.COPY)))
     await framed.publish()
     await until(framed, "45%")
-    check_frame(named("shrink-watch", framed), framed)
+    await check_frame(named("shrink-watch", framed), framed)
 
 
 async def test_frame_of_the_name(framed: Shown) -> None:
     shrinking = Shrinking(framed.backend)
     await to_the_name(framed, shrinking)
-    check_frame(named("shrink-name", framed), framed)
+    await check_frame(named("shrink-name", framed), framed)
     await framed.pilot.press("escape")
     await framed.closed()
     await framed.press("enter")
     await framed.dialog(WatchScreen)
     await until(framed, "2,000,000 records, equal")
-    check_frame(named("shrink-operation", framed), framed)
+    await check_frame(named("shrink-operation", framed), framed)
 
 
 async def test_frame_of_the_lists(framed: Shown) -> None:
@@ -91,10 +91,10 @@ async def test_frame_of_the_lists(framed: Shown) -> None:
     shrinking.show(waiting())
     await framed.press("5")
     await until(framed, "O confirm")
-    check_frame(named("shrink-operations", framed), framed)
+    await check_frame(named("shrink-operations", framed), framed)
     await framed.press("1")
     await until(framed, "its name: 5")
-    check_frame(named("shrink-overview", framed), framed)
+    await check_frame(named("shrink-overview", framed), framed)
 
 
 # Words

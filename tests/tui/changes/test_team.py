@@ -122,10 +122,10 @@ async def test_the_head_says_who_else_is_here_and_nothing_when_alone(sized: Show
     sized.backend.team.present = [BOB, EVE]
     await look_again(sized)
     await sized.until(lambda: "3 here: you, bob, eve" in sized.lines()[0], "the others are named")
-    check_frame(named("here", sized), sized)
+    await check_frame(named("here", sized), sized)
     await sized.press("H")
     await sized.dialog(PresenceScreen)
-    check_frame(named("here-list", sized), sized)
+    await check_frame(named("here-list", sized), sized)
     await sized.press("escape")
     sized.backend.team.present = []
     await look_again(sized)
@@ -220,7 +220,7 @@ async def test_an_operation_is_claimed_shown_and_released(sized: Shown) -> None:
 async def test_what_another_steers_is_taken_over_before_it_is_steered(sized: Shown) -> None:
     await announced(sized, claim=Claim("bob@laptop", START_MS, "the disks are slow"))
     await sized.until(lambda: "Claimed" in sized.frame(), "the pane says who has claimed it")
-    check_frame(named("claimed", sized), sized)
+    await check_frame(named("claimed", sized), sized)
     for key in ("p", "c"):
         await sized.press(key)
         assert "bob@laptop has claimed it since 08:53:20 UTC: the disks are slow." in sized.said
@@ -260,7 +260,7 @@ async def test_a_note_is_written_and_seen(sized: Shown) -> None:
     await sized.until(lambda: "it was the controller" in sized.frame(), "the pane shows it")
     assert "[red]broker 3[/red] has a slow disk" in sized.frame()
     assert "and 1 before" in sized.frame()
-    check_frame(named("notes", sized), sized)
+    await check_frame(named("notes", sized), sized)
 
 
 async def test_nothing_is_said_of_what_has_ended_or_when_read_only(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ async def test_the_overview_names_what_waits_for_you(sized: Shown) -> None:
     )
     assert "ada proposes" not in sized.frame()
     assert "Y proposals" in sized.lines()[-1]
-    check_frame(named("overview-proposal", sized), sized)
+    await check_frame(named("overview-proposal", sized), sized)
 
 
 async def test_a_proposal_is_approved_by_typing_its_id(sized: Shown) -> None:
@@ -329,10 +329,10 @@ async def test_a_proposal_is_approved_by_typing_its_id(sized: Shown) -> None:
     await sized.press("Y")
     await sized.dialog(ProposalsScreen)
     await sized.until(lambda: "1a2b3c4d, by bob" in sized.frame(), "it is listed")
-    check_frame(named("proposals", sized), sized)
+    await check_frame(named("proposals", sized), sized)
     await sized.pilot.press("a")
     await sized.dialog(ConfirmScreen)
-    check_frame(named("proposal-approve", sized), sized)
+    await check_frame(named("proposal-approve", sized), sized)
     # What cannot be seen while it is typed agrees to nothing.
     name = sized.app.screen.query_one("#typed", Input)
     await sized.pilot.resize_terminal(40, 10)

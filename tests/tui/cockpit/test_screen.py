@@ -46,7 +46,7 @@ async def test_everything_is_in_sight_together(large: Shown) -> None:
     assert in_sight(large) == list(PARTS)
     for title in ("Moves", "Who feeds whom", "Brokers", "Events", "Health", "Progress"):
         assert title in large.frame()
-    check_frame("overview-moving-200x50", large)
+    await check_frame("overview-moving-200x50", large)
 
 
 async def test_tab_goes_to_every_part_and_back(large: Shown) -> None:
@@ -152,7 +152,7 @@ async def test_the_middle_layout(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), size=(120, 36), start_view=OVERVIEW) as shown:
         await shown.publish()
         await shown.until(lambda: "Who feeds whom" in shown.frame(), "the parts are shown")
-        check_frame("overview-moving-120x36", shown)
+        await check_frame("overview-moving-120x36", shown)
 
 
 async def test_parts_in_ascii(tmp_path: Path) -> None:
@@ -162,4 +162,4 @@ async def test_parts_in_ascii(tmp_path: Path) -> None:
         await shown.publish()
         await shown.until(lambda: "clickstream" in shown.frame(), "the parts are shown")
         assert shown.frame().isascii()
-        check_frame("overview-ascii-200x50", shown)
+        await check_frame("overview-ascii-200x50", shown)

@@ -229,11 +229,11 @@ async def test_the_time_bar(tmp_path: Path, size: tuple[int, int]) -> None:
         for _ in range(4):
             await shown.later(10)
         await shown.go("2", "left_square_bracket", "left_square_bracket")
-        check_frame(f"replay-back-{size[0]}x{size[1]}", shown)
+        await check_frame(f"replay-back-{size[0]}x{size[1]}", shown)
         paths = shown.recorder.paths
     async with replayed(paths, size=size) as replay:
         await replay.go("right_square_bracket")
-        check_frame(f"replay-{size[0]}x{size[1]}", replay)  # type: ignore[arg-type]
+        await check_frame(f"replay-{size[0]}x{size[1]}", replay)  # type: ignore[arg-type]
 
 
 async def test_cursor_and_filter_stay_through_time(live: Recorded) -> None:

@@ -306,16 +306,16 @@ async def test_the_pane_shows_a_brokers_disks(sized: Shown) -> None:
         await sized.closed()
         return
     assert "uses 16.7 MB/s of its leader rate of 25.0 MB/s (67%)" in sized.frame()
-    check_frame(named("broker", sized), sized)
+    await check_frame(named("broker", sized), sized)
     await sized.press("enter")
     assert "uses 16.7 MB/s" not in sized.frame()
 
 
 async def test_matrix_frames(sized: Shown) -> None:
     await sized.press("m")
-    check_frame(named("matrix", sized), sized)
+    await check_frame(named("matrix", sized), sized)
     await sized.press("m")
-    check_frame(named("matrix-places", sized), sized)
+    await check_frame(named("matrix-places", sized), sized)
 
 
 async def test_bars_are_ascii_where_there_is_nothing_else(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ async def plotted(shown: Shown) -> None:
 async def test_what_was(size: str, tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving(), size=SIZES[size], start_view=HISTORY) as shown:
         await plotted(shown)
-        check_frame(f"history-{size}", shown)
+        await check_frame(f"history-{size}", shown)
 
 
 async def test_nothing_was_seen_yet(tmp_path: Path) -> None:

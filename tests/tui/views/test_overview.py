@@ -85,7 +85,7 @@ async def test_what_goes_on(scene: str, size: str, tmp_path: Path) -> None:
     ) as shown:
         await shown.publish()
         await answered(shown)
-        check_frame(named(scene, size), shown)
+        await check_frame(named(scene, size), shown)
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
@@ -98,7 +98,7 @@ async def test_something_is_broken(size: str, tmp_path: Path) -> None:
         await shown.until(lambda: shown.app.store.scene.answer(DRIFT), "the drift is known")
         await shown.until(lambda: shown.app.store.scene.answer(ORPHANS), "the orphan is known")
         await shown.publish()
-        check_frame(named("broken", size), shown)
+        await check_frame(named("broken", size), shown)
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
@@ -114,7 +114,7 @@ async def test_the_connection_is_lost(
         shown.time.now += 12
         words = ("all of this is 12s old", "frozen 12s ago")
         await shown.until(lambda: all(one in shown.frame() for one in words), "its age is said")
-        check_frame(named("lost", size), shown)
+        await check_frame(named("lost", size), shown)
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
@@ -125,7 +125,7 @@ async def test_no_data_yet(size: str) -> None:
         assert "Waiting for the first snapshot from unix:/nowhere/none" in frame(app)
         await shown.until(lambda: app.store.scene.lost, "the loss is noticed")
         await shown.until(lambda: shown.frame().count("No backend answers") == 2, "it says why")
-        check_frame(named("no-data", size), shown)
+        await check_frame(named("no-data", size), shown)
 
 
 async def answered(shown: Shown) -> None:

@@ -55,7 +55,7 @@ async def test_the_history_shows_what_was_delivered(size: str, tmp_path: Path) -
         )
         await shown.press("tab", "tab", "tab")
         await shown.until(lambda: "Throughput over days" in shown.frame(), "the days are plotted")
-        check_frame(f"history-pipeline-{size}", shown)
+        await check_frame(f"history-pipeline-{size}", shown)
 
 
 async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_why_a_replica_is_stuck_tells_of_its_past(tmp_path: Path) -> None:
         await shown.until(lambda: "in a day" in shown.frame(), "its past is told")
         # A dialogue is on the screen before what lies behind it.
         await shown.until(lambda: "kshunt" in shown.lines()[0], "all of it is painted")
-        check_frame("details-stalls-80x24", shown)
+        await check_frame("details-stalls-80x24", shown)
         asked = [path for path in shown.backend.looked if "/pipeline/stalls" in path]
         assert any("topic=" in path and "broker=" in path for path in asked)
 
@@ -118,7 +118,7 @@ async def test_a_throttle_is_recommended_with_its_reason(tmp_path: Path) -> None
             lambda: shown.app.store.scene.answer(EFFECTS) is not None, "effects are known"
         )
         await shown.until(lambda: "raise to 75.0 MB/s" in shown.frame(), "it is recommended")
-        check_frame("throttles-advice-80x24", shown)
+        await check_frame("throttles-advice-80x24", shown)
         assert "is the limit, and steady followers keep up" in " ".join(shown.frame().split())
 
 

@@ -70,7 +70,7 @@ async def test_the_head_counts_them_and_the_filter_lists_them(shown: Shown) -> N
     await shown.write("stuck")
     await shown.press("enter")
     await shown.until(lambda: "2 of 96: stuck" in shown.frame(), "two rows are listed")
-    check_frame(named("stuck", shown), shown)
+    await check_frame(named("stuck", shown), shown)
 
 
 async def test_the_details_say_what_to_do_and_what_to_press(shown: Shown) -> None:
@@ -84,7 +84,7 @@ async def test_the_details_say_what_to_do_and_what_to_press(shown: Shown) -> Non
     await shown.until(lambda: "The cluster has no topic" in shown.frame(), "it was asked")
     if shown.size[1] > 36:
         await plotted(shown)
-    check_frame(named("stuck-details", shown), shown)
+    await check_frame(named("stuck-details", shown), shown)
 
 
 def test_the_status_is_one_word_and_the_cause_where_there_is_room() -> None:

@@ -114,7 +114,7 @@ async def test_each_row_says_whose_it_is_and_what_comes_back(shown: Shown) -> No
     text = shown.frame()
     assert "leader rate and follower rate: op-1 of ada@bastion-1 wants 25.0 MB/s" in text
     assert "none, restored at the end" in text
-    check_frame(name(shown, "throttles-owned"), shown)
+    await check_frame(name(shown, "throttles-owned"), shown)
     await shown.press("enter")
     await shown.dialog(RowDetailsScreen)
     assert "op-1 of ada@bastion-1 wants 25.0 MB/s" in shown.frame()
@@ -173,7 +173,7 @@ async def test_steps_are_pending_until_they_are_agreed_to(shown: Shown) -> None:
     assert shown.backend.asked == []
     await shown.press("minus")
     await shown.until(lambda: "25.0 MB/s -> 27.5 MB/s" in shown.frame(), "it is stepped back")
-    check_frame(name(shown, "throttles-pending"), shown)
+    await check_frame(name(shown, "throttles-pending"), shown)
     await shown.press("minus")
     await shown.until(lambda: "What if" not in shown.frame(), "nothing is pending")
 
@@ -238,7 +238,7 @@ async def test_a_rate_is_typed_with_its_unit_for_one_or_for_all(shown: Shown) ->
     line.value = "40MB/s"
     await shown.press("enter")
     await shown.until(lambda: "At 40.0 MB/s: done" in shown.frame(), "for all of them")
-    check_frame(name(shown, "throttles-all"), shown)
+    await check_frame(name(shown, "throttles-all"), shown)
     await shown.press("a", "escape")
     assert not line.has_focus
     await shown.press("enter")

@@ -305,12 +305,12 @@ async def test_frames(sized: Shown) -> None:
     await sized.until(lambda: "asking" not in sized.frame(), "the configurations were asked for")
     await sized.press("j", "j")
     await sized.until(lambda: "asking" not in sized.frame(), "the configurations were asked for")
-    check_frame(named("topics", sized), sized)
+    await check_frame(named("topics", sized), sized)
     await sized.press("i")
     if sized.size[1] < 36:
         await sized.dialog(RowDetailsScreen)
         await sized.until(lambda: "asking" not in sized.frame(), "the configurations are said")
-    check_frame(named("topics-about", sized), sized)
+    await check_frame(named("topics-about", sized), sized)
 
 
 @pytest.mark.parametrize("back", ["escape", "backspace"])

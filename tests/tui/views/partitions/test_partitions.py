@@ -185,25 +185,25 @@ async def test_details_frame(sized: Shown) -> None:
     await sized.until(lambda: " ago" in sized.frame(), "the course of its lag is shown")
     if sized.size[1] > 36:
         await plotted(sized)
-    check_frame(named("partition", sized), sized)
+    await check_frame(named("partition", sized), sized)
 
 
 async def test_groups_frames(sized: Shown) -> None:
     await sized.press("v", "j")
-    check_frame(named("partitions-by-topic", sized), sized)
+    await check_frame(named("partitions-by-topic", sized), sized)
     await sized.press("v")
-    check_frame(named("partitions-by-broker", sized), sized)
+    await check_frame(named("partitions-by-broker", sized), sized)
     await sized.press("v")
-    check_frame(named("partitions-by-operation", sized), sized)
+    await check_frame(named("partitions-by-operation", sized), sized)
 
 
 async def test_sorting_frame(sized: Shown) -> None:
     await sized.press("f", "o")
     await sized.dialog(SortScreen)
-    check_frame(named("sort", sized), sized)
+    await check_frame(named("sort", sized), sized)
     await sized.press("k", "k", "k", "plus")
     await sized.closed()
-    check_frame(named("sorted-twice", sized), sized)
+    await check_frame(named("sorted-twice", sized), sized)
 
 
 async def test_the_pane_closes_where_there_is_no_room(sized: Shown) -> None:
