@@ -52,6 +52,7 @@ class _Remembered:
     """Sorted."""
     at_ms: Floats
     size_bytes: Floats
+    lag_bytes: Floats
     behind_ms: Floats
     """Since when it has been copying without a break."""
     copied_s: Floats
@@ -115,6 +116,7 @@ class RateWindows:
             keys,
             np.where(np.isnan(at_ms), last.at_ms, at_ms),
             np.where(np.isnan(size), last.size_bytes, size),
+            np.where(rows.lag_bytes == UNKNOWN, last.lag_bytes, rows.lag_bytes),
             np.where(stopped, np.nan, begun_ms),
             copied_s,
             settles_ms,
@@ -137,7 +139,9 @@ class RateWindows:
             latest * self._sent.update(rows.leader, flows, now_ms),
             latest * self._received.update(rows.broker, flows, now_ms),
             latest,
+            np.where(settled, np.nan, now.slow),
             np.nan_to_num((now_ms - now.behind_ms) / 1000),
+            now.lag_bytes,
         )
 
     def _carried(self, keys: Ints) -> _Remembered:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas
+from kshunt.backend.domain.replicas.snapshot import DTYPES, UNKNOWN, Replicas
 from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
 
 
@@ -35,3 +35,36 @@ def test_bursts_vary_by_how_far_they_are_from_their_mean() -> None:
 
 def test_a_rate_that_is_not_known_says_nothing() -> None:
     assert varies([np.nan, 5e6, np.nan, 5e6]) == 0.0
+
+
+def test_while_a_new_throttle_settles_only_what_it_began_with_is_told() -> None:
+    """A replica gets 3 MB/s, and its throttle is changed at the third look."""
+    windows, keys = RateWindows(), np.arange(1)
+    told = []
+    for tick in range(12):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["size_bytes"][:] = now_ms, tick * 6_000_000
+        found = windows.update(
+            Replicas(**columns), keys, np.zeros(1), now_ms, np.array([tick == 2])
+        )
+        told.append((found.seen_bytes_per_s.item(), found.begins_bytes_per_s.item()))
+    assert told[1] == (pytest.approx(3e6), pytest.approx(np.nan, nan_ok=True))
+    assert np.isnan(told[2]).all()
+    for seen, begins in told[3:8]:
+        assert np.isnan(seen)
+        assert begins == pytest.approx(3e6)
+    assert told[8] == (pytest.approx(3e6), pytest.approx(np.nan, nan_ok=True))
+
+
+def test_what_a_replica_lacked_is_known_while_its_leader_does_not_answer() -> None:
+    windows, keys = RateWindows(), np.arange(1)
+    told = []
+    for tick, lag in enumerate((UNKNOWN, 5_000, UNKNOWN, 4_000)):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["lag_bytes"][:] = now_ms, lag
+        found = windows.update(Replicas(**columns), keys, np.zeros(1), now_ms)
+        told.append(found.lacked_bytes.item())
+    assert np.isnan(told[0])
+    assert told[1:] == [5_000, 5_000, 4_000]
