@@ -60,7 +60,7 @@ WATCHES: Final[Mapping[str, Watch]] = MappingProxyType(
             "hot-broker",
             (
                 PreferredElection(60.0),
-                Reassign(90.0, drain=(3,), partitions_max=8, throttle_bytes_per_s=40_000_000),
+                Reassign(90.0, drain=(3,), partitions_max=8, throttle_bytes_per_s=60_000_000),
             ),
         ),
         # Without the election copies get what producers and the ISR leave of broker 3's network.
