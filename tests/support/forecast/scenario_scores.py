@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kshunt.backend.domain.forecast.scoring.milestones import POINTS
+from kshunt.backend.domain.forecast.scoring.kept_forecasts import POINTS
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.text.formatting import duration_text, rate_text
 from tests.support.forecast.scores import look_at
