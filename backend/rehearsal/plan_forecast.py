@@ -155,7 +155,9 @@ def _seen(
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,
         latest_bytes_per_s=nothing,
+        begins_bytes_per_s=nothing,
         age_s=np.zeros(len(by_row)),
+        lacked_bytes=nothing,
     )
     snapshot = Snapshot(
         0, picture.taken_ms, picture.cluster_id, NO_BROKER, topics, table, {}, throttles

@@ -1,16 +1,18 @@
 """Forecasts of moves on three real brokers, by a backend that runs as users run it.
 
-    python -m tests.bench.bench_broker_forecast [--rounds 7]
+    python -m tests.bench.bench_broker_forecast [--moves 21]
 
 Each round begins three moves at once, each from another broker to another, under a throttle of the
-round's own. Sizes, throttles and what is written meanwhile are drawn anew in each run. The ends
-that snapshots told are scored as those of simulated operations are (`bench_forecast`), with the
-ranges that they had. The whole takes about twelve minutes.
+round's own. Sizes, throttles and what is written meanwhile are drawn anew in each run. A move takes
+minutes, so that its beginning is a small part of it. The ends that snapshots told are scored as
+those of simulated operations are (`bench_forecast`), with the ranges that they had. The whole takes
+about half an hour, and up to 6 GB of disk. `KSHUNT_BENCH_MOVES` is the number of moves, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import threading
 import time
@@ -33,15 +35,19 @@ from tests.support.clients import operation_of, rows_of, watching
 from tests.support.forecast.scores import as_text, scores
 from tests.support.forecast.watched_operations import Look, Watched
 from tests.support.serving import serving
-from tests.support.topics import create_topic, produce
+from tests.support.topics import create_topic, delete_topics, produce
 from tests.support.waiting import wait_until
 
 MB = 1_000_000
 RECORD_BYTES = 10_000
 PAIRS = ((1, 2), (2, 3), (3, 1))
-LEAST_S, MOST_S = 35.0, 75.0
+MOVES = 21
+MOVES_KEY = "KSHUNT_BENCH_MOVES"
+LEAST_MB_PER_S, MOST_MB_PER_S = 2.0, 5.0
+"""Throttles."""
+LEAST_S, MOST_S = 90.0, 180.0
 """What a move takes about, if nothing is written meanwhile."""
-GIVEN_UP_S = 240.0
+GIVEN_UP_S = 600.0
 BURSTS_S = 10.0
 
 
@@ -60,7 +66,7 @@ class RealMove:
 def main() -> None:
     """Run the rounds, and print how forecasts turned out."""
     parser = argparse.ArgumentParser(description="Score forecasts of moves on real brokers.")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--moves", type=int, default=int(os.environ.get(MOVES_KEY, MOVES)))
     options = parser.parse_args()
     runs: list[Watched] = []
     with (
@@ -68,19 +74,37 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         serving(kafka.bootstrap_servers, Path(folder)) as address,
     ):
-        for number in range(options.rounds):
-            runs += run_round(kafka.bootstrap_servers, address, number)
+        while len(runs) < options.moves:
+            pairs = PAIRS[: options.moves - len(runs)]
+            runs += run_round(kafka.bootstrap_servers, address, len(runs), pairs)
             done = sum(run.took_s is not None for run in runs)
-            print(f"round {number + 1} of {options.rounds}: {done} moves ended", flush=True)
+            print(f"{len(runs)} of {options.moves} moves: {done} ended", flush=True)
+    for run in runs:
+        print(as_line(run))
     print(as_text(scores(runs, None)))
 
 
-def run_round(bootstrap: str, address: str, number: int) -> list[Watched]:
-    """Three moves at once, to their ends."""
+def as_line(run: Watched) -> str:
+    """What was first told of one, and how it went."""
+    took = "given up" if run.took_s is None else f"{run.took_s:.0f} s"
+    told = (look for look in run.looks if look.end is not None and look.end.p50_s is not None)
+    first = next(told, None)
+    if first is None or (end := first.end) is None:
+        return f"move {run.seed}: took {took}; nothing was told"
+    low, middle, high = (
+        f"{first.at_s + (end_s or 0.0):.0f}" for end_s in (end.p10_s, end.p50_s, end.p90_s)
+    )
+    return f"move {run.seed}: took {took}; told after {first.at_s:.0f} s: {middle} ({low}-{high}) s"
+
+
+def run_round(
+    bootstrap: str, address: str, number: int, pairs: Sequence[tuple[int, int]]
+) -> list[Watched]:
+    """A move from and to each of these brokers, all at once, to their ends."""
     dice = SystemRandom()
-    throttle = round(dice.uniform(0.4, 2.0) * MB)
+    throttle = round(dice.uniform(LEAST_MB_PER_S, MOST_MB_PER_S) * MB)
     moves = []
-    for source, target in PAIRS:
+    for source, target in pairs:
         size = round(throttle * dice.uniform(LEAST_S, MOST_S))
         topic = f"forecast-{number}-{source}"
         create_topic(bootstrap, topic, [[source]])
@@ -104,9 +128,10 @@ def run_round(bootstrap: str, address: str, number: int) -> list[Watched]:
         for answer in begun:
             if answer.operation_id and not operation_of(client, answer).state.ended:
                 client.operations.cancel(answer.operation_id)
+    delete_topics(bootstrap, [one.topic for one in moves])
     return [
-        _watched(number, one.topic, answer.operation_id or "", seen)
-        for one, answer in zip(moves, begun, strict=True)
+        _watched(number + place, one.topic, answer.operation_id or "", seen)
+        for place, (one, answer) in enumerate(zip(moves, begun, strict=True))
     ]
 
 

@@ -43,6 +43,13 @@ def create_topic(
     )
 
 
+def delete_topics(bootstrap: str, names: Sequence[str]) -> None:
+    """Delete topics, and wait until the controller has."""
+    admin = AdminClient({"log_level": 0, "bootstrap.servers": bootstrap})
+    for gone in admin.delete_topics(list(names), request_timeout=BROKER_DEADLINE_S).values():
+        gone.result(timeout=BROKER_DEADLINE_S)
+
+
 def _led_partitions(admin: AdminClient, topic: str) -> int:
     partitions = admin.list_topics(topic, timeout=BROKER_DEADLINE_S).topics[topic].partitions
     return sum(1 for partition in partitions.values() if partition.leader >= 0)

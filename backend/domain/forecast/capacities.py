@@ -7,7 +7,8 @@ Constraints
 Algorithm
     1. A throttle gives its rate in force, less what listed followers in the ISR take of it.
     2. Where copies get about what their throttles would give in fair shares, throttles hold them.
-       They give a little less than they are set to, or more: as much as is seen.
+       They give a little less than they are set to, or more: as much as is seen. What passes a
+       throttle stays the same when copies begin and end, whatever each one's share becomes.
     3. Where copies get clearly less, something else holds them. Of max-min fair shares is known
        that a copy is held up where it has the highest rate of all. So that is the broker's
        sending, or receiving, or else the link; and its capacity is what is seen to go through.
@@ -31,6 +32,8 @@ YOUNG_S: Final = 30.0
 """So long a copy's history says little."""
 TRUSTED_S: Final = 15.0
 """So long a throttle is believed to be the limit, whatever is seen."""
+DOUBTED: Final = 0.5
+"""Unless copies begin with less than this share of what it would give."""
 USED: Final = 0.6
 """Copies that get less than this share of what throttles would give are held up elsewhere."""
 MOST: Final = 1.1
@@ -68,10 +71,11 @@ def ways(copies: Copies, rates: BrokerRates, limits: Limits, live: Mask) -> Ways
     passes[:, :2] = _throttles(copies, limits, permitted)
     throttled: Mask = np.logical_or.reduce(passes < limits.nothing, axis=1)
     given, tight = _given(passes, begun, permitted)
-    used = _used(copies, given, tight, begun, limits)
+    used = _used(copies, given, tight, passes, begun, limits)
     bound_by = np.where(np.isfinite(given), used[tight], 0.0)
     unseen = np.isnan(copies.source_seen_bytes_per_s) & np.isnan(copies.seen_bytes_per_s)
-    trusted = (copies.age_s < TRUSTED_S) | (unseen & (bound_by == 0.0))
+    fresh = copies.age_s < TRUSTED_S
+    trusted = fresh | (unseen & (bound_by == 0.0))
     # One that gives no more than is written explains by itself that they come no nearer.
     starved = given <= np.nan_to_num(copies.written_bytes_per_s)
     held = np.isfinite(given) & ((bound_by >= USED) | trusted | starved)
@@ -85,6 +89,8 @@ def ways(copies: Copies, rates: BrokerRates, limits: Limits, live: Mask) -> Ways
     _elsewhere(copies, limits, known, passes, capacity)
     _unseen(copies, limits, known, copies.waiting & live, passes, capacity)
     unmeasured |= copies.waiting & np.logical_and.reduce(np.isinf(capacity[passes]), axis=1)
+    unmeasured |= live & np.isnan(copies.written_bytes_per_s)
+    unmeasured |= fresh & held & ~starved & _doubted(copies, given, tight, begun, limits)
     return Ways(passes, capacity, throttled, still, unmeasured, np.zeros(len(copies), np.bool_))
 
 
@@ -162,7 +168,9 @@ def _seen(copies: Copies, kind: ResourceKind) -> Floats:
     return source if sends else target
 
 
-def _used(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Limits) -> Floats:
+def _used(
+    copies: Copies, given: Floats, tight: Ints, passes: Ints, live: Mask, limits: Limits
+) -> Floats:
     """By throttle, which share of what it gives is seen to be taken."""
     found, count = [], limits.count
     at_source = tight < limits.first(ResourceKind.FOLLOWER_THROTTLE)
@@ -181,7 +189,39 @@ def _used(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Limits
     longer, last = found
     # It may just have been changed: then what was taken of late fits it better.
     even = np.abs(longer - 1) <= EVEN
-    return np.where(even | (np.abs(longer - 1) <= np.abs(last - 1)), longer, last)
+    best = np.where(even | (np.abs(longer - 1) <= np.abs(last - 1)), longer, last)
+    # Where others begin or end, all shares are new ones, and what passes together is not.
+    whole = _used_together(copies, given, passes, live, limits)
+    return np.where((best > 0) & (np.abs(whole - 1) < np.abs(best - 1)), whole, best)
+
+
+def _used_together(
+    copies: Copies, given: Floats, passes: Ints, live: Mask, limits: Limits
+) -> Floats:
+    """The same of all copies that pass there, whatever holds them."""
+    taken, offered = np.zeros((2, limits.count))
+    for column, kind in enumerate((ResourceKind.LEADER_THROTTLE, ResourceKind.FOLLOWER_THROTTLE)):
+        seen = _seen(copies, kind)
+        which = live & np.isfinite(given) & ~np.isnan(seen)
+        taken += np.bincount(passes[which, column], seen[which], limits.count)
+        offered += np.bincount(passes[which, column], given[which], limits.count)
+    found = np.zeros(limits.count)
+    np.divide(taken, offered, out=found, where=offered > 0)
+    return found
+
+
+def _doubted(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Limits) -> Mask:
+    """Copies whose throttle begins with so little that it is hardly what will hold them.
+
+    By then it is too early to say what does: some are still beginning.
+    """
+    begins = copies.begins_bytes_per_s
+    begins = np.where(np.isnan(begins), copies.seen_bytes_per_s, begins)
+    which = live & np.isfinite(given) & ~np.isnan(begins)
+    taken = np.bincount(tight[which], begins[which], limits.count)
+    offered = np.bincount(tight[which], given[which], limits.count)
+    found: Mask = which & (taken < DOUBTED * offered)[tight]
+    return found
 
 
 def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats) -> Floats:

@@ -34,6 +34,9 @@ class Copies:
     """The same of what its target receives."""
     latest_bytes_per_s: Floats
     """Over the last seconds."""
+    begins_bytes_per_s: Floats
+    """Since it began, or its throttle got another rate, for as long as it is too early to tell a
+    rate by that."""
     age_s: Floats
     """For how long it has been watched."""
     at_source: Mask

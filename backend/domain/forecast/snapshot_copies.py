@@ -41,12 +41,15 @@ class RowRates:
     written_varies_bytes_per_s: Floats
     """How far what is written is from its mean, on the average."""
     seen_bytes_per_s: Floats
-    """What the row's replica fetches; for this and the next three see `Copies`."""
+    """What the row's replica fetches; for this and the next four see `Copies`."""
     source_seen_bytes_per_s: Floats
     target_seen_bytes_per_s: Floats
     latest_bytes_per_s: Floats
+    begins_bytes_per_s: Floats
     age_s: Floats
     """For how long it was out of the ISR."""
+    lacked_bytes: Floats
+    """What it lacked when that was known last."""
 
     @classmethod
     def of(cls, rows: Replicas) -> RowRates:
@@ -57,7 +60,9 @@ class RowRates:
         nothing = np.full(len(rows), np.nan)
         ages_s = np.full(len(rows), np.inf)
         still = np.zeros(len(rows))
-        return cls(written, written, still, fetched, fetched, fetched, nothing, ages_s)
+        return cls(
+            written, written, still, fetched, fetched, fetched, nothing, nothing, ages_s, nothing
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,17 +205,18 @@ def _begun(known: _Known, rows: NDArray[np.intp], *, judged: bool) -> Copies:
     leaving = known.count(known.steady & known.removing)
     gone = np.where(leader_leaves, known.count(known.steady) + came, leaving)
     takes_over = leader_leaves[near] & table.adding[rows] & (table.position[rows] == 0)
-    cause = table.cause[rows]
+    cause, lags = table.cause[rows], table.lag_bytes[rows]
     return Copies(
         source=table.leader[rows].astype(np.int64),
         target=table.broker[rows].astype(np.int64),
-        remaining_bytes=_known_or_nan(table.lag_bytes[rows]),
+        remaining_bytes=np.where(lags < 0, watched.lacked_bytes[rows], lags),
         written_bytes_per_s=watched.written_bytes_per_s[rows],
         written_least_bytes_per_s=watched.written_least_bytes_per_s[rows],
         seen_bytes_per_s=watched.seen_bytes_per_s[rows],
         source_seen_bytes_per_s=watched.source_seen_bytes_per_s[rows],
         target_seen_bytes_per_s=watched.target_seen_bytes_per_s[rows],
         latest_bytes_per_s=watched.latest_bytes_per_s[rows],
+        begins_bytes_per_s=watched.begins_bytes_per_s[rows],
         age_s=watched.age_s[rows],
         at_source=known.listed[near],
         at_target=table.follower_throttled[rows],
@@ -284,6 +290,7 @@ def _waiting(known: _Known, operations: Sequence[RunningOperation]) -> _Waiting:
         source_seen_bytes_per_s=nothing,
         target_seen_bytes_per_s=nothing,
         latest_bytes_per_s=nothing,
+        begins_bytes_per_s=nothing,
         age_s=np.zeros(len(entries)),
         at_source=table.leader_throttled[of_leader],
         at_target=np.array([_listed(known, moves[n], broker) for n, broker, _, _ in entries], bool),

@@ -31,6 +31,7 @@ def _copies(tick: Tick, rows: Ints) -> Copies:
         source_seen_bytes_per_s=tick.seen_30s[rows],
         target_seen_bytes_per_s=tick.seen_30s[rows],
         latest_bytes_per_s=tick.step[rows],
+        begins_bytes_per_s=np.full(len(rows), np.nan),
         age_s=tick.age_s[rows],
         at_source=~np.isnan(tick.sends[rows]),
         at_target=~np.isnan(tick.takes[rows]),

@@ -52,6 +52,7 @@ class _Remembered:
     """Sorted."""
     at_ms: Floats
     size_bytes: Floats
+    lag_bytes: Floats
     behind_ms: Floats
     """Since when it has been copying without a break."""
     copied_s: Floats
@@ -91,13 +92,16 @@ class RateWindows:
         another rate than in the call before.
         """
         last = self._carried(keys)
-        afresh = np.zeros(len(keys), np.bool_) if rerated is None else rerated
+        nothing = np.zeros(len(keys), np.bool_)
+        rerated_rows = nothing if rerated is None else rerated
         at_ms = np.where(rows.sampled_ms == UNKNOWN, np.nan, rows.sampled_ms)
         size = np.where(rows.size_bytes == UNKNOWN, np.nan, rows.size_bytes)
         stopped = rows.in_isr | np.isin(rows.cause, STOPPED)
         passed_s = np.nan_to_num(np.maximum(at_ms - last.at_ms, 0.0) / 1000)
+        # Nobody knows when within the time since the last look one began.
+        afresh = rerated_rows | np.isnan(last.behind_ms)
         copied_s = np.where(stopped | afresh, 0.0, np.nan_to_num(last.copied_s) + passed_s)
-        settles_ms = np.where(afresh, now_ms + SETTLES_S * 1000, last.settles_ms)
+        settles_ms = np.where(rerated_rows, now_ms + SETTLES_S * 1000, last.settles_ms)
         written_s = np.nan_to_num(last.written_s) + passed_s
         grown = np.full(len(keys), np.nan)
         np.divide(
@@ -115,6 +119,7 @@ class RateWindows:
             keys,
             np.where(np.isnan(at_ms), last.at_ms, at_ms),
             np.where(np.isnan(size), last.size_bytes, size),
+            np.where(rows.lag_bytes == UNKNOWN, last.lag_bytes, rows.lag_bytes),
             np.where(stopped, np.nan, begun_ms),
             copied_s,
             settles_ms,
@@ -137,7 +142,9 @@ class RateWindows:
             latest * self._sent.update(rows.leader, flows, now_ms),
             latest * self._received.update(rows.broker, flows, now_ms),
             latest,
+            np.where(settled, np.nan, now.slow),
             np.nan_to_num((now_ms - now.behind_ms) / 1000),
+            now.lag_bytes,
         )
 
     def _carried(self, keys: Ints) -> _Remembered:

@@ -144,8 +144,13 @@ def _score(
     )
 
 
-def _place(run: Watched, point: float) -> int | None:
+def look_at(run: Watched, point: float) -> Look | None:
     """The first look at which so much had been copied."""
+    place = _place(run, point)
+    return None if place is None else run.looks[place]
+
+
+def _place(run: Watched, point: float) -> int | None:
     most = max((look.remaining_bytes for look in run.looks), default=0)
     reached = (n for n, look in enumerate(run.looks) if look.remaining_bytes <= (1 - point) * most)
     return next(reached, None)

@@ -7,7 +7,7 @@ here. No time passes but the core's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -19,8 +19,10 @@ from kshunt.backend.domain.forecast.ranges import QUANTILES
 from kshunt.backend.domain.forecast.snapshot_copies import RunningOperation
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
+from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_REPLICAS, Move
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.sampling.forecaster import CopyForecast, Forecaster
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
@@ -66,10 +68,34 @@ class Watched:
 class ForecastEye(Eye):
     """Looks as a sampler does, and forecasts what it sees."""
 
+    def __init__(
+        self,
+        core: Core,
+        operations: Mapping[TopicPartition, str],
+        quantiles: Callable[[], Floats] = lambda: UNRANGED,
+    ) -> None:
+        super().__init__(core, operations)
+        self._forecaster = Forecaster(quantiles)
+
+    def forecast(self, running: Sequence[RunningOperation] = ()) -> tuple[Snapshot, CopyForecast]:
+        """Brokers are asked; what they say that matters, and what is expected of it."""
+        self.ticks += 1
+        snapshot = self._snapshot()
+        waiting = [move.partition for one in running for move in one.waiting]
+        part = focused(snapshot, concerned_rows(snapshot, (), waiting))
+        watched = self._watch.update(part)
+        causes = diagnose(part, watched, []).causes
+        part = replace(part, replicas=replace(part.replicas, cause=causes))
+        written = watched.written_bytes_per_s
+        return part, self._forecaster.update(part, watched.keys, written, running)
+
+
+class OperationEye(ForecastEye):
+    """Looks at one operation, and begins more of its moves meanwhile."""
+
     def __init__(self, operation: WatchedOperation) -> None:
-        super().__init__(operation.cluster, operation.begun)
+        super().__init__(operation.core, operation.begun)
         self._operation = operation
-        self._forecaster = Forecaster(lambda: UNRANGED)
         self.looks: list[Look] = []
 
     def look(self, seconds: float) -> None:
@@ -79,19 +105,11 @@ class ForecastEye(Eye):
         while core.now_ms < until_ms:
             core.advance(min(core.now_ms + BEGINS_EVERY_MS, until_ms))
             operation.start_more()
-        self.ticks += 1
-        snapshot = self._snapshot()
-        waiting = operation.waiting_moves()
-        rows = concerned_rows(snapshot, (), [move.partition for move in waiting])
-        part = focused(snapshot, rows)
-        watched = self._watch.update(part)
-        causes = diagnose(part, watched, []).causes
-        part = replace(part, replicas=replace(part.replicas, cause=causes))
         running = []
         if operation.begun:
-            partitions = operation.operations.keys()
+            partitions, waiting = operation.operations.keys(), operation.waiting_moves()
             running = [RunningOperation(ID, partitions, waiting, operation.caps, held=False)]
-        made = self._forecaster.update(part, watched.keys, watched.written_bytes_per_s, running)
+        _, made = self.forecast(running)
         if operation.began_ms is not None:
             at_s = (core.now_ms - operation.began_ms) / 1000
             self.looks.append(Look(at_s, operation.remaining_bytes(), made.ends.get(ID), made))
@@ -163,7 +181,7 @@ class WatchedOperation(Operation):
         found = self.core.image.topic(self.topic)
         assert found is not None
         self.placed = {number: state.replicas for number, state in found.partitions.items()}
-        self._eye = ForecastEye(self)
+        self._eye = OperationEye(self)
         self.eye = self._eye
 
     def _begin(self) -> None:

@@ -26,6 +26,7 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
+from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.metadata.records import ResourceType
 from kshunt.backend.telemetry.recording.due_samples import DueSamples
 from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
@@ -55,8 +56,8 @@ DIAGNOSED = 3
 class Eye(Observer):
     """Observes at any times, and keeps the samples that a recorder would."""
 
-    def __init__(self, cluster: SmallCluster, operations: Mapping[TopicPartition, str]) -> None:
-        super().__init__(cluster.core)
+    def __init__(self, core: Core, operations: Mapping[TopicPartition, str]) -> None:
+        super().__init__(core)
         self.operations = operations
         self.samples: list[Any] = []
         self._due = DueSamples(60)
@@ -177,7 +178,7 @@ class Operation:
         }
         self.begun: dict[TopicPartition, str] = {}
         self.operations = operations
-        self.eye = Eye(self.cluster, self.begun)
+        self.eye = Eye(self.core, self.begun)
         self.noise: dict[int, float] = {}
         self.narrow: dict[tuple[int, int], int] = {}
         """Links that carry less, and until when."""

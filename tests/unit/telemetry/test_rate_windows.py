@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas
+from kshunt.backend.domain.replicas.snapshot import DTYPES, UNKNOWN, Replicas
+from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
 
 
@@ -35,3 +36,50 @@ def test_bursts_vary_by_how_far_they_are_from_their_mean() -> None:
 
 def test_a_rate_that_is_not_known_says_nothing() -> None:
     assert varies([np.nan, 5e6, np.nan, 5e6]) == 0.0
+
+
+def test_while_a_new_throttle_settles_only_what_it_began_with_is_told() -> None:
+    """A replica gets 3 MB/s, and its throttle is changed at the third look."""
+    windows, keys = RateWindows(), np.arange(1)
+    told = []
+    for tick in range(12):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["size_bytes"][:] = now_ms, tick * 6_000_000
+        found = windows.update(
+            Replicas(**columns), keys, np.zeros(1), now_ms, np.array([tick == 2])
+        )
+        told.append((found.seen_bytes_per_s.item(), found.begins_bytes_per_s.item()))
+    seen, begins = np.array(told).T
+    assert np.isnan(begins).tolist() == [place not in range(3, 8) for place in range(12)]
+    assert np.isnan(seen).tolist() == [place in (0, *range(2, 8)) for place in range(12)]
+    assert begins[3:8] == pytest.approx(3e6)
+    assert seen[8:] == pytest.approx(3e6)
+
+
+def test_what_a_replica_lacked_is_known_while_its_leader_does_not_answer() -> None:
+    windows, keys = RateWindows(), np.arange(1)
+    told = []
+    for tick, lag in enumerate((UNKNOWN, 5_000, UNKNOWN, 4_000)):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["lag_bytes"][:] = now_ms, lag
+        found = windows.update(Replicas(**columns), keys, np.zeros(1), now_ms)
+        told.append(found.lacked_bytes.item())
+    assert np.isnan(told[0])
+    assert told[1:] == [5_000, 5_000, 4_000]
+
+
+def test_a_copy_that_goes_on_is_measured_from_the_next_look_on() -> None:
+    """Its broker was down at the first two looks, and returned shortly before the third."""
+    windows, keys = RateWindows(), np.arange(1)
+    told = []
+    for tick, size_bytes in enumerate((0, 0, 100_000, 6_100_000)):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["size_bytes"][:] = now_ms, size_bytes
+        columns["cause"][:] = Cause.BROKER_DOWN if tick < 2 else 0
+        found = windows.update(Replicas(**columns), keys, np.zeros(1), now_ms)
+        told.append(found.seen_bytes_per_s.item())
+    assert np.isnan(told[:3]).all()
+    assert told[3] == pytest.approx(3e6)

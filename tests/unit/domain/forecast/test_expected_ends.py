@@ -31,6 +31,7 @@ def copies(*rows: dict[str, Any], queue: MoveQueue | None = None) -> Copies:
         "written_bytes_per_s": 0.0,
         "written_least_bytes_per_s": 0.0,
         **{f"{name}_bytes_per_s": 10 * MB for name in SEEN},
+        "begins_bytes_per_s": math.nan,
         "age_s": 300.0,
         "at_source": True,
         "at_target": True,
@@ -154,6 +155,25 @@ def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     assert words[2:] == ("broker_down", HELD, UNSIZED, UNMEASURED, STILL)
 
 
+def test_no_end_is_told_before_it_is_known_what_is_written() -> None:
+    found = copies({}, {"written_bytes_per_s": math.nan, "target": 5})
+    assert outlook(found, rates({1: 10}, {})).why == ("", UNMEASURED)
+    end = end_of(found, rates({1: 10}, {}))
+    assert (end.unknown, end.p50_s is None) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("begins", "age_s", "told"), [(4, 6, False), (6, 6, True), (4, 16, True), (math.nan, 6, True)]
+)
+def test_copies_that_begin_far_below_their_throttle_are_measured_first(
+    begins: float, age_s: float, told: bool
+) -> None:
+    """A throttle of 10 MB/s that has given less than half of it does not say when it ends."""
+    unseen = seen(math.nan) if age_s < 15 else seen(begins)
+    row = unseen | {"begins_bytes_per_s": begins * MB, "age_s": age_s}
+    assert (end_of(copies(row), rates({1: 10}, {})).p50_s is not None) is told
+
+
 def test_the_commonest_reason_is_told_and_a_pause_is_none() -> None:
     held, sized = {"why": HELD}, {"remaining_bytes": math.nan, "target": 7}
     for rows, why in (
@@ -192,6 +212,15 @@ def test_a_leader_that_leaves_takes_its_followers_with_it() -> None:
     # 40 s until the first has arrived; then 10, or else 20 MB/s for 700 MB.
     assert stays == pytest.approx(40 + 70 + JOIN_S, rel=0.01)
     assert leaves == pytest.approx(40 + 35 + JOIN_S, rel=0.01)
+
+
+def test_a_throttle_that_is_used_up_stays_so_when_shares_change() -> None:
+    """Two copies shared 10 MB/s at broker 4; now three others take what broker 1 may send."""
+    fresh = seen(math.nan) | {"age_s": 2.0}
+    others = [fresh | {"target": target} for target in (5, 6, 7)]
+    found = outlook(copies(seen(5), seen(5) | {"source": 2}, *others), rates({1: 4}, {4: 10}))
+    # The first one gets a quarter of 4 MB/s, and the second one the rest of 10.
+    assert found.rate_bytes_per_s[:2] == pytest.approx([1 * MB, 9 * MB], rel=0.15)
 
 
 @pytest.mark.parametrize("unknown", ["source_seen", "target_seen"])

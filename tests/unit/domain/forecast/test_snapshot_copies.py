@@ -12,6 +12,7 @@ import pytest
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, Broker, TopicPartition
 from kshunt.backend.domain.forecast.expected_ends import HELD
 from kshunt.backend.domain.forecast.snapshot_copies import (
+    RowRates,
     RunningOperation,
     SnapshotCopies,
     snapshot_copies,
@@ -239,3 +240,12 @@ def test_followers_in_sync_take_of_a_throttle_on_whose_list_they_are() -> None:
     # The leader is listed, and sends to both that are in sync.
     assert found.leader_in_sync_bytes_per_s.tolist() == [6 * MB, 0]
     assert found.follower_in_sync_bytes_per_s.tolist() == [0, 3 * MB]
+
+
+def test_what_a_copy_lacked_counts_while_its_leader_does_not_answer() -> None:
+    silent = snapshot([*steady(), added(0, 4) | {"lag_bytes": UNKNOWN}])
+    watched = replace(RowRates.of(silent.replicas), lacked_bytes=np.full(4, 30.0 * MB))
+    assert np.isnan(snapshot_copies(silent).copies.remaining_bytes).tolist() == [True]
+    assert snapshot_copies(silent, watched=watched).copies.remaining_bytes.tolist() == [30 * MB]
+    answers = snapshot([*steady(), added(0, 4)])
+    assert snapshot_copies(answers, watched=watched).copies.remaining_bytes.tolist() == [40 * MB]
