@@ -18,6 +18,10 @@ from typing import IO, Any, Final
 
 PRELOADED: Final = (
     "tests.support.faults.kill_backend",
+    "kshunt.backend.serve.command",
+    "kshunt.backend.serve.webhook_events",
+    "encodings.idna",
+    "numpy.ma",
     "pydantic.v1",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",
