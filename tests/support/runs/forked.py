@@ -20,15 +20,20 @@ PRELOADED: Final = (
     "tests.support.faults.kill_backend",
     "kshunt.backend.serve.command",
     "kshunt.backend.serve.webhook_events",
+    "kshunt.backend.telemetry.recording.recorder",
     "encodings.idna",
     "numpy.ma",
+    "pandas",
     "pydantic.v1",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
     "tests.support.runs.frozen_heap",
 )
-"""All that a backend needs, what it imports only as it starts, and what leaves it to the parent."""
+"""All that a backend needs, what it imports only as it starts, and what leaves it to the parent.
+
+Arrow imports pandas, where that is installed, for the first column that a backend encodes.
+"""
 
 
 def fork_context() -> ForkServerContext:
