@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 
 PRELOADED: Final = (
     "tests.support.faults.kill_backend",
+    "tests.support.zookeeper.kill_backend",
     "kshunt.backend.serve.command",
     "kshunt.backend.serve.webhook_events",
     "kshunt.backend.telemetry.recording.recorder",
@@ -30,7 +31,9 @@ PRELOADED: Final = (
     "uvicorn.protocols.websockets.auto",
     "tests.support.runs.frozen_heap",
 )
-"""All that a backend needs, what it imports only as it starts, and what leaves it to the parent.
+"""All that backends need, what they import only as they start, and what leaves it to the parent.
+
+A process has one parent of all its forks, so there is one list for all kinds of them.
 
 Arrow imports pandas, where that is installed, for the first column that a backend encodes.
 """
