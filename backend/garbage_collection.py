@@ -14,6 +14,8 @@ Algorithm
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 FULL_AFTER: Final = 2
@@ -23,6 +25,22 @@ COUNTED_EVERY: Final = 50
 """Full collections; to count the objects is a walk over them."""
 LOOSE_MAX: Final = 1_000_000
 """Objects more than twice those of the last thorough collection: some 100 MB."""
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """What is made inside stays, such as modules: collections neither disturb it nor see it later.
+
+    Without this, a tenth of the time of a large import goes into collections that find nothing.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 class Heap:

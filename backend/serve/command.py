@@ -28,6 +28,7 @@ from kshunt.backend.commandline.values import days
 from kshunt.backend.config_file import serve_source
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import make_folder
+from kshunt.backend.garbage_collection import kept
 from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
 from kshunt.backend.serve.logs import FORMATS, set_up
@@ -187,15 +188,16 @@ def _run_server(options: Namespace) -> int:
     import asyncio
     import contextlib
 
-    from kshunt.backend.admin.connect import reach
-    from kshunt.backend.api.core.backend import Backend
-    from kshunt.backend.api.forwarding.peers import peers_of
-    from kshunt.backend.api.server.listener import Listen, check_reach, serve
-    from kshunt.backend.clock import SystemClock
-    from kshunt.backend.local_sockets import served_path
-    from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
-    from kshunt.backend.serve.webhook_events import notifying_webhooks
-    from kshunt.backend.settings import PlacerSettings, RecordingSettings, Settings
+    with kept():
+        from kshunt.backend.admin.connect import reach
+        from kshunt.backend.api.core.backend import Backend
+        from kshunt.backend.api.forwarding.peers import peers_of
+        from kshunt.backend.api.server.listener import Listen, check_reach, serve
+        from kshunt.backend.clock import SystemClock
+        from kshunt.backend.local_sockets import served_path
+        from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
+        from kshunt.backend.serve.webhook_events import notifying_webhooks
+        from kshunt.backend.settings import PlacerSettings, RecordingSettings, Settings
 
     set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server

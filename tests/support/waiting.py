@@ -11,6 +11,10 @@ from contextlib import suppress
 import pytest
 
 POLL_S = 0.02
+RESTS = 10
+"""What takes long to ask keeps those busy that it waits for: the pause is so many times longer."""
+REST_S = 0.25
+"""But not longer than this."""
 PATIENCE_IN_CI = 4
 """A deadline only ends what hangs: where four workers share two cores, it may take longer."""
 
@@ -43,9 +47,11 @@ def wait_until(
     """
     give_up = give_up_at_s(deadline_s)
     pause = threading.Event()
+    began_s = time.monotonic()
     while not condition():
         _fail_after(give_up, deadline_s, what)
-        pause.wait(poll_s)
+        pause.wait(_pause_s(poll_s, began_s))
+        began_s = time.monotonic()
 
 
 async def wait_until_async(
@@ -54,10 +60,21 @@ async def wait_until_async(
     """`wait_until` on an event loop; `condition` may be a plain or an async function."""
     give_up = give_up_at_s(deadline_s)
     pause = asyncio.Event()
-    while not await _awaited(condition()):
+    while True:
+        began_s = time.monotonic()
+        answer = condition()
+        # What an async function waits for costs nothing.
+        pause_s = POLL_S if inspect.isawaitable(answer) else _pause_s(POLL_S, began_s)
+        if await _awaited(answer):
+            return
         _fail_after(give_up, deadline_s, what)
         with suppress(TimeoutError):
-            await asyncio.wait_for(pause.wait(), POLL_S)
+            await asyncio.wait_for(pause.wait(), pause_s)
+
+
+def _pause_s(poll_s: float, began_s: float) -> float:
+    """How long to rest after a question that began then, and has just been answered."""
+    return max(poll_s, min(RESTS * (time.monotonic() - began_s), REST_S))
 
 
 async def _awaited(value: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshunt.backend.garbage_collection import COUNTED_EVERY, Heap
+from kshunt.backend.garbage_collection import COUNTED_EVERY, Heap, kept
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +85,19 @@ def test_garbage_that_was_left_out_goes_once_there_is_very_much_of_it(heap: Heap
         gc.collect()
     assert gone() is None
     heap.stop()
+
+
+def test_what_is_made_to_be_kept_is_neither_disturbed_nor_looked_over() -> None:
+    collected = sum(generation["collections"] for generation in gc.get_stats())
+    with kept():
+        nodes = [Node() for _ in range(20_000)]
+        now = sum(generation["collections"] for generation in gc.get_stats())
+    assert now == collected
+    assert gc.isenabled()
+    assert not looked_over() & set(map(id, nodes))
+    gone = weakref.ref(Node())
+    gc.collect()
+    assert gone() is None
 
 
 def test_nothing_is_left_out_after_the_end(heap: Heap) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,14 +18,16 @@ def reference_to(kind: Any, reference: str) -> dict[str, Any]:
     return found
 
 
-def schemas(kinds: Iterable[type[Any]], reference: str) -> dict[str, Any]:
-    """JSON Schemas of classes and of all that they hold, by the name of each class.
+def schemas(
+    kinds: Iterable[type[Any]], reference: str
+) -> tuple[Sequence[dict[str, Any]], dict[str, Any]]:
+    """JSON Schemas of classes: how one refers to each, and those of all that they hold, by name.
 
     Args:
         kinds: The classes.
         reference: How one schema refers to another, with `{name}` for its name.
     """
-    held = msgspec.json.schema_components(list(kinds), ref_template=reference)[1]
+    references, held = msgspec.json.schema_components(list(kinds), ref_template=reference)
     classes = _classes_within(kinds)
     for name, schema in held.items():
         described = _descriptions(classes[name]) if name in classes else {}
@@ -35,7 +37,7 @@ def schemas(kinds: Iterable[type[Any]], reference: str) -> dict[str, Any]:
                 if "$ref" in member_schema:
                     member_schema["allOf"] = [{"$ref": member_schema.pop("$ref")}]
                 member_schema["description"] = described[member]
-    return held
+    return references, held
 
 
 def _classes_within(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:

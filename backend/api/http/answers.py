@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from fastapi.responses import Response
 from msgspec import Struct, structs
 
-from kshunt.backend.api.http.answer_schemas import reference_to, schemas
+from kshunt.backend.api.http.answer_schemas import schemas
 from kshunt.backend.domain.untrusted.json_codec import to_json
 
 MEDIA_TYPE: Final = "application/json"
@@ -129,30 +129,37 @@ def documented(app: FastAPI, kinds: Mapping[int, type[Any]]) -> dict[int | str, 
     """What a route says of its answers, by status; `describe_answers` adds their schemas."""
     found: dict[int | str, dict[str, Any]] = {}
     for status, kind in kinds.items():
-        _kinds(app)[kind] = None
-        schema = reference_to(kind, REFERENCE)
+        schema = _schemas_by_kind(app).setdefault(kind, {})
         words = (kind.__doc__ or "").partition("\n")[0]
         found[status] = {"description": words, "content": {MEDIA_TYPE: {"schema": schema}}}
     return found
 
 
 def describe_answers(app: FastAPI, *others: type[Any]) -> None:
-    """Add the schemas of all answers to OpenAPI, and of other classes that it refers to."""
+    """Add the schemas of all answers to OpenAPI, and of other classes that it refers to.
+
+    They are made when somebody asks for the description. To make them takes longer than all else
+    that declares the routes, and a backend that starts has no use for them.
+    """
     plain = app.openapi
 
     def described() -> dict[str, Any]:
-        fresh = app.openapi_schema is None
+        if app.openapi_schema is not None:
+            return plain()
+        by_kind = _schemas_by_kind(app)
+        references, held = schemas([*by_kind, *others], REFERENCE)
+        for schema, reference in zip(by_kind.values(), references, strict=False):
+            schema.update(reference)
         document = plain()
-        if fresh:
-            components = document.setdefault("components", {}).setdefault("schemas", {})
-            components.update(schemas([*_kinds(app), *others], REFERENCE))
+        document.setdefault("components", {}).setdefault("schemas", {}).update(held)
         return document
 
     app.openapi = described  # type: ignore[method-assign]
 
 
-def _kinds(app: FastAPI) -> dict[type[Any], None]:
+def _schemas_by_kind(app: FastAPI) -> dict[type[Any], dict[str, Any]]:
+    """Of each class that a route answers with, the schema that all such routes hold."""
     if not hasattr(app.state, "answers"):
         app.state.answers = {}
-    kinds: dict[type[Any], None] = app.state.answers
-    return kinds
+    found: dict[type[Any], dict[str, Any]] = app.state.answers
+    return found

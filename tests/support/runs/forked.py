@@ -18,13 +18,25 @@ from typing import IO, Any, Final
 
 PRELOADED: Final = (
     "tests.support.faults.kill_backend",
+    "tests.support.zookeeper.kill_backend",
+    "kshunt.backend.serve.command",
+    "kshunt.backend.serve.webhook_events",
+    "kshunt.backend.telemetry.recording.recorder",
+    "encodings.idna",
+    "numpy.ma",
+    "pandas",
     "pydantic.v1",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
     "tests.support.runs.frozen_heap",
 )
-"""All that a backend needs, what it imports only as it starts, and what leaves it to the parent."""
+"""All that backends need, what they import only as they start, and what leaves it to the parent.
+
+A process has one parent of all its forks, so there is one list for all kinds of them.
+
+Arrow imports pandas, where that is installed, for the first column that a backend encodes.
+"""
 
 
 def fork_context() -> ForkServerContext:

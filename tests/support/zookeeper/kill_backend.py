@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
 import os
 import signal
 import sys
@@ -32,6 +31,7 @@ from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
 from kshunt.backend.operations.lease.lease import LeaseTimes
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
 from tests.support.access.keys import KEYS
+from tests.support.runs.forked import fork_context
 from tests.support.waiting import wait_until_async
 from tests.support.zookeeper.znodes import settings_of
 
@@ -107,9 +107,7 @@ async def _move(options: argparse.Namespace) -> None:
 
 def forked(arguments: Sequence[str]) -> BaseProcess:
     """A process that does so; it starts in no time, for its parent has imported all it needs."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "pydantic.v1", "tests.support.runs.frozen_heap"])
-    process = context.Process(target=main, args=(list(arguments),), daemon=True)
+    process = fork_context().Process(target=main, args=(list(arguments),), daemon=True)
     process.start()
     return process
 
