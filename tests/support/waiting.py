@@ -13,7 +13,7 @@ import pytest
 POLL_S = 0.02
 RESTS = 10
 """What takes long to ask keeps those busy that it waits for: the pause is so many times longer."""
-REST_S = 0.25
+REST_S = 0.1
 """But not longer than this."""
 PATIENCE_IN_CI = 4
 """A deadline only ends what hangs: where four workers share two cores, it may take longer."""
