@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,9 @@ async def check_frame(name: str, shown: Shown) -> None:
     # A fact that is polled may come a moment later on a busy machine.
     with suppress(AssertionError):
         await wait_until_async(lambda: shown.frame() + "\n" == expected, FRAME_S, "it is shown")
-    assert shown.frame() + "\n" == expected, f"the screen is not as in {path.name}"
+    found = shown.frame() + "\n"
+    lines = unified_diff(expected.splitlines(), found.splitlines(), path.name, "shown", lineterm="")
+    assert found == expected, "\n".join(lines)
 
 
 def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:
