@@ -15,7 +15,6 @@ from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.recorder.retention import recordings_folder
 from kshunt.tui.settings import (
     DashboardSettings,
-    SettingValue,
     WrittenValue,
     config_folder,
     keep_setting,
@@ -298,9 +297,8 @@ def _held_by_terminal(terminal: Terminal, environ: Mapping[str, str]) -> dict[st
 
 def _held_by_browser() -> dict[str, Held]:
     """A browser has no bell, no notification and no title of a terminal."""
-    values: dict[str, SettingValue] = {"bell": False, "notification": "", "title": False}
-    values["record"] = False
-    return {name: Held(value, "a browser") for name, value in values.items()}
+    off = dict.fromkeys(("bell", "title", "record"), Held(False, "a browser"))
+    return off | {"notification": Held("", "a browser")}
 
 
 def _prepared_terminal() -> Terminal:

@@ -11,12 +11,12 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from kshunt.backend.domain.pipeline.result_columns import MANIFEST, Manifest
+from kshunt.backend.domain.pipeline.sample_columns import hour_start_ms
 from kshunt.backend.errors import KshuntError
 
 SUFFIX: Final = ".parquet"
@@ -45,8 +45,7 @@ class HourFolder:
     @property
     def start_ms(self) -> int:
         """When the hour begins."""
-        day, hour = self.name.removeprefix("date=").split("/hour=")
-        return round(datetime.fromisoformat(f"{day}T{hour}:00:00+00:00").timestamp() * 1000)
+        return hour_start_ms(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -305,8 +305,8 @@ ETA_MODEL: Final = 4
 
 ETA: Final = ResultTable(
     "eta",
-    "a replica that is being added or out of the ISR, and tick of 5 s; or, where `rid` is null, "
-    "an operation of kshunt",
+    "a tick of 5 s, and a replica that is being added or is out of the ISR. If `rid` is null, the "
+    "row is of an operation of kshunt",
     "at",
     (
         _always("at", Type.TIME, "time of the newest sample that it was made from"),
@@ -489,6 +489,10 @@ class Manifest:
         }
         needed = {id for by_hour in left.values() for id in by_hour.values()}
         return Manifest({id: run for id, run in self.runs.items() if id in needed}, left)
+
+    def run_of(self, table: str, hour: str) -> RunRecord | None:
+        """The run that an hour of a table is taken from; None: it is all of its batches."""
+        return self.runs.get(self.hours.get(table, {}).get(hour, ""))
 
     def holds(self, table: str, hour: str, part: str) -> bool:
         """Whether a folder of an hour (`run=ID`, `batch_id=N`) is to be read."""

@@ -177,6 +177,12 @@ def hour_folder(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 
+def hour_start_ms(folder: str) -> int:
+    """When the hour begins whose folder `hour_folder` names."""
+    day, hour = folder.removeprefix("date=").split("/hour=")
+    return round(datetime.fromisoformat(f"{day}T{hour}:00:00+00:00").timestamp() * 1000)
+
+
 def replica_ids(
     topics: Iterable[str], topic_index: NDArray[Any], partition: NDArray[Any], broker: NDArray[Any]
 ) -> NDArray[np.int64]:

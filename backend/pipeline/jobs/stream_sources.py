@@ -270,8 +270,8 @@ def unseen_hours(folder: Path, results: Path, meta: Meta) -> tuple[int, ...]:
 
 def made_ms(manifest: Manifest, hour_ms: int) -> int:
     """When the backfill was published that an hour of rates is taken from; 0: from none."""
-    run = manifest.hours.get(RATES.name, {}).get(hour_folder(hour_ms))
-    return 0 if run is None or manifest.runs[run].streamed else manifest.runs[run].made_ms
+    run = manifest.run_of(RATES.name, hour_folder(hour_ms))
+    return 0 if run is None or run.streamed else run.made_ms
 
 
 def _newest_before(path: Path, now_ms: int) -> int:

@@ -30,7 +30,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     Manifest,
     ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, hour_start_ms
 from kshunt.backend.domain.text.formatting import many, moment_text
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
@@ -299,9 +299,7 @@ def _empty(table: ResultTable) -> Any:
 
 def _hour_of(path: Path) -> int:
     """When the hour of a file of results begins."""
-    day, hour = (part.name.partition("=")[2] for part in (path.parents[2], path.parents[1]))
-    at = pc.strptime(pa.scalar(f"{day} {hour}"), format="%Y-%m-%d %H", unit="ms")
-    return int(at.cast(pa.int64()).as_py())
+    return hour_start_ms(f"{path.parents[2].name}/{path.parents[1].name}")
 
 
 def _newest(files: Sequence[Path]) -> float | None:

@@ -30,12 +30,16 @@ from kshunt.backend.delivered_files.result_files import (
     read_manifest,
 )
 from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.domain.pipeline.sample_columns import (
+    DAY_MS,
+    HOUR_MS,
+    hour_folder,
+    hour_start_ms,
+)
 from kshunt.backend.domain.text.formatting import bytes_text
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
 from kshunt.backend.pipeline.results.stream_state import newest
 
-DAY_MS: Final = 24 * HOUR_MS
 ROWS_A_GROUP: Final = 250_000
 """Rows are sorted and written in groups of about this many: so much is in memory."""
 _SORT_KEYS: Final = ("operation_id", "rid")
@@ -161,9 +165,9 @@ def kept_from_ms(folder: Path, table: ResultTable, kept: KeptDays, now_ms: int) 
 
 
 def _newest_end_ms(folder: Path, end_ms: int) -> int:
-    """When the newest settled hour of all tables ends; 0 where there is none."""
+    """When the newest settled hour of all tables ends; 0 if no hour is settled."""
     names = _hours(folder, end_ms)
-    return HourFolder(names[-1], folder).start_ms + HOUR_MS if names else 0
+    return hour_start_ms(names[-1]) + HOUR_MS if names else 0
 
 
 # Compaction
@@ -185,7 +189,7 @@ def _compact(
         return manifest.hours.get(found[0].name, {}).get(name, "")
 
     for run_id, some in groupby(sorted(several, key=origin), origin):
-        start_ms = HourFolder(name, folder).start_ms
+        start_ms = hour_start_ms(name)
         made_ms = now_ms()
         with new_run(folder, start_ms, start_ms + HOUR_MS, made_ms) as run:
             if read_manifest(folder) != manifest:

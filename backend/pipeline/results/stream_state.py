@@ -144,7 +144,7 @@ def newest(results: Path) -> Meta | None:
             return Meta.from_json(path.read_text())
         except (OSError, ValueError, TypeError) as error:
             if isinstance(error, FileNotFoundError) and number != former:
-                # The next batch may have replaced it meanwhile.
+                # The next batch may have replaced it since the folder was listed.
                 continue
             raise StreamState(
                 f"{path} cannot be read: {error}.",

@@ -130,7 +130,7 @@ class Results:
         problems: list[str] = []
         for hour in reversed(hour_folders(self.folder / table.name)):
             parts = parts_of(hour, table.name, manifest)
-            run = manifest.runs.get(manifest.hours.get(table.name, {}).get(hour.name, ""))
+            run = manifest.run_of(table.name, hour.name)
             streamed = run is None or run.streamed
             found = self._newest(hour, parts, table, problems, streamed=streamed)
             if found is not None:
