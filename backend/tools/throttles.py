@@ -163,10 +163,10 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _rates(options: Namespace) -> dict[int, ThrottledRate]:
-    """By broker: both rates; whoever names one has to name the other, or it would be removed.
+    """Both rates of each broker. A rate that is not given would be removed, so both are required.
 
     Raises:
-        UsageError: a broker has one rate only, or one rate twice; or there is none.
+        UsageError: a broker has one rate only or one rate twice, or no broker is named.
     """
     leaders = _by_broker("leader", (*options.rate, *options.leader_rate))
     followers = _by_broker("follower", (*options.rate, *options.follower_rate))

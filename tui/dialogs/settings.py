@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HINT: Final = "Enter changes it, x takes the default, Esc closes"
 AROUND: Final = 9
-"""Lines of the frame, and of what stands above and below the list."""
+"""Lines of the frame, and of the texts above and below the list."""
 NAME_CELLS: Final = 23
 VALUE_CELLS: Final = 26
 THEME: Final = "theme"
@@ -123,7 +123,7 @@ class SettingsScreen(Dialog[None]):
         self._list.action_cursor_down() if rows > 0 else self._list.action_cursor_up()
 
     def on_resize(self) -> None:
-        """The list scrolls where the terminal is low; what stands below it stays in sight."""
+        """The list scrolls on a low terminal. The lines below the list stay in sight."""
         self._list.styles.max_height = max(self.app.size.height - AROUND, 1)
 
     @on(OptionList.OptionHighlighted)

@@ -63,7 +63,7 @@ def left_first_range(run: WatchedScenario) -> bool:
 
 
 def as_text(name: str, runs: Sequence[WatchedScenario]) -> str:
-    """A table of one scenario for whoever measures."""
+    """The figures of one scenario as a table."""
     ended = [run for run in runs if run.way.took_s is not None]
     lines = [f"{name}: {len(ended)} of {len(runs)} runs ended"]
     lines += [_run_text(run) for run in runs]

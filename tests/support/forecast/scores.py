@@ -181,7 +181,7 @@ def _median(values: Sequence[float]) -> float:
 
 
 def as_text(made: Sequence[Score]) -> str:
-    """A table for whoever measures."""
+    """The figures as a table."""
     lines = [
         f"{'of the way':>10}{'ops':>6}{'silent':>8}{'void':>6}{'80 % holds':>12}{'width':>8}"
         f"{'error':>8}{'two looks':>11}{'since start':>13}"

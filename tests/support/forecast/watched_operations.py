@@ -91,7 +91,7 @@ class ForecastEye(Eye):
 
 
 class OperationEye(ForecastEye):
-    """Looks at one operation, and begins more of its moves meanwhile."""
+    """Looks at one operation, and begins more of its moves."""
 
     def __init__(self, operation: WatchedOperation) -> None:
         super().__init__(operation.core, operation.begun)

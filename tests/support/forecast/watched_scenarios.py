@@ -74,7 +74,7 @@ WATCHES: Final[Mapping[str, Watch]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class WatchedScenario:
-    """How a scenario went, and what was said meanwhile."""
+    """How a scenario went, and which ends the forecast named."""
 
     name: str
     way: Watched

@@ -67,7 +67,7 @@ class Intent:
     rates: Mapping[int, ThrottledRate] = field(default_factory=dict)
     """And what it sets."""
     command: CommandLine | None = None
-    """The command of the shell that does the same; None where there is none."""
+    """The shell command that does the same; None if kshunt has no such command."""
     phased: bool = False
     """True where an operation comes of it that goes through phases, for hours."""
 
