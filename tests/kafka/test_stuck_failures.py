@@ -48,6 +48,8 @@ def test_a_broker_that_is_down(scene: Scene) -> None:
     assert said is not None
     assert "Broker 3" in stuck_text(said).reason
     scene.kafka.start_broker(3)
+    # It takes rates as soon as it is back.
+    scene.hurry()
     scene.ended(operation)
 
 

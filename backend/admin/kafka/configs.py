@@ -6,22 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from kafka.protocol.admin import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-
-from kshunt.backend.admin.kafka.sent_changes import by_controller, only_result
+from kshunt.backend.admin.kafka.sent_changes import by_controller
 from kshunt.backend.admin.port.item_result import ItemResult
 from kshunt.backend.admin.rpc import config_reads, configs
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
-from kshunt.backend.admin.rpc.error_mapping import decode_message
+from kshunt.backend.admin.rpc.requests import UNANSWERED
 from kshunt.backend.domain.topics.configs import TopicConfig
 from kshunt.backend.errors import BrokerUnreachable
-from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
+from kshunt.backend.wire.raw_request import RawAnswer
 
 OWN: Final = "DYNAMIC_TOPIC_CONFIG"
 """The source of what is set on a topic itself."""
-_SET, _DELETE = 0, 1
-"""`AlterConfigOp.OpType`."""
 
 
 class KafkaConfigs:
@@ -56,18 +52,14 @@ class KafkaConfigs:
         self, topic: str, changes: Mapping[str, str | None], *, timeout_s: float
     ) -> ItemResult:
         """See `ConfigAdmin.alter`."""
-        entries = [
-            (key, _DELETE if value is None else _SET, value)
-            for key, value in sorted(changes.items())
-        ]
-        message = IncrementalAlterConfigsRequest(
-            resources=[(configs.TOPIC, topic, entries)], validate_only=False
+        request = partial(
+            configs.alter_request, configs.TOPIC, {topic: changes}, validate_only=False
         )
 
         def read(answer: RawAnswer) -> ItemResult:
-            return only_result(decode_message(IncrementalAlterConfigsResponse, answer).responses)
+            return configs.altered(answer).get(topic, UNANSWERED)
 
-        return await by_controller(self._calls, lambda: RawRequest.of(message), read, timeout_s)
+        return await by_controller(self._calls, request, read, timeout_s)
 
     async def in_force(
         self, topic: str, names: Sequence[str], brokers: Sequence[int], *, timeout_s: float

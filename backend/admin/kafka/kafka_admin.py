@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.admin.kafka.config_writer import ConfigWriter
 from kshunt.backend.admin.kafka.configs import KafkaConfigs
 from kshunt.backend.admin.kafka.groups import KafkaGroups
 from kshunt.backend.admin.kafka.logs import KafkaLogs
@@ -50,10 +49,7 @@ class KafkaAdmin:
         self.placing: BackendPlacer | None = None
         """Says where replicas go, where neither the request nor a cluster with KIP-660 does."""
         self.cluster = BrokerCalls(settings, clock, self._ask_guard)
-        self._writer = ConfigWriter(
-            settings.bootstrap_servers, self.cluster.config, self._ask_guard
-        )
-        self.throttle_configs = KafkaThrottleConfigs(self.cluster, self._writer, clock)
+        self.throttle_configs = KafkaThrottleConfigs(self.cluster, clock)
         """What throttles are made of."""
         self.configs = KafkaConfigs(self.cluster)
         self.groups = KafkaGroups(self.cluster)
@@ -93,7 +89,6 @@ class KafkaAdmin:
 
     async def close(self) -> None:
         """See `ClusterAdmin.close`."""
-        await self._writer.close()
         await self.cluster.close()
 
     def _ask_guard(self) -> None:

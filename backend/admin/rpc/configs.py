@@ -9,9 +9,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
-from kshunt.backend.admin.rpc.error_mapping import decode_message, raise_for_code
+from kshunt.backend.admin.port.item_result import ItemResult
+from kshunt.backend.admin.rpc.error_mapping import decode_message, item_result, raise_for_code
 from kshunt.backend.domain.cluster.config_names import MIN_ISR, ConfigSource
 from kshunt.backend.domain.throttles.configs import (
     FOLLOWER_RATE,
@@ -44,6 +47,9 @@ RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 INTERBROKER_RATE_KEYS: Final = (LEADER_RATE, FOLLOWER_RATE)
 REPLICA_KEYS: Final = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 MIN_ISR_KEYS: Final = (MIN_ISR,)
+
+_SET, _DELETE = 0, 1
+"""`AlterConfigOp.OpType`."""
 
 _NO_TOPIC: Final = (UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION)
 """What is said of a topic that does not exist, or that could not."""
@@ -79,6 +85,32 @@ def describe_request(kind: int, names: Sequence[str], keys: Sequence[str] | None
     return RawRequest.of(
         DescribeConfigsRequest(resources=resources, include_synonyms=False), min_version=1
     )
+
+
+def alter_request(kind: int, changes: Mapping[str, Changes], *, validate_only: bool) -> RawRequest:
+    """Change keys of topics or of brokers, by name, and leave their other keys (KIP-339)."""
+    resources = [(kind, name, _entries(of_one)) for name, of_one in changes.items()]
+    return RawRequest.of(
+        IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+    )
+
+
+def _entries(changes: Changes) -> list[tuple[str, int, str | None]]:
+    return [
+        (key, _DELETE if value is None else _SET, value) for key, value in sorted(changes.items())
+    ]
+
+
+def altered(answer: RawAnswer) -> Mapping[str, ItemResult]:
+    """What an IncrementalAlterConfigs answer says, by topic or broker id.
+
+    Raises:
+        WireError: the answer is malformed.
+    """
+    return {
+        one.resource_name: item_result(one.error_code, one.error_message)
+        for one in decode_message(IncrementalAlterConfigsResponse, answer).responses
+    }
 
 
 def described(answer: RawAnswer) -> Mapping[str, Values]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from kshunt.backend.admin.rpc.error_mapping import item_result
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -74,7 +75,7 @@ class Scene:
             return bool(taken)
 
         wait_until(start, END_S, f"the move of {topic} is taken")
-        assert taken[0].failures == ()
+        assert taken[0].failures == (), taken[0].failures
         assert taken[0].operation_id is not None
         return taken[0].operation_id
 
@@ -117,11 +118,21 @@ class Scene:
         return found[0]
 
     def hurry(self) -> None:
-        """Let what is under way go on without delay; to be asked while much is left of it."""
-        rates = dict.fromkeys(
-            self.kafka.broker_ids, ThrottledRate(FAST_BYTES_PER_S, FAST_BYTES_PER_S)
-        )
-        assert self.client.throttles.alter_rates(rates).failures == ()
+        """Let what is under way go on without delay; to be asked while much is left of it.
+
+        A broker that has just started may be too slow for the first write; it is asked again.
+        """
+        left = set(self.kafka.broker_ids)
+
+        def taken() -> bool:
+            rates = dict.fromkeys(left, ThrottledRate(FAST_BYTES_PER_S, FAST_BYTES_PER_S))
+            failures = self.client.throttles.alter_rates(rates).failures
+            refused = [one for one in failures if not item_result(one.error_code).retriable]
+            assert not refused, refused
+            left.intersection_update(int(one.item) for one in failures)
+            return not left
+
+        wait_until(taken, END_S, "every broker has the rate")
 
     def ended(self, operation_id: str) -> None:
         """Wait until an operation is over."""
