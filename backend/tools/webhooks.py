@@ -14,14 +14,13 @@ from kshunt.backend.commandline.cluster_flags import JSON
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
 from kshunt.backend.commandline.table import Argument, Command
-from kshunt.backend.domain.text.formatting import listed, many, moment_text
+from kshunt.backend.domain.text.formatting import listed, many, moment_text, printable
 from kshunt.backend.errors import BadInput
 from kshunt.backend.notify.address import WebhookAddress
 from kshunt.backend.notify.dead_letters import Letter, read_letters, remove_letters
 from kshunt.backend.notify.http_sender import HttpSender
 from kshunt.backend.notify.options import TARGET_FLAGS, targets_of
 from kshunt.backend.notify.retries import AttemptResult, RetryPolicy
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.console import run_tool, show_report
 from kshunt.backend.tools.shared.output import ToolReport
 
@@ -89,7 +88,7 @@ def _listed(path: Path) -> ToolReport:
         for one in letters
     ]
     rows = [{**one.message.as_json(), "host": one.host, "error": one.error} for one in letters]
-    text = output.printable("\n".join(lines)) or "There are no dead letters."
+    text = printable("\n".join(lines)) or "There are no dead letters."
     return ToolReport(text, {"letters": rows, "damaged": damaged}, problems=_damage(path, damaged))
 
 

@@ -174,3 +174,8 @@ def listed(items: Iterable[object], most: int = 5) -> str:
     names = [str(item) for item in items]
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey: a plan may hold any characters."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)

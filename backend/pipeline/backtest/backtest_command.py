@@ -45,13 +45,9 @@ from kshunt.backend.pipeline.samples.replica_samples import (
     period_of,
     read_samples,
 )
+from kshunt.backend.pipeline.spark.job_progress import session_with_progress, spark_progress
 from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
-from kshunt.backend.pipeline.spark.session import (
-    PipelineSettings,
-    SparkFailed,
-    first_line,
-    start_session,
-)
+from kshunt.backend.pipeline.spark.session import PipelineSettings, SparkFailed, first_line
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
@@ -86,7 +82,7 @@ def run(options: Namespace) -> int:
     calibration = (
         None if calibrate is not None else Calibration.read(options.calibration or SHIPPED)
     )
-    session = start_session(PipelineSettings(options.master, "", options.memory))
+    session = session_with_progress(PipelineSettings(options.master, "", options.memory))
     try:
         found = backtest(session, options.samples, calibration, SystemClock())
     except PySparkException as error:
@@ -140,7 +136,8 @@ def recorded(
         if not found.good:
             raise UnreadableSamples(f"No file of {folder} can be used: {found.aside[0].detail}")
         try:
-            made = _recorded(session, found.paths, calibration, start_ms, clock)
+            with spark_progress(session, f"Making forecasts of {folder.name}"):
+                made = _recorded(session, found.paths, calibration, start_ms, clock)
         except PySparkException:
             if not sieve.is_any_torn():
                 raise

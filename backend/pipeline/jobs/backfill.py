@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -113,6 +114,8 @@ class BackfillReport:
 
 
 Say = Callable[[MadeTable], None]
+Working = Callable[[str], AbstractContextManager[object]]
+"""What surrounds the making of a table, by its name."""
 GONE: Final = NoSamples(
     "The files of that time were removed before they were read. Nothing was changed.",
     advice="Run it again; that is enough if samples were merged in the meantime.",
@@ -133,7 +136,13 @@ def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
 
 
 def backfill(
-    session: SparkSession, samples: Path, results: Path, period: Period, clock: Clock, say: Say
+    session: SparkSession,
+    samples: Path,
+    results: Path,
+    period: Period,
+    clock: Clock,
+    say: Say,
+    working: Working = nullcontext,
 ) -> BackfillReport:
     """Make all tables of a period anew, and put them in the place of the former ones at once.
 
@@ -148,7 +157,7 @@ def backfill(
     with new_run(results, period.start_ms, period.end_ms, clock.now_ms()) as run:
         while True:
             try:
-                return _Backfill(session, period, clock, say, run, sieve).made()
+                return _Backfill(session, period, clock, say, working, run, sieve).made()
             except PySparkException as error:
                 if sieve.is_any_torn():
                     # What a footer did not tell: begin again, without the files that are torn.
@@ -169,6 +178,7 @@ class _Backfill:
     period: Period
     clock: Clock
     say: Say
+    working: Working
     run: Run
     sieve: FileSieve
 
@@ -308,7 +318,8 @@ class _Backfill:
         # Spark would sort all rows by hour first, unless a task may write so many hours at once.
         self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
         writer = with_hour(rows, table).write.option("parquet.block.size", _ROW_GROUP_BYTES)
-        writer.partitionBy("date", "hour").parquet(path)
+        with self.working(table.name):
+            writer.partitionBy("date", "hour").parquet(path)
         written = self.run.written(table)
         seconds = self.clock.monotonic_s() - began_s
         made = MadeTable(table.name, written.rows, seconds, written.newest_ms)

@@ -9,7 +9,8 @@ from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.pipeline.jobs.backfill import as_text, backfill, check, quality_lines
 from kshunt.backend.pipeline.process.console import say
-from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from kshunt.backend.pipeline.spark.job_progress import session_with_progress, spark_progress
+from kshunt.backend.pipeline.spark.session import PipelineSettings
 
 
 def run(options: Namespace) -> int:
@@ -20,10 +21,18 @@ def run(options: Namespace) -> int:
     """
     results = options.results or options.samples / RESULTS
     period = check(options.samples, options.start, options.end)
-    session = start_session(PipelineSettings(options.master, options.remote, options.memory))
+    session = session_with_progress(
+        PipelineSettings(options.master, options.remote, options.memory)
+    )
     try:
         report = backfill(
-            session, options.samples, results, period, SystemClock(), lambda m: say(as_text(m))
+            session,
+            options.samples,
+            results,
+            period,
+            SystemClock(),
+            lambda made: say(as_text(made)),
+            lambda table: spark_progress(session, f"Making {table}"),
         )
     finally:
         session.stop()

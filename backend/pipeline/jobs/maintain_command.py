@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.commandline.work_progress import WorkProgress
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.pipeline.process.console import say
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain, maintained_lines
@@ -23,7 +25,8 @@ def run(options: Namespace) -> int:
     results = options.results or options.samples / RESULTS
     require_folder(options.samples)
     kept = KeptDays(options.keep_rates, options.keep_results)
-    done = maintain(results, kept, SystemClock().now_ms)
+    with WorkProgress("Maintaining", sys.stderr) as progress:
+        done = maintain(results, kept, SystemClock().now_ms, is_at=progress.is_at)
     for line in maintained_lines(done) or ["There was nothing to compact or to delete."]:
         say(line)
     return ExitCode.FAILED if done.problems else ExitCode.DONE

@@ -10,7 +10,7 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -127,6 +127,7 @@ def _plan(options: Namespace, clients: Mapping[str, Any], topics: TopicQuestions
 def _verify(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -> int:
     from kshunt.backend.pipeline.repartition.topics_and_positions import TopicQuestions
     from kshunt.backend.pipeline.repartition.verification import Side, verify
+    from kshunt.backend.pipeline.spark.job_progress import spark_progress
 
     topics = TopicQuestions(clients)
     plan = _plan(options, clients, topics)
@@ -145,7 +146,13 @@ def _verify(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -
         session = start_session(_settings(options, connector))
         try:
             security = client_settings(options.command_config)
-            found = verify(session, plan, security, source, target, options.folder)
+            # A backend that started this reads standard error for what went wrong.
+            with (
+                nullcontext()
+                if options.until_end_of_input
+                else spark_progress(session, f"Comparing {plan.source} with {plan.target}")
+            ):
+                found = verify(session, plan, security, source, target, options.folder)
         finally:
             session.stop()
     about = {

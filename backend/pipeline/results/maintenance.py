@@ -93,8 +93,11 @@ def maintain(
     kept: KeptDays,
     now_ms: Callable[[], int],
     is_stopped: Callable[[], bool] = lambda: False,
+    is_at: Callable[[float, str], None] = lambda share, hour: None,
 ) -> Maintained:
     """Delete the hours of a folder of results that are too old, and compact the others.
+
+    `is_at` is told before each hour which share of them is done, and the hour's name.
 
     Raises:
         ResultsBusy: a backfill makes results there; what was done until then stays.
@@ -106,7 +109,9 @@ def maintain(
         return done
     end_ms, owed = _settled(folder, now_ms())
     _delete_expired(folder, kept, end_ms, now_ms(), done)
-    for hour in _hours(folder, end_ms):
+    hours = _hours(folder, end_ms)
+    for number, hour in enumerate(hours):
+        is_at(number / len(hours), hour)
         if hour not in owed:
             _compact(folder, hour, now_ms, is_stopped, done)
         if is_stopped():

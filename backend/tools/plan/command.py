@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
+from kshunt.backend.commandline.work_progress import WorkProgress
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
 from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import WrongCluster
@@ -35,7 +36,6 @@ from kshunt.backend.tools.shared.console import (
 )
 from kshunt.backend.tools.shared.new_files import check_target, write_file
 from kshunt.backend.tools.shared.output import ToolReport
-from kshunt.backend.tools.shared.work_progress import WorkProgress
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer

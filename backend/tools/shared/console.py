@@ -16,6 +16,7 @@ from kshunt.backend.addresses import ZOOKEEPER_WARNING
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, usage_lines
 from kshunt.backend.commandline.table import Command
+from kshunt.backend.domain.text.formatting import printable
 from kshunt.backend.errors import (
     AwaitsApproval,
     BadInput,
@@ -26,7 +27,6 @@ from kshunt.backend.errors import (
     PlanError,
 )
 from kshunt.backend.settings import LIMITS
-from kshunt.backend.tools.shared import output
 from kshunt.backend.tools.shared.output import ToolReport
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def run_tool(
 
 def show(text: str, where: TextIO) -> None:
     """Print a text without what a terminal would obey."""
-    print(output.printable(text), file=where, flush=True)
+    print(printable(text), file=where, flush=True)
 
 
 def show_report(report: ToolReport, *, as_json: bool) -> int:

@@ -20,8 +20,3 @@ class ToolReport:
     code: int = ExitCode.DONE
     problems: tuple[str, ...] = ()
     """For standard error, beside the text."""
-
-
-def printable(text: str) -> str:
-    """The text without what a terminal would obey: a plan may hold any characters."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)

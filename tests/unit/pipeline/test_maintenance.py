@@ -81,7 +81,9 @@ def test_settled_hours_become_a_file_each_with_the_same_rows(tmp_path: Path) -> 
     assert (done.compacted_hours, done.files_before, done.deleted_hours) == (4, 20, 0)
     assert done.bytes_after < done.bytes_before
     assert all_rows(tmp_path) == before
-    again = maintain(tmp_path, KEPT, lambda: NOW_MS)
+    told: list[tuple[float, str]] = []
+    again = maintain(tmp_path, KEPT, lambda: NOW_MS, is_at=lambda *at: told.append(at))
+    assert told == [(0.0, hour_folder(HOUR)), (0.5, hour_folder(HOUR + HOUR_MS))]
     assert (again.compacted_hours, again.problems) == (0, [])
 
 

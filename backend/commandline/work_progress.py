@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Self, TextIO
 
-from kshunt.backend.domain.text.formatting import duration_text
-from kshunt.backend.tools.shared.output import printable
+from kshunt.backend.domain.text.formatting import duration_text, printable
 
 FIRST_S: Final = 1.0
 ANEW_S: Final = 0.5
@@ -33,7 +32,11 @@ class WorkProgress:
     """Tells of one piece of work, from `with` to its end."""
 
     def __init__(
-        self, what: str, where: TextIO, now_s: Callable[[], float] = time.monotonic
+        self,
+        what: str,
+        where: TextIO,
+        now_s: Callable[[], float] = time.monotonic,
+        detail: Callable[[], str] | None = None,
     ) -> None:
         """Begin.
 
@@ -41,8 +44,11 @@ class WorkProgress:
             what: what is done, as `Rehearsing`.
             where: standard error.
             now_s: a clock that never goes back.
+            detail: asked before each line where the work is, for work that cannot say it itself;
+                in the thread that writes.
         """
         self._what, self._where, self._now_s = what, where, now_s
+        self._ask = detail
         self._since_s = now_s()
         self._share = 0.0
         self._detail = ""
@@ -84,6 +90,8 @@ class WorkProgress:
         shown = False
         every_s = FIRST_S
         while not self._over.wait(every_s):
+            if self._ask is not None:
+                self._detail = self._ask()
             text = printable(self.line)
             self._write(f"\r\x1b[2K{text}" if self._on_terminal else f"{text}\n")
             shown, every_s = True, ANEW_S if self._on_terminal else RARELY_S

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from kshunt.backend.tools.shared.work_progress import WorkProgress
+from kshunt.backend.commandline.work_progress import WorkProgress
 from tests.support.waiting import wait_until
 
 DEADLINE_S = 60.0
@@ -70,6 +70,13 @@ def test_a_terminal_gets_one_line_that_is_erased_at_the_end() -> None:
     os.close(ours)
     assert seen.endswith(b"\r\x1b[2K")
     assert b"\n" not in seen
+
+
+def test_work_is_asked_where_it_is_before_each_line() -> None:
+    where, places = io.StringIO(), iter(range(1, 1_000))
+    with WorkProgress("Making rates", where, detail=lambda: f"({next(places)} of 40 tasks)"):
+        wait_until(where.getvalue, DEADLINE_S, "a line is written")
+    assert where.getvalue().startswith("Making rates (1 of 40 tasks): ")
 
 
 def test_work_goes_on_where_nobody_reads() -> None:
