@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+from http import HTTPStatus
 from typing import TypeVar
 
 from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.domain.pipeline.delivered import (
+    BottleneckRow,
     CauseRow,
     EffectRow,
     EtaRow,
@@ -19,6 +22,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     StallRow,
     TransferAnswer,
 )
+from kshunt.backend.errors import BackendError
 
 T = TypeVar("T")
 
@@ -62,6 +66,13 @@ class PipelineClient(Subject):
         """Stalls by their cause."""
         return self._rows("causes", CauseRow, hours=str(hours))
 
+    def bottlenecks(
+        self, hours: int = DAY_HOURS, *, day: date | None = None
+    ) -> Rows[BottleneckRow]:
+        """What held operations up, and for how long; on a day in UTC if one is named."""
+        asked = {"hours": str(hours)} if day is None else {"day": day.isoformat()}
+        return self._rows("bottlenecks", BottleneckRow, **asked)
+
     def loads(self) -> Rows[LoadRow]:
         """Each broker in its newest hour."""
         return self._rows("load", LoadRow)
@@ -92,7 +103,17 @@ class PipelineClient(Subject):
             self.loads(),
             self.pairs(),
             self.quality(),
+            *self._bottlenecks_told(),
         )
+
+    def _bottlenecks_told(self) -> tuple[Rows[BottleneckRow], ...]:
+        """Empty if the backend is of an earlier version, which does not tell them."""
+        try:
+            return (self.bottlenecks(),)
+        except BackendError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return ()
 
     def _rows(self, name: str, kind: type[T], **asked: str) -> Rows[T]:
         return self._sender.ask(Rows[kind], f"/v1/pipeline/{name}", asked)  # type: ignore[valid-type]

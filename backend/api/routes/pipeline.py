@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Query
@@ -12,6 +14,7 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.api.core.backend import Backend
 from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.domain.pipeline.delivered import (
+    BottleneckRow,
     CauseRow,
     EffectRow,
     EtaRow,
@@ -165,6 +168,20 @@ def _past(app: FastAPI, backend: Backend) -> None:
     async def causes(hours: Hours = 24) -> Any:
         """Stalls by their cause."""
         return await _asked(backend, STALLS, lambda one: one.causes(since_ms(hours)))
+
+    @views.get("/v1/pipeline/bottlenecks", Rows[BottleneckRow])
+    async def bottlenecks(
+        hours: Hours = 24,
+        day: Annotated[
+            date | None, Query(description="a day in UTC, such as 2026-11-24, instead of `hours`")
+        ] = None,
+    ) -> Any:
+        """What held operations up: a throttle or a broker, and for how long; the longest first."""
+        start_ms, end_ms = since_ms(hours), math.inf
+        if day is not None:
+            start_ms = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+            end_ms = start_ms + 24 * HOUR_MS
+        return await _asked(backend, ETA, lambda one: one.bottlenecks(start_ms, end_ms))
 
     @views.get("/v1/pipeline/pairs", Rows[PairRow])
     async def pairs(hours: Hours = 24) -> Any:

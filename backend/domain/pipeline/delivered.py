@@ -246,6 +246,21 @@ class CauseRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BottleneckRow:
+    """What held operations up."""
+
+    bound: str
+    """As `EtaRow.bound`."""
+    seconds: float
+    """For how long: the sum over the operations."""
+    operations: int
+    first_ms: int
+    """The first minute in which it did."""
+    last_ms: int
+    """The last one."""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadRow:
     """A broker, in the newest hour of it."""
 
@@ -359,3 +374,5 @@ class PipelinePast:
     loads: Rows[LoadRow]
     pairs: Rows[PairRow]
     quality: Rows[QualityRow]
+    bottlenecks: Rows[BottleneckRow] = Rows(TableStatus("eta"))
+    """An earlier backend does not tell them."""

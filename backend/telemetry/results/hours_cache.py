@@ -16,6 +16,7 @@ Algorithm
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -37,6 +38,7 @@ from kshunt.backend.delivered_files.result_files import (
     read_manifest,
 )
 from kshunt.backend.domain.pipeline.result_columns import Manifest
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import KshuntError
 
 log = logging.getLogger(__name__)
@@ -115,7 +117,8 @@ class HoursCache:
         """So many of the newest batches of an hour are enough; None: all are wanted."""
         self._lock = threading.Lock()
         self._hours: dict[str, _Hour] = {}
-        self._latest = CachedHours()
+        self._latest = (0, math.inf), CachedHours()
+        """The last answer, and of which moments it is."""
         self._filling: threading.Thread | None = None
         self._stopped = threading.Event()
 
@@ -128,36 +131,43 @@ class HoursCache:
         if self._filling is not None:
             self._filling.join(END_S)
 
-    def since(self, since_ms: int, budget_s: float = BUDGET_S) -> CachedHours:
-        """What is known of the hours that end after a moment; the rest is read from here on.
+    def since(
+        self, since_ms: int, budget_s: float = BUDGET_S, until_ms: float = math.inf
+    ) -> CachedHours:
+        """What is known of the hours between two moments; the rest is read from here on.
 
         Raises:
             UnreadableResults: the manifest cannot be understood.
         """
         if not self._lock.acquire(timeout=budget_s):
-            return self._latest
+            of, found = self._latest
+            unread = CachedHours(since_ms=self._clock.now_ms())
+            return found if of == (since_ms, until_ms) else unread
         try:
-            found = self._read(since_ms, self._clock.monotonic_s() + budget_s)
+            found = self._read(since_ms, until_ms, self._clock.monotonic_s() + budget_s)
         finally:
             self._lock.release()
         if found.since_ms is not None:
-            self._fill(since_ms)
+            self._fill(since_ms, until_ms)
         return found
 
-    def _fill(self, since_ms: int) -> None:
+    def _fill(self, since_ms: int, until_ms: float) -> None:
         if (self._filling is None or not self._filling.is_alive()) and not self._stopped.is_set():
             self._filling = threading.Thread(
-                target=self._fill_all, args=(since_ms,), name=f"results-{self._table}", daemon=True
+                target=self._fill_all,
+                args=(since_ms, until_ms),
+                name=f"results-{self._table}",
+                daemon=True,
             )
             self._filling.start()
 
-    def _fill_all(self, since_ms: int) -> None:
+    def _fill_all(self, since_ms: int, until_ms: float) -> None:
         """A step at a time, so that whoever asks meanwhile is answered."""
         left = -1
         while not self._stopped.is_set():
             try:
                 with self._lock:
-                    found = self._read(since_ms, self._clock.monotonic_s() + BUDGET_S)
+                    found = self._read(since_ms, until_ms, self._clock.monotonic_s() + BUDGET_S)
                     known = sum(hour.files_read for hour in self._hours.values())
             except (OSError, KshuntError):
                 return
@@ -165,17 +175,21 @@ class HoursCache:
                 return
             left = known
 
-    def _read(self, since_ms: int, until_s: float) -> CachedHours:
+    def _read(self, since_ms: int, until_ms: float, deadline_s: float) -> CachedHours:
         manifest = read_manifest(self._folder)
         hours = hour_folders(self._folder / self._table)[::-1]
-        wanted = [hour for hour in hours if hour.start_ms + 3_600_000 > since_ms]
+        wanted = [
+            (hour, number < YOUNG_HOURS)
+            for number, hour in enumerate(hours)
+            if hour.start_ms + HOUR_MS > since_ms and hour.start_ms < until_ms
+        ]
         self._forget({hour.name for hour in hours})
         tables: list[Any] = []
         problems: list[str] = []
         used, reached = 0, None
-        for number, hour in enumerate(wanted):
+        for number, (hour, young) in enumerate(wanted):
             if reached is None:
-                state = self._hour(hour, manifest, until_s, young=number < YOUNG_HOURS)
+                state = self._hour(hour, manifest, deadline_s, young=young)
             elif (known := self._hours.get(hour.name)) is not None:
                 # There is no time for more; what was read before is not forgotten.
                 state = known
@@ -190,14 +204,17 @@ class HoursCache:
             if used > BYTES_MOST and number + 1 < len(wanted):
                 reached = hour.start_ms if reached is None else reached
                 break
-        self._latest = CachedHours(tuple(reversed(tables)), reached, _said(problems))
-        return self._latest
+        found = CachedHours(tuple(reversed(tables)), reached, _said(problems))
+        self._latest = (since_ms, until_ms), found
+        return found
 
     def _forget(self, names: set[str]) -> None:
         for name in [name for name in self._hours if name not in names]:
             del self._hours[name]
 
-    def _hour(self, hour: HourFolder, manifest: Manifest, until_s: float, *, young: bool) -> _Hour:
+    def _hour(
+        self, hour: HourFolder, manifest: Manifest, deadline_s: float, *, young: bool
+    ) -> _Hour:
         run = manifest.hours.get(self._table, {}).get(hour.name, "")
         stamp = (_changed_ns(hour.path), run)
         state = self._hours.get(hour.name)
@@ -207,11 +224,13 @@ class HoursCache:
         if state is None or state.stamp[1] != run or not state.final.issubset(parts):
             state = _Hour(stamp)
         self._hours[hour.name] = state
-        self._look(state, hour, parts, until_s)
+        self._look(state, hour, parts, deadline_s)
         state.stamp = stamp
         return state
 
-    def _look(self, state: _Hour, hour: HourFolder, parts: Sequence[str], until_s: float) -> None:
+    def _look(
+        self, state: _Hour, hour: HourFolder, parts: Sequence[str], deadline_s: float
+    ) -> None:
         """Read what is new of an hour, the newest batches first, while there is time."""
         gone = [part for part in state.parts if part not in set(parts)]
         for part in gone:
@@ -224,7 +243,7 @@ class HoursCache:
         newest_first = [part for part in newest_first if part not in state.final]
         for part in newest_first:
             # At least one file each time: else a short time would never be enough.
-            if state.files_read > before and self._clock.monotonic_s() > until_s:
+            if state.files_read > before and self._clock.monotonic_s() > deadline_s:
                 state.whole = False
                 break
             news |= self._look_at(state, hour, part)

@@ -13,6 +13,7 @@ Algorithm
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -40,6 +41,7 @@ from kshunt.backend.domain.pipeline import result_columns
 from kshunt.backend.domain.pipeline.delivered import (
     BACKFILL,
     STREAM,
+    BottleneckRow,
     CauseRow,
     EffectRow,
     EtaRow,
@@ -52,11 +54,17 @@ from kshunt.backend.domain.pipeline.delivered import (
     TableStatus,
     TransferHistory,
 )
-from kshunt.backend.domain.pipeline.result_columns import GAP_S, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, TICK_S, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
 from kshunt.backend.telemetry.results.lag_history import summed_up, together, transfer_history
-from kshunt.backend.telemetry.results.result_columns import last_of, read_columns, rows_of
+from kshunt.backend.telemetry.results.result_columns import (
+    last_of,
+    millis,
+    moment,
+    read_columns,
+    rows_of,
+)
 
 T = TypeVar("T")
 
@@ -71,6 +79,7 @@ ETA_BATCHES: Final = 64
 FOOTERS_MOST: Final = 20_000
 NEWEST_FILES: Final = 8
 """So many of the newest files of a table may have the newest row: rows come late, not by much."""
+MINUTE_MS: Final = 60_000
 DAY_MS: Final = 24 * HOUR_MS
 
 SHOWN: Final = (
@@ -268,6 +277,36 @@ class Results:
         goes_on = pc.and_(rows["open"], pc.greater_equal(rows["end"], limit))
         return rows.set_column(rows.column_names.index("open"), "open", goes_on), found
 
+    def bottlenecks(self, since_ms: int, until_ms: float = math.inf) -> Rows[BottleneckRow]:
+        """What held operations up between two moments, or since one; the longest first."""
+        table = result_columns.ETA
+        of = self.delivered(table)
+        hours = self._hours_of(table, "bottlenecks", _bounds, _bounds_together)
+        found = hours.since(since_ms, until_ms=until_ms)
+        rows = _since(found.all(), "minute", since_ms)
+        if rows is not None and until_ms < math.inf:
+            rows = rows.filter(pc.less(rows["minute"], moment(round(until_ms))))
+        if rows is None:
+            return Rows(_with(of, found), since_ms=_reached(found, since_ms))
+        summed = rows.group_by("bound").aggregate(
+            [
+                ("ticks", "sum"),
+                ("operation_id", "count_distinct"),
+                ("minute", "min"),
+                ("minute", "max"),
+            ]
+        )
+        summed = summed.sort_by([("ticks_sum", "descending"), ("bound", "ascending")])
+        columns = (
+            summed["bound"].to_pylist(),
+            [float(ticks * TICK_S) for ticks in summed["ticks_sum"].to_pylist()],
+            summed["operation_id_count_distinct"].to_pylist(),
+            millis(summed["minute_min"]).tolist(),
+            millis(summed["minute_max"]).tolist(),
+        )
+        bounds = tuple(BottleneckRow(*row) for row in zip(*columns, strict=True))
+        return Rows(_with(of, found), bounds, since_ms=_reached(found, since_ms))
+
     def loads(self) -> Rows[LoadRow]:
         """Each broker in the newest hour that there is of it, within a day."""
         table = result_columns.BROKER_LOAD
@@ -421,6 +460,31 @@ def _eta_rows(path: Path, *, copies: bool) -> Any:
 
     rows = read_columns(path, result_columns.ETA, result_columns.ETA.names, wanted)
     return last_of(rows, COPY if copies else OPERATION, "at")
+
+
+def _bounds(path: Path) -> Any:
+    """For how many ticks of each minute what held each operation up, of a file."""
+
+    def of_operations(rows: Any) -> Any:
+        named = pc.and_(pc.is_valid(rows["operation_id"]), pc.is_valid(rows["bound"]))
+        return pc.and_(pc.is_null(rows["rid"]), named)
+
+    names = ("tick", "rid", "operation_id", "bound")
+    rows = read_columns(path, result_columns.ETA, names, of_operations)
+    minute = millis(rows["tick"]) // MINUTE_MS * MINUTE_MS
+    columns = {
+        "minute": pa.array(minute, pa.timestamp("ms", "UTC")),
+        "operation_id": rows["operation_id"],
+        "bound": rows["bound"],
+        "ticks": pa.array(np.ones(len(rows), np.int64)),
+    }
+    return _bounds_together(pa.table(columns))
+
+
+def _bounds_together(rows: Any) -> Any:
+    keys = ["minute", "operation_id", "bound"]
+    found = rows.group_by(keys).aggregate([("ticks", "sum")])
+    return found.select([*keys, "ticks_sum"]).rename_columns([*keys, "ticks"])
 
 
 def _pairs(rows: Any) -> Any:

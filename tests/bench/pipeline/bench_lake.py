@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.delivered_files.result_files import current_files, hour_folders
-from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TABLES, ResultTable
+from kshunt.backend.delivered_files.result_files import current_files
+from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import Period, backfill
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
@@ -117,18 +117,16 @@ def say_sizes(lake: Path, samples_bytes: float, before_bytes: int) -> None:
 
 
 def ask(lake: Path, first_ms: int) -> None:
-    """What limited most copies on one day, from the table of forecasts."""
-    day = hour_folder(first_ms + 2 * 24 * HOUR_MS).partition("/")[0]
-    since_s = time.monotonic()
-    hours = [hour for hour in hour_folders(lake / ETA.name) if hour.name.startswith(day)]
-    bounds = [
-        pq.read_table(path, columns=["bound"], partitioning=None)["bound"]
-        for hour in hours
-        for path in hour.path.rglob("*.parquet")
-    ]
-    counted = pc.value_counts(pa.chunked_array([c for b in bounds for c in b.chunks]))
-    seconds = time.monotonic() - since_s
-    print(f"bottlenecks of {day}, from {len(hours)} files: {len(counted)} in {seconds:.2f} s")
+    """What held operations up on one day, as a backend answers it when it is asked first."""
+    results = Results(lake, SystemClock())
+    day_ms = first_ms - first_ms % (24 * HOUR_MS) + 2 * 24 * HOUR_MS
+    for words in ("first", "again"):
+        since_s = time.monotonic()
+        found = results.bottlenecks(day_ms, day_ms + 24 * HOUR_MS)
+        seconds = time.monotonic() - since_s
+        whole = "all of the day" if found.since_ms == day_ms else "a part of it"
+        print(f"bottlenecks of a day, {words}: {len(found.rows)} in {seconds:.2f} s, {whole}")
+    results.stop()
     since_s = time.monotonic()
     Results(lake, SystemClock()).tables()
     print(f"the backend's summary of all tables: {time.monotonic() - since_s:.2f} s")

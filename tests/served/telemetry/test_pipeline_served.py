@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from tests.support.waiting import wait_until
 
 NOW_MS = 1_763_800_000_000
 FOLDER = Path("/s/results")
+BOUND = "leader throttle of broker 3"
 DEADLINE_S = 60.0
 
 
@@ -72,7 +74,8 @@ def delivered(results: Path) -> int:
             for s in range(0, 600, 5)
         ],
     )
-    write(results, ETA, [{"at": now_ms, "operation_id": "op", "p50_s": 60.0, "copies": 1}])
+    forecast = {"at": now_ms, "tick": now_ms, "operation_id": "op", "p50_s": 60.0, "copies": 1}
+    write(results, ETA, [{**forecast, "bound": BOUND}])
     stall = {**replica, "start": now_ms - 30_000, "end": now_ms, "seconds": 30.0, "open": True}
     write(results, STALLS, [{**stall, "cause": "broker_down"}])
     write(results, BROKER_LOAD, [{"start": now_ms, "newest": now_ms, "broker": 2}])
@@ -134,6 +137,11 @@ def check_rows(client: BackendClient, at_ms: int) -> None:
     past = client.pipeline.past()
     assert [one.broker for one in past.loads.rows] == [2]
     assert past.causes.rows[0].cause == "broker_down"
+    (bottleneck,) = past.bottlenecks.rows
+    assert (bottleneck.bound, bottleneck.seconds) == (BOUND, 5.0)
+    today = datetime.fromtimestamp(bottleneck.first_ms / 1000, UTC).date()
+    assert client.pipeline.bottlenecks(day=today).rows == (bottleneck,)
+    assert client.pipeline.bottlenecks(day=today - timedelta(days=1)).rows == ()
     assert sum(point.copies > 0 for point in past.course.course.points) >= 10
     assert past.course.course.bucket_s == 60.0
     assert client.pipeline.effects().rows[0].reason == "so"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from kshunt.backend.domain.pipeline.delivered import (
+    BottleneckRow,
     CauseRow,
     EffectRow,
     EtaRow,
@@ -77,6 +78,15 @@ def results(now_ms: int, operations: tuple[str, ...]) -> dict[str, Any]:
                 CauseRow("broker_down", 5, 0, 5, 150.0, 30.0),
             ),
         ),
+        "bottlenecks": Rows(
+            of["eta"],
+            (
+                BottleneckRow(
+                    "leader throttle of broker 4", 4_800.0, 2, now_ms - 86_000_000, now_ms
+                ),
+                BottleneckRow("broker 3 sending", 1_200.0, 1, now_ms - 9_000_000, now_ms),
+            ),
+        ),
         "load": Rows(of["broker_load"], loads(now_ms)),
         "throttles": Rows(of["throttle_effect"], effects(now_ms)),
         "pairs": Rows(
@@ -101,6 +111,7 @@ def pipeline_past(now_ms: int, **others: Any) -> PipelinePast:
         "etas": made["eta"],
         "stalls": made["stalls"],
         "causes": made["causes"],
+        "bottlenecks": made["bottlenecks"],
         "loads": made["load"],
         "pairs": made["pairs"],
         "quality": made["quality"],

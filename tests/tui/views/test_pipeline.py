@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from kshunt.tui.recorder.json_values import decode, encode
 from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.pipeline_alerts import UNWRITTEN_MS, pipeline_alerts
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
-from tests.support.tui.backend import ScriptedBackend
+from tests.support.tui.backend import Problem, ScriptedBackend
 from tests.support.tui.cluster import ScriptedCluster, moving
 from tests.support.tui.delivered import deliver, eta, gap, pipeline_status
 
@@ -72,6 +73,17 @@ async def test_tables_without_rows_and_files_that_are_torn_are_said(tmp_path: Pa
         assert "batch_id=3/part-0.parquet is ignored" in shown.frame()
         assert "nothing was copied" in shown.frame()
         assert "no running operation has a forecast" in shown.frame()
+
+
+async def test_an_earlier_backend_does_not_tell_what_held_operations_up(tmp_path: Path) -> None:
+    def unknown(_: dict[str, Any]) -> dict[str, Any]:
+        raise Problem(404, "There is no /v1/pipeline/bottlenecks.")
+
+    async with dashboard(tmp_path / "s", moving(), start_view=HISTORY) as shown:
+        shown.backend.scripted["/v1/pipeline/bottlenecks"] = unknown
+        await delivered(shown)
+        await shown.until(lambda: "Forecast   op-1" in shown.frame(), "the rest is shown")
+        assert "nothing was held up in a day (nothing yet)" in shown.frame()
 
 
 async def test_every_line_of_the_history_can_be_reached(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_tables_that_are_not_there_are_named_and_have_no_section() -> None:
     status = pipeline_status(NOW_MS)
     few = replace(status, tables=status.tables[:2])
     found = sections(few, pipeline_past(NOW_MS), NOW_MS, 160, ASCII)
-    assert [label for label, _ in found] == ["Pipeline", "Forecast", "Copies"]
+    assert [label for label, _ in found] == ["Pipeline", "Forecast", "Limits", "Copies"]
     assert "Not here: stalls, broker load, pairs, quality." in words(found[0][1])
     assert not any(line.startswith("Not here") for line in status_words(tables=(), newest_ms=None))
 
@@ -220,6 +220,19 @@ def test_stalls_that_are_all_over_warn_nobody() -> None:
     head = shown("Stalls", causes=Rows(OF, (over,)), stalls=Rows(OF))[0]
     assert tone_of(head, "0 still open, 2 in a day: cause not known 2") == ""
     assert words(shown("Stalls", causes=Rows(OF)))[0].startswith("none in a day")
+
+
+# Limits
+
+
+def test_what_held_operations_up_is_listed_with_its_share() -> None:
+    head, first, second = words(shown("Limits"))
+    assert head.startswith("what held operations up in a day (")
+    assert " ".join(first.split()) == "leader throttle of broker 4 1h20m 80% 2 operations"
+    assert " ".join(second.split()) == "broker 3 sending 20m00s 20% 1 operation"
+    assert words(shown("Limits", bottlenecks=Rows(OF)))[0].startswith(
+        "nothing was held up in a day"
+    )
 
 
 def test_three_causes_and_five_stalls_are_listed() -> None:

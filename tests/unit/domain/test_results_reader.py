@@ -27,6 +27,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
 )
 from kshunt.backend.domain.pipeline.sample_columns import hour_folder
+from kshunt.backend.telemetry.results import results_reader
 from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.pipeline.delivered import Row, publish, write
 
@@ -92,6 +93,7 @@ def test_nothing_is_there_yet(results: Results) -> None:
     assert results.etas().rows == ()
     assert results.stalls(0).rows == ()
     assert results.causes(0).rows == ()
+    assert results.bottlenecks(0).rows == ()
     assert results.loads().rows == ()
     assert results.effects().rows == ()
     assert results.pairs(0).rows == ()
@@ -249,6 +251,50 @@ def test_causes_add_up(results: Results) -> None:
     assert (first.cause, first.stalls, first.open, first.longest_s) == ("broker_down", 1, 1, 300.0)
     assert (second.cause, second.stalls, second.replicas) == ("throttle_too_low", 6, 3)
     assert second.seconds == 120.0
+
+
+def bound(at_s: int, operation: str, what: str | None, **others: Any) -> Row:
+    at_ms = START_MS + at_s * 1_000
+    return eta(at_ms, operation, 9.0, tick=at_ms, bound=what, **others)
+
+
+def test_bottlenecks_are_told_with_their_times(results: Results) -> None:
+    throttle, sending = "leader throttle of broker 3", "broker 4 sending"
+    rows = [bound(s, "a", throttle) for s in range(0, 600, 5)]
+    rows += [bound(s, "b", throttle) for s in range(60, 120, 5)]
+    rows += [bound(s, "a", sending) for s in range(600, 660, 5)]
+    # A copy alone, and one of which nothing is known.
+    rows += [bound(0, "a", "link 1->4", rid=7, topic="t", partition=0, broker=2)]
+    rows += [bound(660, "a", None)]
+    write(results.folder, ETA, rows[: len(rows) // 2], "batch_id=1")
+    write(results.folder, ETA, rows[len(rows) // 2 :], "batch_id=2")
+    first, second = results.bottlenecks(START_MS).rows
+    assert (first.bound, first.seconds, first.operations) == (throttle, 660.0, 2)
+    assert (first.first_ms, first.last_ms) == (START_MS, START_MS + 540_000)
+    assert (second.bound, second.seconds, second.operations) == (sending, 60.0, 1)
+    (only,) = results.bottlenecks(START_MS + 60_000, START_MS + 120_000).rows
+    assert (only.bound, only.seconds, only.operations) == (throttle, 120.0, 2)
+    assert results.bottlenecks(START_MS + HOUR_MS).rows == ()
+
+
+def test_hours_after_the_asked_time_are_not_read(
+    results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for hour in range(4):
+        rows = [bound(hour * 3600 + 5, "a", f"broker {hour} sending")]
+        write(results.folder, ETA, rows, f"batch_id={hour}")
+    read: list[str] = []
+    look_at = results_reader._bounds
+
+    def looking(path: Path) -> Any:
+        read.append(path.parent.name)
+        return look_at(path)
+
+    monkeypatch.setattr(results_reader, "_bounds", looking)
+    found = results.bottlenecks(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
+    assert [one.bound for one in found.rows] == ["broker 1 sending"]
+    assert found.since_ms == START_MS + HOUR_MS
+    assert read == ["batch_id=1"]
 
 
 def test_of_each_broker_the_newest_hour_is_read(results: Results) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kshunt.backend.domain.pipeline.delivered import (
+    BottleneckRow,
     EtaRow,
     LoadRow,
     PairRow,
@@ -80,6 +81,7 @@ def sections(
         return found
     parts: tuple[tuple[str, str, Callable[[], list[Line]]], ...] = (
         ("eta", "Forecast", lambda: _etas(past, now_ms, width, glyphs)),
+        ("eta", "Limits", lambda: _limits(past.bottlenecks, now_ms, width, glyphs)),
         ("rates", "Copies", lambda: _transfer_lines(past, now_ms, width, glyphs)),
         ("stalls", "Stalls", lambda: _stalls(past, now_ms, width, glyphs)),
         ("broker_load", "Load", lambda: _loads(past.loads, now_ms, width, glyphs)),
@@ -198,6 +200,25 @@ def _eta(
         )
         for number, line in enumerate(wrapped(cells, max(width - room - 1, 1), 3, glyphs))
     ]
+
+
+def _limits(
+    bottlenecks: Rows[BottleneckRow], now_ms: int, width: int, glyphs: Glyphs
+) -> list[Line]:
+    """What held operations up in a day, and for how long."""
+    if not bottlenecks.rows:
+        return [_head("nothing was held up in a day", bottlenecks.of, now_ms, "dim")]
+    lines = [_head("what held operations up in a day", bottlenecks.of, now_ms)]
+    all_s = sum(one.seconds for one in bottlenecks.rows)
+    for one in bottlenecks.rows[:ROWS_MOST]:
+        parts = [
+            LinePart(Cell(printable(one.bound), "strong"), 32),
+            LinePart(Cell(duration_text(one.seconds)), 7, right=True),
+            LinePart(Cell(f"{one.seconds / all_s:.0%}"), 5, 1, right=True),
+            LinePart(Cell(f"  {many(one.operations, 'operation')}", "dim"), 0, 2),
+        ]
+        lines.append(Line(fitted(parts, width, glyphs), ("limit", one.bound)))
+    return lines
 
 
 def _transfer_lines(past: PipelinePast, now_ms: int, width: int, glyphs: Glyphs) -> list[Line]:
