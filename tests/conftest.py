@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+# Before they are imported: a failure tells what an assertion in them compared.
+pytest.register_assert_rewrite("tests.support")
+
 from kshunt.backend.access.cluster_keys import KEYS_VARIABLE, write_keys
 from tests.support.access.keys import KEYS
 from tests.support.brokers.java import missing_reason
