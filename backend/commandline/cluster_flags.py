@@ -103,6 +103,19 @@ def take_zookeeper(options: argparse.Namespace) -> bool:
     return True
 
 
+def check_one_cluster(given: Mapping[str, str], *, may_lack: bool = False) -> None:
+    """Whether the flags name exactly one cluster or backend; `may_lack`: or none.
+
+    Raises:
+        UsageError: they do not, or its flag has no value.
+    """
+    ways = [flag.name for flag in (BOOTSTRAP_SERVER, ZOOKEEPER, BACKEND) if flag.name in given]
+    if len(ways) > 1 or not (ways or may_lack):
+        raise UsageError("give either --bootstrap-server, --backend or --context")
+    if ways and not given[ways[0]].strip():
+        raise UsageError(f"--{ways[0]} needs a value.")
+
+
 def cluster_address(given: Mapping[str, str]) -> str:
     """The brokers that are named, or what takes their place where ZooKeeper is; or empty."""
     if "zookeeper" in given:

@@ -20,6 +20,7 @@ from kshunt.backend.commandline.cluster_flags import (
     ZK_CONFIG,
     ZOOKEEPER,
     backend_address,
+    check_one_cluster,
     check_zk_config,
     cluster_address,
 )
@@ -225,11 +226,9 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
 
 def _check_source(given: Mapping[str, str]) -> None:
     """Exactly one of the ways to name a cluster."""
-    ways = [way for way in ("bootstrap-server", "zookeeper", "backend") if way in given]
-    if len(ways) != 1:
-        raise UsageError("give either --bootstrap-server, --backend, --zookeeper or --context")
+    check_one_cluster(given)
     check_zk_config(given, "command-config")
-    for name in (*ways, "output", "operation"):
+    for name in ("output", "operation"):
         if not given.get(name, "x").strip():
             raise UsageError(f"--{name} needs a value.")
     if "command-config" in given and "backend" in given:
