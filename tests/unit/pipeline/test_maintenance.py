@@ -171,13 +171,22 @@ def test_a_damaged_file_leaves_its_hour_as_it_is(tmp_path: Path) -> None:
     assert problem.startswith(f"rates/{hour_folder(HOUR)}: ")
 
 
-def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_it_stops_between_files_and_what_it_had_begun_does_not_count(tmp_path: Path) -> None:
     streamed(tmp_path)
     before = all_rows(tmp_path)
-    done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda: True)
-    assert done.compacted_hours == 0
+    hour = 1 + len(TABLES) * 2 * 5
+    """It asks before an hour, before it reads the columns of each file, and before its rows."""
+    for asks in (1, 4, 9, 15, hour):
+        left = iter([False] * (asks - 1) + [True])
+        done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda left=left: next(left))  # type: ignore[misc]
+        assert done.compacted_hours == 0
+        assert list(files_an_hour(tmp_path, RATES).values()) == [5, 5, 5]
+        assert not list(tmp_path.glob(".run-*"))
+    left = iter([False] * hour + [True])
+    done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda: next(left))
+    assert (done.compacted_hours, done.files_before) == (2, 10)
+    assert list(files_an_hour(tmp_path, RATES).values()) == [1, 5, 5]
     assert all_rows(tmp_path) == before
-    assert not list(tmp_path.glob(".run-*"))
 
 
 def test_a_backfill_that_works_there_is_an_error(tmp_path: Path) -> None:
