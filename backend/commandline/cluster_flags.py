@@ -137,6 +137,18 @@ def check_zk_config(given: Mapping[str, str], instead: str = "") -> None:
         raise UsageError(f"--{ZK_CONFIG.name} replaces --{instead}")
 
 
+def check_command_config(given: Mapping[str, str]) -> None:
+    """Whether `COMMAND_CONFIG` is for brokers that are named here.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if COMMAND_CONFIG.name in given and BACKEND.name in given:
+        raise UsageError(
+            "--command-config needs --bootstrap-server; a backend has its own configuration"
+        )
+
+
 def backend_address(given: Mapping[str, str]) -> str:
     """The address of a shared backend, or empty.
 
