@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.delivered_files.result_files import current_files, hour_folders, read_manifest
 from kshunt.backend.domain.pipeline.delivered import STREAM
 from kshunt.backend.domain.pipeline.result_columns import (
@@ -249,6 +250,16 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Compacted: 20 files → 4, " in capsys.readouterr().out
     assert main(["maintain", "--samples", str(tmp_path)]) == 0
     assert "There was nothing to compact or to delete." in capsys.readouterr().out
+
+
+def test_the_command_fails_where_an_hour_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streamed(tmp_path / "results")
+    path = sorted((tmp_path / "results" / "rates").rglob("*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:-3])
+    assert main(["maintain", "--samples", str(tmp_path)]) == ExitCode.FAILED
+    assert f"An hour stays as it is: rates/{hour_folder(HOUR)}: " in capsys.readouterr().out
 
 
 def test_a_state_that_the_next_batch_replaced_is_looked_for_again(
