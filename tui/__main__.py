@@ -15,7 +15,7 @@ from kshunt.backend.operator_identity import who_am_i
 from kshunt.tui.recorder.retention import recordings_folder
 from kshunt.tui.settings import (
     DashboardSettings,
-    WrittenValue,
+    SettingValue,
     config_folder,
     keep_setting,
     load_settings,
@@ -328,8 +328,8 @@ def _run(settings: DashboardSettings, address: str, held: Mapping[str, Held], **
 
     use_keys(ACTIONS, settings.keys)
 
-    def keep(table: str, name: str, value: WrittenValue) -> None:
-        keep_setting(settings_path(os.environ), table, name, value)
+    def keep(name: str, value: SettingValue | None) -> None:
+        keep_setting(settings_path(os.environ), name, value)
 
     in_browser = bool(feed.get("in_browser"))
     by_others = _held_by_browser() if in_browser else _held_by_terminal(terminal, os.environ)

@@ -47,7 +47,7 @@ from kshunt.tui.feed.messages import (
 )
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.palette import ActionProvider, Palette, PlaceProvider
-from kshunt.tui.settings import SettingValue, WrittenValue
+from kshunt.tui.settings import SettingValue
 from kshunt.tui.shell.dashboard import Dashboard
 from kshunt.tui.shell.own_settings import OwnSettings
 from kshunt.tui.shell.theme_files import DEFAULT, TONE_DEFAULTS, ThemeFolder
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from kshunt.tui.tables.model import Order, RowKey
 
 
-Keep = Callable[[str, str, WrittenValue], object]
+Keep = Callable[[str, SettingValue | None], object]
 """Writes a setting down: its table or nothing, its name, what it is from now on."""
 
 
@@ -234,26 +234,24 @@ class KshuntApp(Dashboard):
         stack = self.get_screen_stack(self.current_mode)
         return stack[0] if stack and isinstance(stack[0], ViewScreen) else None
 
-    def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
+    def keep_setting(self, name: str, value: SettingValue | None) -> None:
         """Write down what the operator chose, for the next dashboard."""
         if self._keep is not None:
-            self.run_worker(self._keep_or_say(table, name, value))
+            self.run_worker(self._keep_or_say(name, value))
 
-    async def _keep_or_say(self, table: str, name: str, value: str | list[str]) -> None:
+    async def _keep_or_say(self, name: str, value: SettingValue | None) -> None:
         try:
-            await self._kept(table, name, value)
+            await self._kept(name, value)
         except ConfigError as error:
             self.say(str(error), "warn")
             return
-        chosen = None if value == [] else value
-        full = f"{table}.{name}" if table else name
-        self.own_settings.choose(full, tuple(chosen) if isinstance(chosen, list) else chosen)
+        self.own_settings.choose(name, value)
 
-    async def _kept(self, table: str, name: str, value: WrittenValue) -> None:
+    async def _kept(self, name: str, value: SettingValue | None) -> None:
         if self._keep is not None:
             # One after another: a later choice is not overtaken by an earlier one.
             async with self._keeping:
-                await asyncio.to_thread(self._keep, table, name, value)
+                await asyncio.to_thread(self._keep, name, value)
 
     async def change_setting(self, name: str, value: SettingValue | None) -> None:
         """Write another value into the file, and let it hold where that can be; None: the default.
@@ -261,9 +259,7 @@ class KshuntApp(Dashboard):
         Raises:
             ConfigError: it cannot be written. Nothing has changed.
         """
-        table, _, key = name.rpartition(".")
-        written = [] if value is None else list(value) if isinstance(value, tuple) else value
-        await self._kept(table, key, written)
+        await self._kept(name, value)
         if self.own_settings.choose(name, value):
             self._apply(name, self.own_settings.named(name).now)
 

@@ -36,8 +36,7 @@ from kshunt.tui.terminal.notices import NOTIFICATIONS
 FILE = "dashboard.toml"
 _WRITTEN = "written"
 
-SettingValue: TypeAlias = "str | bool | tuple[str, ...]"
-WrittenValue: TypeAlias = "str | bool | list[str]"
+SettingValue: TypeAlias = str | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,23 +158,22 @@ def named_values(settings: DashboardSettings) -> dict[str, SettingValue]:
         if one.name not in ("keys", "sort", _WRITTEN)
     }
     keys = {f"keys.{name}": value for name, value in settings.keys.items()}
-    sort = {f"sort.{view}": tuple(sort_value(order)) for view, order in settings.sort.items()}
+    sort = {f"sort.{view}": sort_value(order) for view, order in settings.sort.items()}
     return plain | keys | sort
 
 
-def sort_value(order: Order) -> list[str]:
+def sort_value(order: Order) -> tuple[str, ...]:
     """An order as the file has it: columns by key, `-` before one with the largest first."""
-    return [f"-{level.key}" if level.reverse else level.key for level in order.levels]
+    return tuple(f"-{level.key}" if level.reverse else level.key for level in order.levels)
 
 
-def keep_setting(path: Path, table: str, name: str, value: WrittenValue) -> None:
+def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
     """Write one setting into the file; comments and everything else stay as they are.
 
     Args:
         path: The file; it is made where it is not there.
-        table: The table that has the setting; empty for the top of the file.
-        name: The setting.
-        value: What it is from now on; an empty list takes it out.
+        name: The setting, after its table and a dot where it is in one.
+        value: What it is from now on; None takes it out.
 
     Raises:
         ConfigError: the file cannot be read, is not valid TOML, or cannot be written. It is as it
@@ -185,19 +183,20 @@ def keep_setting(path: Path, table: str, name: str, value: WrittenValue) -> None
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
+    table, _, key = name.rpartition(".")
     try:
         document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
         if table and table not in document:
             document[table] = tomlkit.table()
         place: Any = document[table] if table else document
-        if value == []:
-            place.pop(name, None)
+        if value is None:
+            place.pop(key, None)
         else:
-            place[name] = value
+            place[key] = value
         make_folder(path.parent)
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
     except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{name} was not kept: {path} cannot be changed: {error}.") from None
+        raise ConfigError(f"{key} was not kept: {path} cannot be changed: {error}.") from None
 
 
 def _typed(document: Mapping[str, Any], name: str, kind: type[Any], default: Any) -> Any:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.addresses import ZOOKEEPER_WARNING
 from kshunt.backend.cli.commands import summaries
-from kshunt.backend.commandline.cluster_flags import BACKEND_FLAGS, CLUSTER_FLAGS, take_zookeeper
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    CLUSTER_FLAGS,
+    check_one_cluster,
+    take_zookeeper,
+)
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.help_text import listing
-from kshunt.backend.commandline.reading import UsageError, read
+from kshunt.backend.commandline.reading import read
 from kshunt.backend.commandline.table import Command, Flag
 
 if TYPE_CHECKING:
@@ -63,8 +68,7 @@ def main(
     if options is None:
         return ExitCode.DONE
     in_zookeeper = take_zookeeper(options)
-    if (options.backend is None) == (options.bootstrap_server is None):
-        raise UsageError("give either --bootstrap-server, --backend or --context")
+    check_one_cluster(options.given)
     if in_zookeeper:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
     from kshunt.tui.__main__ import require_terminal, run

@@ -7,7 +7,11 @@ from importlib.util import find_spec
 from typing import Final
 
 from kshunt.backend.addresses import loopback
-from kshunt.backend.commandline.cluster_flags import BACKEND_FLAGS, CLUSTER_FLAGS
+from kshunt.backend.commandline.cluster_flags import (
+    BACKEND_FLAGS,
+    CLUSTER_FLAGS,
+    check_one_cluster,
+)
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
@@ -38,8 +42,7 @@ def main(argv: Sequence[str]) -> int:
         return ExitCode.DONE
     if options.zookeeper is not None or options.zk_tls_config_file is not None:
         raise UsageError("the browser gets its cluster from --bootstrap-server or --backend")
-    if (options.backend is None) == (options.bootstrap_server is None):
-        raise UsageError("give either --bootstrap-server or --backend")
+    check_one_cluster(options.given)
     host, port = loopback(options.listen)
     if find_spec("textual_serve") is None:
         raise ConfigError(

@@ -103,6 +103,19 @@ def take_zookeeper(options: argparse.Namespace) -> bool:
     return True
 
 
+def check_one_cluster(given: Mapping[str, str], *, may_lack: bool = False) -> None:
+    """Whether the flags name exactly one cluster or backend; `may_lack`: or none.
+
+    Raises:
+        UsageError: they do not, or its flag has no value.
+    """
+    ways = [flag.name for flag in (BOOTSTRAP_SERVER, ZOOKEEPER, BACKEND) if flag.name in given]
+    if len(ways) > 1 or not (ways or may_lack):
+        raise UsageError("give either --bootstrap-server, --backend or --context")
+    if ways and not given[ways[0]].strip():
+        raise UsageError(f"--{ways[0]} needs a value.")
+
+
 def cluster_address(given: Mapping[str, str]) -> str:
     """The brokers that are named, or what takes their place where ZooKeeper is; or empty."""
     if "zookeeper" in given:
@@ -122,6 +135,18 @@ def check_zk_config(given: Mapping[str, str], instead: str = "") -> None:
         raise UsageError(f"--{ZK_CONFIG.name} needs --zookeeper")
     if instead in given:
         raise UsageError(f"--{ZK_CONFIG.name} replaces --{instead}")
+
+
+def check_command_config(given: Mapping[str, str]) -> None:
+    """Whether `COMMAND_CONFIG` is for brokers that are named here.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if COMMAND_CONFIG.name in given and BACKEND.name in given:
+        raise UsageError(
+            "--command-config needs --bootstrap-server; a backend has its own configuration"
+        )
 
 
 def backend_address(given: Mapping[str, str]) -> str:

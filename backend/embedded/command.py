@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         return ExitCode.DONE
     if options.list:
         sys.stdout.write(scenario_list())
-        return 0
+        return ExitCode.DONE
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     scenario = None if options.scenario is None else load_scenario(options.scenario)
     if scenario is not None and options.brokers is not None:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
         asyncio.run(_run(options, _spec(options, scenario), scenario))
     except OSError as error:
         raise ConfigError(f"The cluster cannot start: {error}.") from None
-    return 0
+    return ExitCode.DONE
 
 
 def scenario_list() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
@@ -26,6 +25,7 @@ from kshunt.backend.domain.untrusted.strict_json import UnreadableJson, read_jso
 from kshunt.backend.embedded.net.server import LOOPBACK
 from kshunt.backend.embedded.running import RunningCluster
 from kshunt.backend.errors import BadInput, KshuntError
+from kshunt.backend.local_sockets import tcp_listener
 
 HOSTS: Final = ["127.0.0.1", "localhost"]
 BODY_BYTES_MAX: Final = 65_536
@@ -307,19 +307,6 @@ class _ControlServer(uvicorn.Server):
         yield
 
 
-def listening(port: int) -> socket.socket:
-    """A socket on a loopback port whose connections send each part of an answer immediately.
-
-    Without that an answer waits 40 ms for the client to acknowledge its head.
-
-    Raises:
-        OSError: the port is taken.
-    """
-    listener = socket.create_server((LOOPBACK, port))
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
-
 @asynccontextmanager
 async def control_api(here: RunningCluster, port: int = 0) -> Any:
     """The API on a loopback port, 0 for a free one; yields its address.
@@ -327,7 +314,7 @@ async def control_api(here: RunningCluster, port: int = 0) -> Any:
     Raises:
         OSError: the port is taken.
     """
-    listener = listening(port)
+    listener = tcp_listener(LOOPBACK, port)
     config = uvicorn.Config(
         control_app(here),
         log_config=None,

@@ -202,7 +202,7 @@ def _run_server(options: Namespace) -> int:
     set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
     if not bootstrap:
-        return 0
+        return ExitCode.DONE
     recording_settings = RecordingSettings(
         options.samples, options.samples_topic or "", keep_days=options.keep_samples
     )
@@ -270,7 +270,7 @@ def _run_server(options: Namespace) -> int:
             from kshunt.backend.placement.placer_calls import close_placers
 
             close_placers()
-    return 0
+    return ExitCode.DONE
 
 
 async def _identified(

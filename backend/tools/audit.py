@@ -20,6 +20,8 @@ from kshunt.backend.commandline.cluster_flags import (
     ZK_CONFIG,
     ZOOKEEPER,
     backend_address,
+    check_command_config,
+    check_one_cluster,
     check_zk_config,
     cluster_address,
 )
@@ -225,17 +227,12 @@ def parse_options(given: Mapping[str, str], now_ms: int) -> AuditOptions:
 
 def _check_source(given: Mapping[str, str]) -> None:
     """Exactly one of the ways to name a cluster."""
-    ways = [way for way in ("bootstrap-server", "zookeeper", "backend") if way in given]
-    if len(ways) != 1:
-        raise UsageError("give either --bootstrap-server, --backend, --zookeeper or --context")
+    check_one_cluster(given)
     check_zk_config(given, "command-config")
-    for name in (*ways, "output", "operation"):
+    for name in ("output", "operation"):
         if not given.get(name, "x").strip():
             raise UsageError(f"--{name} needs a value.")
-    if "command-config" in given and "backend" in given:
-        raise UsageError(
-            "--command-config needs --bootstrap-server; a backend has its own configuration"
-        )
+    check_command_config(given)
 
 
 def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:

@@ -15,6 +15,7 @@ from kshunt.backend.commandline.cluster_flags import (
     CLUSTER_FLAGS,
     JSON,
     backend_address,
+    check_one_cluster,
     take_zookeeper,
 )
 from kshunt.backend.commandline.exit_codes import ExitCode
@@ -140,9 +141,8 @@ def _main(argv: Sequence[str]) -> int:
     if options is None:
         return ExitCode.DONE
     take_zookeeper(options)
+    check_one_cluster(options.given)
     backend = backend_address(options.given)
-    if bool(backend) == (options.bootstrap_server is not None):
-        raise UsageError("give either --bootstrap-server, --backend or --context")
     rates = _rates(options) if options.action == "set-rates" else {}
     change = Change(options.validate_only, who=who_am_i(), reason=reason(options.given))
     check_client_config(options.command_config)

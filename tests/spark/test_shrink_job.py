@@ -126,9 +126,12 @@ async def test_a_job_is_killed_and_ended_and_loses_and_doubles_nothing(
     assert status.records_done == status.records_total
     copied = await asyncio.to_thread(held, servers, COPY)
 
+    verification = replace(command, verify=True, until=None, cuts=())
+    found = dict((await finished(connected, verification, code=0)).verified or {})
+    assert (found["equal"], found["target_records"], found["differing"]) == (True, COUNT, [])
+
     # A record of somebody else's is all that the verification finds.
     await asyncio.to_thread(write, servers, COPY, {1: 1})
-    verification = replace(command, verify=True, until=None, cuts=())
     found = dict((await finished(connected, verification, code=1)).verified or {})
     assert (found["equal"], found["foreign"], found["misordered"]) == (False, 1, 0)
     assert (found["source_records"], found["target_records"]) == (COUNT, COUNT + 1)

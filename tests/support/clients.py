@@ -18,6 +18,11 @@ from tests.support.waiting import wait_until
 MOVE_DEADLINE_S = 60.0
 
 
+def newest(client: BackendClient) -> Operation:
+    """The operation that was started last."""
+    return max(client.operations.list(), key=lambda one: one.started_ms)
+
+
 def operation_of(client: BackendClient, answer: ChangeAnswer) -> Operation:
     """The operation that an answer told of."""
     return next(o for o in client.operations.list() if o.id == answer.operation_id)

@@ -46,8 +46,7 @@ class ChooseScreen(Dialog[str]):
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(DialogOptionList)
-        choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
+        self.query_one(DialogOptionList).move(rows)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:

@@ -104,8 +104,7 @@ class ContextsScreen(Dialog[ClusterChoice]):
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        options = self.query_one(DialogOptionList)
-        options.action_cursor_down() if rows > 0 else options.action_cursor_up()
+        self.query_one(DialogOptionList).move(rows)
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:

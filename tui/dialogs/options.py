@@ -10,6 +10,10 @@ from textual.widgets import OptionList
 class DialogOptionList(OptionList):
     """Textual's list, which cannot turn a page while it has no room for a line."""
 
+    def move(self, rows: int) -> None:
+        """Move as the arrow keys do: down, or up where `rows` is negative."""
+        self.action_cursor_down() if rows > 0 else self.action_cursor_up()
+
     def action_page_up(self) -> None:
         """A page up."""
         with suppress(KeyError, IndexError):

@@ -120,7 +120,7 @@ class SettingsScreen(Dialog[None]):
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        self._list.action_cursor_down() if rows > 0 else self._list.action_cursor_up()
+        self._list.move(rows)
 
     def on_resize(self) -> None:
         """The list scrolls on a low terminal. The lines below the list stay in sight."""

@@ -61,8 +61,7 @@ class SortScreen(Dialog[Order]):
 
     def action_move(self, rows: int) -> None:
         """Move as the arrow keys do."""
-        choices = self.query_one(DialogOptionList)
-        choices.action_cursor_down() if rows > 0 else choices.action_cursor_up()
+        self.query_one(DialogOptionList).move(rows)
 
     @property
     def _chosen(self) -> Column | None:

@@ -106,8 +106,8 @@ class Dashboard(Host):
         """The view in sight, perhaps below a dialogue."""
 
     @abstractmethod
-    def keep_setting(self, table: str, name: str, value: str | list[str]) -> None:
-        """Write down what the operator chose, for the next dashboard; `table` may be empty."""
+    def keep_setting(self, name: str, value: SettingValue | None) -> None:
+        """Write down what the operator chose, for the next dashboard; None: the default."""
 
     @abstractmethod
     async def change_setting(self, name: str, value: SettingValue | None) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from asyncio import get_running_loop
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -172,6 +173,20 @@ class InputApp(DiffApp):
         if self.too_small and self._diff is not None and renderable is not None:
             renderable = notice(self._terminal)
         super()._display(screen, renderable)
+
+
+def once_painted(question: Widget, note: Callable[[], None]) -> None:
+    """Call `note` once the question was painted; keys from before agree to nothing on its screen.
+
+    `question`: what asks, in an `InputApp`.
+    """
+
+    def painted() -> None:
+        note()
+        assert isinstance(question.app, InputApp)
+        question.app.question_was_painted(question.screen)
+
+    question.call_after_refresh(painted)
 
 
 def grown(size: Size) -> Size:

@@ -272,7 +272,7 @@ class TableScreen(ViewScreen):
         """Another order; the next dashboard begins with it, unless it is one of groups."""
         self._ask(order=order)
         if not self.kshunt.store.queries[self.VIEW].group:
-            self.kshunt.keep_setting("sort", self.VIEW, sort_value(order))
+            self.kshunt.keep_setting(f"sort.{self.VIEW}", sort_value(order) or None)
 
     def action_plot(self) -> None:
         """Show or hide the plot."""

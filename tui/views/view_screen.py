@@ -226,7 +226,7 @@ class ViewScreen(Screen[None]):
 
         def keep(name: str | None) -> None:
             if name and not app.themes.plain:
-                app.keep_setting("", "theme", name)
+                app.keep_setting("theme", name)
 
         self.app.push_screen(ThemeScreen(app.themes, app.theme), keep)
 

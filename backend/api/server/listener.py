@@ -39,6 +39,7 @@ from kshunt.backend.api.server.authentication import AccessPolicy, Authenticatio
 from kshunt.backend.clock import Clock
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.garbage_collection import Heap
+from kshunt.backend.local_sockets import tcp_listener
 from kshunt.backend.secret_files import refuse_open_folder
 
 log = logging.getLogger(__name__)
@@ -110,11 +111,7 @@ def bind(listen: Listen) -> tuple[socket.socket, Listen]:
     try:
         if listen.path is not None:
             return _bind_path(listen.path, listen.file), listen
-        family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-        server = socket.create_server((listen.host, listen.port), family=family)
-        # Connections inherit it. Without it an answer waits 40 ms for the client to acknowledge
-        # its head.
-        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        server = tcp_listener(listen.host, listen.port)
         return server, replace(listen, port=server.getsockname()[1])
     except OSError as error:
         raise ConfigError(f"Cannot serve on {listen.address}: {error.strerror or error}.") from None

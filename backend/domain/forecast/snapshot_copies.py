@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.forecast.copies import NOBODY, BrokerRates, Copies
@@ -185,9 +186,9 @@ def leader_rows(snapshot: Snapshot, partitions: Sequence[TopicPartition]) -> Int
     """The row of each partition's leader; -1: no leader."""
     table, numbers = snapshot.replicas, {t: n for n, t in enumerate(snapshot.topics)}
     lead = np.flatnonzero(table.broker == table.leader)
-    known = (table.topic_index[lead].astype(np.int64) << 32) | table.partition[lead]
+    known = partition_keys(table.topic_index[lead], table.partition[lead])
     topic = np.array([numbers.get(one.topic, -1) for one in partitions], np.int64)
-    keys = (topic << 32) | np.array([one.partition for one in partitions], np.int64)
+    keys = partition_keys(topic, np.array([one.partition for one in partitions], np.int64))
     if not len(lead):
         return np.full(len(keys), -1)
     place = np.minimum(np.searchsorted(known, keys), len(lead) - 1)

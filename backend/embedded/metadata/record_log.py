@@ -33,6 +33,7 @@ from typing import BinaryIO, Final
 
 from kshunt.backend.embedded.metadata.records import Record, decode, encode
 from kshunt.backend.errors import Conflict, KshuntError
+from kshunt.backend.files import sync_folder
 
 MAGIC: Final = b"kshuntr\x01"
 """The last byte is the version of this format."""
@@ -140,7 +141,7 @@ class RecordLog:
         replacement = _opened(aside)
         fcntl.flock(replacement.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         aside.replace(self.path)
-        _sync_folder(self.path.parent)
+        sync_folder(self.path.parent)
         self._file.close()
         self._file = replacement
         self._sequence = len(entries)
@@ -186,7 +187,7 @@ class RecordLog:
         self._file.write(MAGIC)
         self._flush()
         if self._fsync:
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def _cut(self, data: bytes, end: int, sequence: int) -> None:
         later = _later_commit(data, end, sequence)
@@ -209,14 +210,6 @@ class RecordLog:
 def _opened(path: Path) -> BinaryIO:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "r+b")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _entry(sequence: int, payload: bytes) -> bytes:

@@ -266,7 +266,7 @@ class Elections:
             outcomes = dict(await self._admin.elections.elect_preferred(batch, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
             failed = str(lost)
-            outcomes = dict.fromkeys(batch, _timed_out(failed))
+            outcomes = dict.fromkeys(batch, timed_out(failed))
         except KshuntError as refused:
             if first:
                 raise
@@ -401,7 +401,8 @@ def _results_of(outcomes: Mapping[TopicPartition, ItemResult]) -> tuple[Result, 
     )
 
 
-def _timed_out(why: str) -> ItemResult:
+def timed_out(why: str) -> ItemResult:
+    """The result of a partition whose election did not end in time."""
     return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)
 
 
@@ -411,7 +412,7 @@ def _overdue(outcome: ItemResult, why: str, timeout_s: float) -> ItemResult:
     begun = (
         outcome.message if outcome.error_code == REQUEST_TIMED_OUT else "The election was accepted."
     )
-    return _timed_out(
+    return timed_out(
         f"{begun.rstrip('.')}. After {timeout_s:g} s {why}. Check the leaders before you ask again"
     )
 

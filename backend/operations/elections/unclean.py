@@ -67,6 +67,7 @@ from kshunt.backend.operations.elections.preferred import (
     READ_S_MIN,
     end_with_answer,
     failing_on_error,
+    timed_out,
     unknown_partition,
 )
 
@@ -273,7 +274,7 @@ class UncleanElections:
         try:
             outcomes = dict(await self._admin.elections.elect_unclean(wanted, timeout_s=timeout_s))
         except (ClusterUnreachable, BrokerUnreachable) as lost:
-            outcomes = dict.fromkeys(wanted, _timed_out(f"the election was not answered: {lost}"))
+            outcomes = dict.fromkeys(wanted, timed_out(f"the election was not answered: {lost}"))
         waiting = {
             p
             for p, o in outcomes.items()
@@ -287,7 +288,7 @@ class UncleanElections:
                 outcomes[partition] = ItemResult(message=f"broker {leader} leads; {loss}")
             elif outcomes[partition].error_code != REQUEST_TIMED_OUT:
                 why = f"accepted, but after {timeout_s:g} s the brokers report no leader"
-                outcomes[partition] = _timed_out(why)
+                outcomes[partition] = timed_out(why)
         return outcomes
 
     async def _leaders(
@@ -327,7 +328,3 @@ def _foreseen(
 ) -> dict[TopicPartition, ItemResult]:
     words = {loss.name: ItemResult(message=str(loss)) for loss in losses}
     return {p: look.refused.get(p) or words[p] for p in wanted}
-
-
-def _timed_out(why: str) -> ItemResult:
-    return ItemResult(REQUEST_TIMED_OUT, error_name(REQUEST_TIMED_OUT), why, retriable=True)

@@ -241,6 +241,10 @@ class Ownership:
         rates = cell.rates_bytes_per_s
         return tuple(sorted(o for o, rate in rates.items() if rate == cell.wanted_bytes_per_s))
 
+    def held_pairs(self, cell: ListCellId) -> Pairs:
+        """Replicas that running operations need on a list, or are about to remove from it."""
+        return self.lists[cell].held_pairs if cell in self.lists else frozenset()
+
     def unlifted(self, operation_id: str) -> tuple[RateCellId | ListCellId, ...]:
         """Settings on which the operation's share is not yet seen to be gone."""
         rates: list[RateCellId | ListCellId] = [

@@ -54,8 +54,8 @@ def cleared_by(
     for topic, wanted in numbers.items():
         lists = present.replicas.get(topic, NO_REPLICAS)
         left = ThrottledReplicas(
-            _reduced(lists.leaders, wanted, _needed(ownership, topic, ListKey.LEADERS)),
-            _reduced(lists.followers, wanted, _needed(ownership, topic, ListKey.FOLLOWERS)),
+            _reduced(lists.leaders, wanted, ownership.held_pairs((topic, ListKey.LEADERS))),
+            _reduced(lists.followers, wanted, ownership.held_pairs((topic, ListKey.FOLLOWERS))),
         )
         if left != lists:
             topics[topic] = left
@@ -71,11 +71,6 @@ def cleared_by(
             left_alone[broker] = f"throttled replicas of {listed(listing, 3)} include it"
     brokers = tuple(sorted((freed & rated) - left_alone.keys()))
     return Clearing(topics, brokers, left_alone)
-
-
-def _needed(ownership: Ownership, topic: str, key: ListKey) -> Pairs:
-    cell = ownership.lists.get((topic, key))
-    return frozenset() if cell is None else cell.held_pairs
 
 
 def _reduced(lists: ReplicaSet, partitions: set[int], owned: Pairs) -> ReplicaSet:

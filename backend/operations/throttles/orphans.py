@@ -26,7 +26,7 @@ from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPar
 from kshunt.backend.domain.text.formatting import exact_rate_text
 from kshunt.backend.domain.throttles.configs import ReplicaSet
 from kshunt.backend.domain.throttles.owners import OrphanOrigin, ShareState
-from kshunt.backend.operations.ownership.cells import ListKey, Pairs, RateKey
+from kshunt.backend.operations.ownership.cells import ListKey, RateKey
 from kshunt.backend.operations.ownership.ownership import (
     FoundSettings,
     ListCellId,
@@ -113,18 +113,13 @@ def _orphan_replicas(situation: OrphanFacts) -> Iterator[OrphanReplicas]:
         for key in ListKey:
             listed = situation.present.lists.get((topic, key), ReplicaSet())
             if listed.everything:
-                held = any(_held(situation.ownership, (topic, side)) for side in ListKey)
+                held = any(situation.ownership.held_pairs((topic, side)) for side in ListKey)
                 if not moving and not held:
                     yield OrphanReplicas(topic, key, listed, OrphanOrigin.UNKNOWN)
                 continue
-            held_here = _held(situation.ownership, (topic, key))
+            held_here = situation.ownership.held_pairs((topic, key))
             loose = {pair for pair in listed.pairs - held_here if pair[0] not in moving}
             yield from _grouped((topic, key), loose, origins, situation.ownership)
-
-
-def _held(ownership: Ownership, cell: ListCellId) -> Pairs:
-    """Replicas that running operations need or are about to take off the list."""
-    return ownership.lists[cell].held_pairs if cell in ownership.lists else frozenset()
 
 
 def _grouped(

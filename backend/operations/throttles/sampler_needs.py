@@ -22,7 +22,7 @@ def needed_lists(ownership: Ownership) -> dict[str, ThrottledReplicas]:
     """By topic, what running operations hold on each side."""
     found = {}
     for topic in ownership.topics:
-        leaders, followers = (_held(ownership, topic, key) for key in ListKey)
+        leaders, followers = (ReplicaSet(ownership.held_pairs((topic, key))) for key in ListKey)
         if leaders or followers:
             found[topic] = ThrottledReplicas(leaders, followers)
     return found
@@ -74,8 +74,3 @@ def _running(operation: Operation, work: ReassignmentWork, *, held: bool) -> Run
         held,
         operation.details.deadline_ms,
     )
-
-
-def _held(ownership: Ownership, topic: str, key: ListKey) -> ReplicaSet:
-    cell = ownership.lists.get((topic, key))
-    return ReplicaSet() if cell is None else ReplicaSet(frozenset(cell.held_pairs))

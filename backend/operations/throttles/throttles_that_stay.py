@@ -48,7 +48,9 @@ def lists_that_stay(
         for topic, lists in sorted(replicas.items())
         if any(
             _stays(
-                side, passing.lists.get((topic, key), frozenset()), _owned(ownership, topic, key)
+                side,
+                passing.lists.get((topic, key), frozenset()),
+                ownership.held_pairs((topic, key)),
             )
             for key, side in zip(ListKey, (lists.leaders, lists.followers), strict=True)
         )
@@ -61,8 +63,3 @@ def lists_that_stay(
 
 def _stays(side: ReplicaSet, passing: Pairs, owned: Pairs) -> bool:
     return side.everything or bool(side.pairs - passing - owned)
-
-
-def _owned(ownership: Ownership, topic: str, key: ListKey) -> Pairs:
-    cell = ownership.lists.get((topic, key))
-    return frozenset() if cell is None else cell.held_pairs

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
@@ -52,7 +53,6 @@ from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
 
-DONE: Final = 0
 _TURNS: Final = ("operation", "rid", "at_ms", "in_isr", "removing")
 
 
@@ -92,13 +92,13 @@ def run(options: Namespace) -> int:
     if calibrate is not None and found.calibration is not None:
         replace_file(calibrate, found.calibration.to_json().encode())
         say(f"A calibration from {found.calibration.about} is in {calibrate}.")
-        return DONE
+        return ExitCode.DONE
     for line in as_text(found.lines):
         say(line)
     if options.json is not None:
         content = {"operations": found.operations, "lines": [asdict(line) for line in found.lines]}
         replace_file(options.json, json.dumps(content, indent=1).encode())
-    return DONE
+    return ExitCode.DONE
 
 
 def backtest(

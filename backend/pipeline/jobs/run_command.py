@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.domain.text.formatting import moment_text
@@ -68,7 +69,7 @@ def run(options: Namespace) -> int:
             job = Streaming(shop, source, begun(results), said, say, stopping, kept)
             say(f"Results go to {results}.")
             stream(job, results, _every_s(options), once=options.once)
-    return 0
+    return ExitCode.DONE
 
 
 def _check(options: Namespace) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.admin.security.client_properties import load_client_config
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.errors import BadInput, ConfigError, KshuntError
 from kshunt.backend.pipeline.process.ending import (
@@ -98,7 +99,7 @@ def _copy(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -> 
                     say.batch(done)
                     positions, left = dict(done.positions), done.left
     say.ended(positions, left)
-    return 0
+    return ExitCode.DONE
 
 
 def _plan(options: Namespace, clients: Mapping[str, Any], topics: TopicQuestions) -> Copying:
@@ -161,7 +162,7 @@ def _verify(options: Namespace, clients: Mapping[str, Any], say: _OutputLines) -
         "seconds": round(time.monotonic() - began_s, 3),
     }
     say.verified({**found.as_json(), **about})
-    return 0 if found.equal else 1
+    return ExitCode.DONE if found.equal else ExitCode.FAILED
 
 
 def _settings(

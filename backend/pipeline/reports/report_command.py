@@ -9,6 +9,7 @@ import sys
 import time
 from argparse import Namespace
 
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import replace_file
@@ -20,7 +21,7 @@ from kshunt.backend.pipeline.reports.report_document import report
 
 
 def run(options: Namespace) -> int:
-    """Write the report; 0.
+    """Write the report.
 
     Raises:
         NoResults: results have to be made first; it says by which command.
@@ -33,7 +34,7 @@ def run(options: Namespace) -> int:
     document = report(material, time.time() * 1000)
     if options.to is None:
         sys.stdout.write(drawn(document, ".md"))
-        return 0
+        return ExitCode.DONE
     try:
         replace_file(options.to, drawn(document, options.to.suffix).encode())
     except OSError as error:
@@ -42,7 +43,7 @@ def run(options: Namespace) -> int:
             advice="Name another file by --to.",
         ) from None
     sys.stdout.write(f"Written: {options.to}\n")
-    return 0
+    return ExitCode.DONE
 
 
 def drawn(document: Document, suffix: str) -> str:

@@ -13,15 +13,17 @@ that nobody reads; see `result_runs`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kshunt.backend.arrow_rows import sorted_groups, with_columns
 from kshunt.backend.delivered_files.result_files import (
     HourFolder,
     ResultFile,
@@ -44,6 +46,7 @@ ROWS_A_GROUP: Final = 250_000
 """Rows are sorted and written in groups of about this many: so much is in memory."""
 _SORT_KEYS: Final = ("operation_id", "rid")
 """A replica's rows resemble each other, so its columns get small if they are together."""
+Item = TypeVar("Item")
 _MOMENT: Final = pa.timestamp("us", "UTC")
 
 
@@ -110,13 +113,23 @@ def maintain(
     end_ms, owed = _settled(folder, now_ms())
     _delete_expired(folder, kept, end_ms, now_ms(), done)
     hours = _hours(folder, end_ms)
-    for number, hour in enumerate(hours):
-        is_at(number / len(hours), hour)
-        if hour not in owed:
-            _compact(folder, hour, now_ms, is_stopped, done)
-        if is_stopped():
-            break
+    with suppress(_Stopped):
+        for number, hour in enumerate(_until_stopped(hours, is_stopped)):
+            is_at(number / len(hours), hour)
+            if hour not in owed:
+                _compact(folder, hour, now_ms, is_stopped, done)
     return done
+
+
+class _Stopped(Exception):
+    """It was told to stop: what is not published yet is dropped."""
+
+
+def _until_stopped(items: Iterable[Item], is_stopped: Callable[[], bool]) -> Iterator[Item]:
+    for item in items:
+        if is_stopped():
+            raise _Stopped
+        yield item
 
 
 def _settled(folder: Path, now_ms: int) -> tuple[int, set[str]]:
@@ -200,11 +213,14 @@ def _compact(
             if read_manifest(folder) != manifest:
                 # A backfill came in between: the next time will do.
                 return
+            fresh = Maintained(problems=done.problems)
             for table, hour, files in some:
-                if is_stopped():
-                    return
-                _put_together(run, table, hour, files, done)
+                _put_together(run, table, hour, files, is_stopped, fresh)
             run.publish_again(manifest.runs.get(run_id), made_ms)
+            done.compacted_hours += fresh.compacted_hours
+            done.files_before += fresh.files_before
+            done.bytes_before += fresh.bytes_before
+            done.bytes_after += fresh.bytes_after
             manifest = read_manifest(folder)
 
 
@@ -213,6 +229,7 @@ def _put_together(
     table: ResultTable,
     hour: HourFolder,
     files: Sequence[ResultFile],
+    is_stopped: Callable[[], bool],
     done: Maintained,
 ) -> None:
     paths = [file.path for file in files]
@@ -220,7 +237,7 @@ def _put_together(
     place.mkdir(parents=True)
     target = place / "part-0.parquet"
     try:
-        write_sorted(paths, target, table)
+        write_sorted(paths, target, table, is_stopped)
     except (pa.ArrowException, ValueError) as error:
         target.unlink(missing_ok=True)
         done.problems.append(f"{table.name}/{hour.name}: {' '.join(str(error).split())[:200]}")
@@ -236,25 +253,27 @@ def _put_together(
     done.bytes_after += target.stat().st_size
 
 
-def write_sorted(paths: Sequence[Path], target: Path, table: ResultTable) -> None:
+def write_sorted(
+    paths: Sequence[Path], target: Path, table: ResultTable, is_stopped: Callable[[], bool]
+) -> None:
     """Write the rows of files into one file, sorted in groups.
 
     Raises:
         pyarrow.ArrowException: a file cannot be read, or has a column of another type.
         ValueError: the new file has not as many rows as the others.
     """
-    schema = _common_schema(paths)
-    keys = [*(key for key in _SORT_KEYS if key in schema.names), table.hour_of]
-    order = [(key, "ascending") for key in dict.fromkeys(keys)]
+    schema = _common_schema(_until_stopped(paths, is_stopped))
+    keys = dict.fromkeys([*(key for key in _SORT_KEYS if key in schema.names), table.hour_of])
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-        for group in _groups(paths, schema):
-            writer.write_table(group.sort_by(order), row_group_size=len(group))
+        rows = _rows(_until_stopped(paths, is_stopped), schema)
+        for group in sorted_groups(rows, list(keys), ROWS_A_GROUP):
+            writer.write_table(group, row_group_size=len(group))
     expected = sum(pq.read_metadata(path).num_rows for path in paths)
     if (rows := pq.read_metadata(target).num_rows) != expected:
         raise ValueError(f"{rows:,} of {expected:,} rows were written")
 
 
-def _common_schema(paths: Sequence[Path]) -> Any:
+def _common_schema(paths: Iterable[Path]) -> Any:
     """Columns of all files: a newer version may have added some."""
     schemas = [_as_moments(pq.read_schema(path)) for path in paths]
     return pa.unify_schemas(list(dict.fromkeys(schemas)))
@@ -267,28 +286,8 @@ def _as_moments(schema: Any) -> Any:
     )
 
 
-def _groups(paths: Sequence[Path], schema: Any) -> Iterator[Any]:
-    """Rows of files as tables of about `ROWS_A_GROUP`."""
-    waiting: list[Any] = []
-    rows = 0
+def _rows(paths: Iterable[Path], schema: Any) -> Iterator[Any]:
     for path in paths:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(ROWS_A_GROUP):
-                waiting.append(_with_columns(pa.Table.from_batches([batch]), schema))
-                rows += len(batch)
-                if rows >= ROWS_A_GROUP:
-                    yield pa.concat_tables(waiting)
-                    waiting, rows = [], 0
-    if rows:
-        yield pa.concat_tables(waiting)
-
-
-def _with_columns(rows: Any, schema: Any) -> Any:
-    """The rows with the columns of a schema, in its order; null where they have none."""
-    columns: Mapping[str, Any] = {
-        field.name: rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in schema
-    }
-    return pa.table(dict(columns), schema=schema)
+                yield with_columns(pa.Table.from_batches([batch]), schema)

@@ -30,6 +30,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kshunt.backend.arrow_rows import sorted_groups
 from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import make_folder, refuse_link, sync_folder
@@ -54,14 +55,14 @@ from kshunt.backend.telemetry.recording.schema import (
 log = logging.getLogger(__name__)
 
 GROUP_ROWS: Final = 500_000
-"""At most, in a row group of an hour: some 60 MB of memory while it is sorted."""
+"""In a row group of an hour: some 60 MB of memory while it is sorted."""
 JUMP_S: Final = 300.0
 """A clock that differs by more from the time that passed has been set."""
 _GONE: Final = ".gone-"
 _SORTED: Final = {
-    SampleTable.REPLICAS: [("rid", "ascending"), ("at", "ascending")],
-    SampleTable.BROKERS: [("broker", "ascending"), ("at", "ascending")],
-    SampleTable.FORECASTS: [("operation_id", "ascending"), ("made_at", "ascending")],
+    SampleTable.REPLICAS: ("rid", "at"),
+    SampleTable.BROKERS: ("broker", "at"),
+    SampleTable.FORECASTS: ("operation_id", "made_at"),
 }
 
 Step = Callable[[str], None]
@@ -161,7 +162,8 @@ class Retention:
         cluster_id = _cluster_of(parts[-1].path, table)
         with open(aside, "wb", opener=refuse_link) as file:
             with parquet_writer(file, table, cluster_id) as writer:
-                for group in _groups(table, parts):
+                rows = (batch for part in parts for batch in _batches(table, part.path))
+                for group in sorted_groups(rows, _SORTED[table], GROUP_ROWS):
                     if self.stopping():
                         return False
                     writer.write_table(group.select(SCHEMAS[table].names))
@@ -174,21 +176,6 @@ class Retention:
 def _cluster_of(path: Path, table: SampleTable) -> str:
     with open_file(path, table) as file:
         return str((file.metadata.metadata or {}).get(CLUSTER_KEY.encode(), b"").decode())
-
-
-def _groups(table: SampleTable, parts: Sequence[SampleFile]) -> Iterator[Any]:
-    """The rows of some files in sorted groups, of which few are held at a time."""
-    held: list[Any] = []
-    rows = 0
-    for part in parts:
-        for batch in _batches(table, part.path):
-            held.append(batch)
-            rows += len(batch)
-            if rows >= GROUP_ROWS:
-                yield pa.concat_tables(held).sort_by(_SORTED[table])
-                held, rows = [], 0
-    if held:
-        yield pa.concat_tables(held).sort_by(_SORTED[table])
 
 
 def _batches(table: SampleTable, path: Path) -> Iterator[Any]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kshunt.backend.arrow_rows import with_columns
 from kshunt.backend.domain.pipeline.file_faults import FileFault
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
@@ -175,14 +176,7 @@ def open_file(path: Path, table: SampleTable) -> Any:
 
 def conform(rows: Any, table: SampleTable) -> Any:
     """Rows of an earlier version with what it lacks as null, in the present order."""
-    schema = SCHEMAS[table]
-    columns = [
-        rows[field.name].cast(field.type)
-        if field.name in rows.column_names
-        else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.table(columns, schema=schema)
+    return with_columns(rows, SCHEMAS[table])
 
 
 def _check(path: Path, table: SampleTable, schema: Any, metadata: Mapping[bytes, bytes]) -> None:

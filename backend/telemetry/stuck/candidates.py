@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, take
@@ -50,15 +51,14 @@ def focused(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
 
 
 def _partition_keys(replicas: Replicas, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    keys: NDArray[np.int64] = replicas.topic_index[rows].astype(np.int64) << 32
-    return keys | replicas.partition[rows]
+    return partition_keys(replicas.topic_index[rows], replicas.partition[rows])
 
 
 def _keys_of(snapshot: Snapshot, partitions: Iterable[TopicPartition]) -> NDArray[np.int64]:
     numbers = {topic: number for number, topic in enumerate(snapshot.topics)}
     known = [partition for partition in partitions if partition.topic in numbers]
-    pairs = [(numbers[partition.topic] << 32) | partition.partition for partition in known]
-    return np.array(pairs, np.int64)
+    topics = np.array([numbers[partition.topic] for partition in known], np.int64)
+    return partition_keys(topics, np.array([one.partition for one in known], np.int64))
 
 
 def _rows_with(replicas: Replicas, keys: NDArray[np.int64]) -> NDArray[np.intp]:

@@ -11,6 +11,7 @@ from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
     CLUSTER_FLAGS,
     JSON,
+    check_one_cluster,
     take_zookeeper,
 )
 from kshunt.backend.commandline.exit_codes import ExitCode
@@ -78,5 +79,4 @@ def _asked(options: Namespace) -> Iterator[Finding]:
 def _check(options: Namespace) -> None:
     if take_zookeeper(options):
         raise UsageError("the checks need brokers: give --bootstrap-server")
-    if options.backend is not None and options.bootstrap_server is not None:
-        raise UsageError("give either --bootstrap-server or --backend")
+    check_one_cluster(options.given, may_lack=True)

@@ -20,6 +20,7 @@ from kshunt.backend.commandline.cluster_flags import (
     ZK_CONFIG,
     ZOOKEEPER_HELP,
     backend_address,
+    check_command_config,
     check_zk_config,
     cluster_address,
 )
@@ -301,10 +302,7 @@ def _check_source(given: Mapping[str, str]) -> None:
     way = named[0].removeprefix("--")
     if not given[way].strip():
         raise UsageError(f"Option {way} requires an argument")
-    if way == "backend" and "command-config" in given:
-        raise UsageError(
-            "--command-config needs --bootstrap-server; a backend has its own configuration"
-        )
+    check_command_config(given)
     check_zk_config(given, "command-config")
 
 

@@ -18,6 +18,7 @@ from kshunt.backend.commandline.cluster_flags import (
     COMMAND_CONFIG,
     JSON,
     backend_address,
+    check_command_config,
 )
 from kshunt.backend.commandline.exit_codes import KafkaExitCode
 from kshunt.backend.commandline.reading import UsageError
@@ -270,10 +271,7 @@ def _check_source(given: Mapping[str, str]) -> None:
         raise UsageError(f"Please don't specify both --{ways[0]} and --{ways[1]}")
     if not given[ways[0]].strip():
         raise UsageError(f"Option {ways[0]} requires an argument")
-    if "command-config" in given and ways != ["bootstrap-server"]:
-        raise UsageError(
-            "--command-config needs --bootstrap-server; a backend has its own configuration"
-        )
+    check_command_config(given)
 
 
 def _check_flags(given: Mapping[str, str], action: TopicsAction) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,15 +16,7 @@ from kshunt.backend.access.cluster_keys import (
     write_keys,
 )
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from tests.support.embedded.background import running
 from tests.support.serving import serve_process, serving
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(1))) as cluster:
-        yield cluster.bootstrap_servers
 
 
 def test_keys_are_made_at_the_first_start_and_kept(

@@ -25,12 +25,10 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, BackendUnreachable
 from kshunt.backend.settings import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
-from tests.support.embedded.background import running
 from tests.support.serving import refused_start, serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
@@ -58,10 +56,9 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
-        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3]])
-        yield cluster.bootstrap_servers
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3]])
+    return bootstrap
 
 
 @pytest.fixture(scope="module")
@@ -187,11 +184,11 @@ def test_a_token_from_a_file_or_a_command_is_shown(
             client.cluster()
         # What was renewed on disk is shown when the old one is refused.
         path.write_text(served.tokens["viewer"] + "\n")
-        assert client.cluster().brokers == 3
+        assert client.cluster().brokers == 4
     monkeypatch.delenv("KSHUNT_TOKEN_FILE")
     monkeypatch.setenv("KSHUNT_TOKEN_COMMAND", f"cat {path}")
     with BackendClient(served.url) as client:
-        assert client.cluster().brokers == 3
+        assert client.cluster().brokers == 4
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_believed(

@@ -9,24 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.local_sockets import served_path
-from tests.support.embedded.background import running
 from tests.support.runs.forked import ForkedProgram
 
 DEADLINE_S = 60.0
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(1))) as cluster:
-        yield cluster.bootstrap_servers
 
 
 @contextmanager

@@ -16,11 +16,9 @@ import pytest
 from cryptography import x509
 
 from kshunt.backend.api.connections.certificates import LOOK_S, Certificates, Tls
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
 from tests.support.access.certificates import Authority, Issued
 from tests.support.brokers.config import free_ports
-from tests.support.embedded.background import running
 from tests.support.operations.journal_memory import TestClock
 from tests.support.serving import serve_process
 from tests.support.waiting import wait_until
@@ -151,12 +149,6 @@ def test_without_a_usable_one_nothing_is_served(files: Files) -> None:
 
 
 # A backend
-
-
-@pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
-        yield cluster.bootstrap_servers
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,23 +12,14 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.deadlines import holds
 from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
-from tests.support.embedded.background import running
-from tests.support.serving import serving
 from tests.support.topics import create_topic
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    with running(ClusterSpec(brokers=plain_brokers(4))) as cluster:
-        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3], [3, 1]])
-        folder = tmp_path_factory.mktemp("planning")
-        with (
-            serving(cluster.bootstrap_servers, folder) as address,
-            BackendClient(address) as client,
-        ):
-            yield client
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3], [3, 1]])
+    return bootstrap
 
 
 def test_a_drain_is_proposed_with_its_preview(client: BackendClient) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, ClusterUnreachable
-from tests.support.embedded.background import running
 from tests.support.native import DESCRIBE_CONFIGS, TIMEOUT_S, administered, hang_up
-from tests.support.serving import serving
 from tests.support.topics import create_topic
 
 
@@ -41,16 +36,9 @@ async def test_a_cluster_that_does_not_answer_is_unreachable() -> None:
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    """A client of a backend on an embedded cluster."""
-    folder = tmp_path_factory.mktemp("configs")
-    with running(ClusterSpec(brokers=plain_brokers(2))) as cluster:
-        create_topic(cluster.bootstrap_servers, "orders", [[1], [2]])
-        with (
-            serving(cluster.bootstrap_servers, folder) as address,
-            BackendClient(address) as client,
-        ):
-            yield client
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1], [2]])
+    return bootstrap
 
 
 def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:

@@ -20,11 +20,9 @@ from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.notify.options import FLAGS, dead_letter_path, notifier_of, targets_of
 from tests.support.access.certificates import Authority
-from tests.support.embedded.background import running
 from tests.support.faults.truth_ground import untrue_of
 from tests.support.notify.messages import SECRET
 from tests.support.notify.receiver import Received, Receiver, receiving, says
@@ -54,10 +52,9 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
-        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3]])
-        yield cluster.bootstrap_servers
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3]])
+    return bootstrap
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -13,10 +12,7 @@ from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.replicas.expected_end_values import DeadlineCheck
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
-from tests.support.embedded.background import running
-from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
 
@@ -24,17 +20,10 @@ PLAN = ReassignmentPlan({TopicPartition("late", 0): (2,)})
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    """A backend of a small cluster in this process."""
-    path = tmp_path_factory.mktemp("late") / "k.sock"
-    with (
-        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
-        serve_process(cluster.bootstrap_servers, path),
-        BackendClient(f"unix:{path}") as found,
-    ):
-        create_topic(cluster.bootstrap_servers, "late", [[1]])
-        produce(cluster.bootstrap_servers, "late", 300, 10_000, 0)
-        yield found
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "late", [[1]])
+    produce(bootstrap, "late", 300, 10_000, 0)
+    return bootstrap
 
 
 def test_a_deadline_that_is_over_is_refused(client: BackendClient) -> None:

@@ -37,12 +37,6 @@ SLOW = 2_000
 
 
 @pytest.fixture(scope="module")
-def bootstrap() -> Iterator[str]:
-    with running(ClusterSpec(plain_brokers(4))) as cluster:
-        yield cluster.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
 def team(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     with shared(bootstrap, tmp_path_factory.mktemp("team")) as found:
         yield found

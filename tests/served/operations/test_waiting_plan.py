@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,7 +12,6 @@ from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.tui.facts.brokers.disks import disks_of
 from kshunt.tui.facts.brokers.pending_transfers import PendingTransfers, pending_transfers_of
 from kshunt.tui.facts.brokers.row import BrokerRow
@@ -21,26 +19,17 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import NATURAL
 from kshunt.tui.views.brokers.details import about
 from kshunt.tui.views.brokers.table import broker_table, disk_words
-from tests.support.embedded.background import running
-from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    """A backend of a small cluster in this process."""
-    path = tmp_path_factory.mktemp("waiting") / "k.sock"
-    with (
-        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
-        serve_process(cluster.bootstrap_servers, path),
-        BackendClient(f"unix:{path}") as found,
-    ):
-        create_topic(cluster.bootstrap_servers, "queued", [[1]] * 3)
-        for partition in range(3):
-            produce(cluster.bootstrap_servers, "queued", 200, 10_000, partition)
-        yield found
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "queued", [[1]] * 3)
+    for partition in range(3):
+        produce(bootstrap, "queued", 200, 10_000, partition)
+    return bootstrap
 
 
 def test_the_backend_says_where_what_waits_shall_be(client: BackendClient) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
@@ -33,17 +31,9 @@ RW, RO, NONE = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY, PartitionMode.
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Iterator[Running]:
+def spec() -> ClusterSpec:
     configs = {ENABLE: "true", "delete.topic.partition.interval.delay.ms": "1000"}
-    with running(ClusterSpec(plain_brokers(3), seed=5, static=configs)) as handle:
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def client(embedded: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    folder = tmp_path_factory.mktemp("shrink")
-    with serving(embedded.bootstrap_servers, folder) as address, BackendClient(address) as found:
-        yield found
+    return ClusterSpec(plain_brokers(3), seed=5, static=configs)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,10 +12,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.shrink.check import CommittedOffset, KeyUse, Severity
 from kshunt.backend.domain.shrink.phases import ShrinkRequest
 from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError
-from tests.support.embedded.background import Running, running
-from tests.support.serving import serving
 from tests.support.shrink.check import commit, write
 from tests.support.topics import create_topic
 
@@ -24,20 +20,11 @@ DEADLINE_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Running]:
-    with running(ClusterSpec(plain_brokers(3))) as handle:
-        servers = handle.bootstrap_servers
-        create_topic(servers, "orders", [[1, 2], [2, 3], [3, 1]])
-        write(servers, "orders", dict.fromkeys(range(3), 5))
-        commit(servers, "readers", "orders", {0: 5, 1: 5, 2: 1})
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def client(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    folder = tmp_path_factory.mktemp("shrink-check")
-    with serving(cluster.bootstrap_servers, folder) as address, BackendClient(address) as found:
-        yield found
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3], [3, 1]])
+    write(bootstrap, "orders", dict.fromkeys(range(3), 5))
+    commit(bootstrap, "readers", "orders", {0: 5, 1: 5, 2: 1})
+    return bootstrap
 
 
 def test_the_client_reads_what_the_route_says(client: BackendClient) -> None:
@@ -73,11 +60,11 @@ def keyed(servers: str, topic: str, partitioner: str | None, first: int) -> None
 
 
 def test_the_partitioner_of_real_clients_is_found_and_several_need_a_choice(
-    cluster: Running, client: BackendClient
+    bootstrap: str, client: BackendClient
 ) -> None:
-    servers, change = cluster.bootstrap_servers, Change(validate_only=True)
-    create_topic(servers, "customers", [[1 + n % 3] for n in range(6)])
-    keyed(servers, "customers", None, 0)
+    change = Change(validate_only=True)
+    create_topic(bootstrap, "customers", [[1 + n % 3] for n in range(6)])
+    keyed(bootstrap, "customers", None, 0)
     check = client.shrinks.check("customers", 2)
     assert (check.placing, check.partitioner) == (KeyPlacing.ONE, Partitioner.CRC32)
     assert check.distinct_keys == 60
@@ -85,7 +72,7 @@ def test_the_partitioner_of_real_clients_is_found_and_several_need_a_choice(
     assert hits[Partitioner.CRC32] == 60 > hits[Partitioner.MURMUR2]
     request = ShrinkRequest("customers", 2, 0)
     assert "It places keys by crc32." in client.shrinks.start(request, change).notes
-    keyed(servers, "customers", "murmur2_random", 60)
+    keyed(bootstrap, "customers", "murmur2_random", 60)
     check = client.shrinks.check("customers", 2)
     assert check.placing is KeyPlacing.MIXED
     assert [one.code for one in check.refusals()] == ["mixed-keys"]

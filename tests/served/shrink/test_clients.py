@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -11,8 +9,7 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.admin import fresh_name
-from tests.support.embedded.background import Running, running
-from tests.support.serving import serving
+from tests.support.embedded.background import Running
 from tests.support.topics import TO_THE_END, create_topic
 from tests.support.waiting import wait_until
 
@@ -25,16 +22,8 @@ HOURS_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Iterator[Running]:
-    with running(ClusterSpec(plain_brokers(3), seed=5, static=ENABLED)) as handle:
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def client(embedded: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    folder = tmp_path_factory.mktemp("clients")
-    with serving(embedded.bootstrap_servers, folder) as address, BackendClient(address) as found:
-        yield found
+def spec() -> ClusterSpec:
+    return ClusterSpec(plain_brokers(3), seed=5, static=ENABLED)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,24 +26,16 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Running]:
+def spec() -> ClusterSpec:
     """One that cannot delete partitions itself."""
-    with running(ClusterSpec(plain_brokers(3), native=False)) as handle:
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def client(cluster: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendClient]:
-    folder = tmp_path_factory.mktemp("shrink-routes")
-    with serving(cluster.bootstrap_servers, folder) as address, BackendClient(address) as found:
-        yield found
+    return ClusterSpec(plain_brokers(3), native=False)
 
 
 @pytest.fixture
-def topic(cluster: Running) -> str:
+def topic(embedded: Running) -> str:
     name = fresh_name("shrink")
-    create_topic(cluster.bootstrap_servers, name, [[1, 2], [2, 3], [3, 1]])
-    write(cluster.bootstrap_servers, name, dict.fromkeys(range(3), 2))
+    create_topic(embedded.bootstrap_servers, name, [[1, 2], [2, 3], [3, 1]])
+    write(embedded.bootstrap_servers, name, dict.fromkeys(range(3), 2))
     return name
 
 

@@ -7,7 +7,7 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,7 @@ from kshunt.backend.local_sockets import socket_path
 from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.election import COMMAND, FLAGS, main
 from tests.support.brokers.launcher import RealKafka
-from tests.support.embedded.background import Running, running
-from tests.support.serving import serving
+from tests.support.embedded.background import Running
 from tests.support.tools import Stub, Tool, change, run_with, write
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
@@ -259,15 +258,8 @@ def test_an_election_by_a_backend_loads_no_heavy_library(stub: Stub) -> None:
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["native", "emulated"])
-def embedded(request: pytest.FixtureRequest) -> Iterator[Running]:
-    with running(ClusterSpec(plain_brokers(3), seed=5, native=request.param)) as handle:
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def address(embedded: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(embedded.bootstrap_servers, tmp_path_factory.mktemp("election")) as found:
-        yield found
+def spec(request: pytest.FixtureRequest) -> ClusterSpec:
+    return ClusterSpec(plain_brokers(3), seed=5, native=request.param)
 
 
 def leaders_of(handle: Running, topic: str, count: int) -> list[int]:

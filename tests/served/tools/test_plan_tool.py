@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,11 @@ from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
 from kshunt.backend.domain.planning.requests import Goal
 from kshunt.backend.domain.reassignment.plan import parse_plan
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.rehearsal.picture_files import load_picture, save_picture
 from kshunt.backend.tools.plan import command
 from kshunt.backend.tools.plan.options import COMMAND, FLAGS, PlanAction
-from tests.support.embedded.background import running
-from tests.support.serving import serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic
 
@@ -59,13 +55,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A backend of a small cluster."""
-    with running(ClusterSpec(brokers=plain_brokers(4))) as cluster:
-        create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3], [3, 1]])
-        folder = tmp_path_factory.mktemp("plan")
-        with serving(cluster.bootstrap_servers, folder) as address:
-            yield address
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3], [3, 1]])
+    return bootstrap
 
 
 # What is made, and saved

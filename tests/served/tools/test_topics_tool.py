@@ -6,7 +6,6 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -24,7 +23,6 @@ from kshunt.backend.tools.topics.options import COMMAND, FLAGS
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import Running, running
-from tests.support.serving import serving
 from tests.support.tools import Stub, Tool, run_with
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
@@ -215,15 +213,8 @@ ENABLED = {
 
 
 @pytest.fixture(scope="module")
-def embedded() -> Iterator[Running]:
-    with running(ClusterSpec(plain_brokers(3), seed=5, static=ENABLED)) as handle:
-        yield handle
-
-
-@pytest.fixture(scope="module")
-def address(embedded: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(embedded.bootstrap_servers, tmp_path_factory.mktemp("topics")) as found:
-        yield found
+def spec() -> ClusterSpec:
+    return ClusterSpec(plain_brokers(3), seed=5, static=ENABLED)
 
 
 @pytest.fixture

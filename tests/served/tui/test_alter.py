@@ -4,14 +4,13 @@ bytes: an embedded cluster behind a backend of its own."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import pytest
 from textual.pilot import Pilot
 
 from kshunt.backend.api.client.backend_client import BackendClient
-from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BadInput
@@ -23,8 +22,7 @@ from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.text.glyphs import UNICODE
 from tests.support.admin import fresh_name
-from tests.support.embedded.background import running
-from tests.support.serving import serving
+from tests.support.clients import newest
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
@@ -90,29 +88,15 @@ def test_partitions_that_wait_to_be_deleted_are_kept_by_their_number() -> None:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    deletes = {"delete.topic.partition.enable": "true"}
-    with running(ClusterSpec(plain_brokers(4), static=deletes)) as cluster:
-        yield cluster.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def address(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(servers, tmp_path_factory.mktemp("alter")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def client(address: str) -> Iterator[BackendClient]:
-    with BackendClient(address) as found:
-        yield found
+def spec() -> ClusterSpec:
+    return ClusterSpec(plain_brokers(4), static={"delete.topic.partition.enable": "true"})
 
 
 @pytest.fixture
-def topic(servers: str) -> str:
+def topic(bootstrap: str) -> str:
     name = fresh_name("altered")
-    create_topic(servers, name, [[1, 2], [2, 3], [3, 1]])
-    produce(servers, name, 60, 10_000)
+    create_topic(bootstrap, name, [[1, 2], [2, 3], [3, 1]])
+    produce(bootstrap, name, 60, 10_000)
     return name
 
 
@@ -180,10 +164,6 @@ def replicas_of(client: BackendClient, topic: str) -> list[int]:
     """How many each partition has."""
     (described,) = client.topics.describe([topic], configs=False).topics
     return [len(one.replicas) for one in described.partitions]
-
-
-def newest(client: BackendClient) -> Operation:
-    return max(client.operations.list(), key=lambda one: one.started_ms)
 
 
 async def becomes(client: BackendClient, topic: str, wanted: list[int]) -> None:

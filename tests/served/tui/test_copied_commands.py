@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,9 @@ from textual.pilot import Pilot
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.reassignment.plan import format_plan, parse_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.tui.actions.view_names import OPERATIONS
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
@@ -25,9 +24,8 @@ from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.facts.pending_rates import typed_rate
 from tests.support.admin import fresh_name
-from tests.support.embedded.background import running
+from tests.support.clients import newest
 from tests.support.paths import ROOT
-from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import dashboard
 from tests.support.tui.cluster import incident
@@ -39,28 +37,10 @@ SLOW = 20_000
 REASON = 'it\'s "slow" & $HOME; `x`'
 
 
-@pytest.fixture(scope="module")
-def servers() -> Iterator[str]:
-    with running(ClusterSpec(plain_brokers(4))) as cluster:
-        yield cluster.bootstrap_servers
-
-
-@pytest.fixture(scope="module")
-def address(servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(servers, tmp_path_factory.mktemp("copied")) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def client(address: str) -> Iterator[BackendClient]:
-    with BackendClient(address) as found:
-        yield found
-
-
 @pytest.fixture
-def topic(servers: str) -> str:
+def topic(bootstrap: str) -> str:
     name = fresh_name("copied")
-    create_topic(servers, name, [[1, 2], [2, 3], [3, 1]])
+    create_topic(bootstrap, name, [[1, 2], [2, 3], [3, 1]])
     return name
 
 
@@ -148,10 +128,6 @@ async def shown(address: str, topic: str, tmp_path: Path) -> AsyncIterator[Dashb
         yield found
 
 
-def newest(client: BackendClient) -> Operation:
-    return max(client.operations.list(), key=lambda one: one.started_ms)
-
-
 async def test_rates_of_brokers(shown: Dashboard, client: BackendClient) -> None:
     same, other = ThrottledRate(50_000_000, 50_000_000), ThrottledRate(26_214_400, None)
     shown.app.workflows.set_rates({1: same, 2: same, 3: other}, lambda: None)
@@ -236,9 +212,9 @@ async def test_an_election(
 
 
 async def test_a_move_and_its_cancel(
-    shown: Dashboard, client: BackendClient, servers: str, topic: str
+    shown: Dashboard, client: BackendClient, bootstrap: str, topic: str
 ) -> None:
-    produce(servers, topic, 200, 200_000)
+    produce(bootstrap, topic, 200, 200_000)
     plan = {TopicPartition(topic, 0): (4, 2), TopicPartition(topic, 1): (4, 3)}
     path = shown.folder / "plan.json"
     path.write_text(format_plan(plan))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
-from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.tui.app import KshuntApp
 from kshunt.tui.changes.plan.goals import PlanStep
 from kshunt.tui.changes.plan.screen import PlanScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
-from tests.support.embedded.background import running
-from tests.support.serving import serving
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
@@ -27,14 +24,10 @@ BACK = ".rollback.json"
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running(ClusterSpec(brokers=plain_brokers(4))) as cluster:
-        replicas = [[1, 2], [2, 3], [3, 1], [1, 4], [4, 1], [2, 4]]
-        create_topic(cluster.bootstrap_servers, "orders", replicas)
-        produce(cluster.bootstrap_servers, "orders", 600, 10_000)
-        folder = tmp_path_factory.mktemp("plans")
-        with serving(cluster.bootstrap_servers, folder) as served:
-            yield served
+def bootstrap(bootstrap: str) -> str:
+    create_topic(bootstrap, "orders", [[1, 2], [2, 3], [3, 1], [1, 4], [4, 1], [2, 4]])
+    produce(bootstrap, "orders", 600, 10_000)
+    return bootstrap
 
 
 @dataclass

@@ -21,6 +21,7 @@ from kshunt.tui.dialogs.choose import ChooseScreen
 from kshunt.tui.feed.scene import Scene
 from kshunt.tui.settings import (
     DashboardSettings,
+    SettingValue,
     keep_setting,
     load_settings,
     named_values,
@@ -63,20 +64,20 @@ follow = "F"
 def test_a_choice_is_kept_and_comments_stay(tmp_path: Path) -> None:
     path = tmp_path / "dashboard.toml"
     path.write_text(OWN_FILE)
-    keep_setting(path, "", "theme", "daylight")
-    keep_setting(path, "sort", "partitions", ["-lag_bytes", "topic"])
+    keep_setting(path, "theme", "daylight")
+    keep_setting(path, "sort.partitions", ("-lag_bytes", "topic"))
     kept = OWN_FILE.replace('"mono"', '"daylight"')
     assert path.read_text() == f'{kept}\n[sort]\npartitions = ["-lag_bytes", "topic"]\n'
     order = Order("lag_bytes", reverse=True, then=(Level("topic"),))
     assert parse_settings(path.read_text()).sort == {PARTITIONS: order}
-    assert sort_value(order) == ["-lag_bytes", "topic"]
-    keep_setting(path, "sort", "partitions", [])
+    assert sort_value(order) == ("-lag_bytes", "topic")
+    keep_setting(path, "sort.partitions", None)
     assert parse_settings(path.read_text()).sort == {}
 
 
 def test_the_file_and_its_folder_are_made_for_the_first_choice(tmp_path: Path) -> None:
     path = tmp_path / "kshunt" / "dashboard.toml"
-    keep_setting(path, "", "theme", "mono")
+    keep_setting(path, "theme", "mono")
     assert parse_settings(path.read_text()).theme == "mono"
 
 
@@ -84,7 +85,7 @@ def test_a_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> N
     (tmp_path / "real.toml").write_text("read_only = true\n")
     link = tmp_path / "dashboard.toml"
     link.symlink_to("real.toml")
-    keep_setting(link, "", "theme", "mono")
+    keep_setting(link, "theme", "mono")
     assert link.is_symlink()
     assert parse_settings((tmp_path / "real.toml").read_text()).theme == "mono"
 
@@ -94,7 +95,7 @@ def test_a_file_that_cannot_be_changed_stays_as_it_is(tmp_path: Path, text: str)
     path = tmp_path / "dashboard.toml"
     path.write_text(text, "latin-1")
     with pytest.raises(ConfigError, match="partitions was not kept"):
-        keep_setting(path, "sort", "partitions", ["topic"])
+        keep_setting(path, "sort.partitions", ("topic",))
     assert path.read_text("latin-1") == text
 
 
@@ -387,8 +388,8 @@ async def test_a_terminal_of_sixteen_colours_offers_its_own_alone(tmp_path: Path
 async def test_a_theme_and_an_order_that_are_chosen_are_there_the_next_time(tmp_path: Path) -> None:
     path = tmp_path / "dashboard.toml"
 
-    def keep(table: str, name: str, value: str | list[str]) -> None:
-        keep_setting(path, table, name, value)
+    def keep(name: str, value: SettingValue | None) -> None:
+        keep_setting(path, name, value)
 
     async with dashboard(tmp_path / "s", incident(), keep=keep) as shown:
         await shown.press("s", "S")
@@ -410,8 +411,8 @@ async def test_a_theme_and_an_order_that_are_chosen_are_there_the_next_time(tmp_
 
 
 async def test_what_cannot_be_kept_is_said_and_applied_all_the_same(tmp_path: Path) -> None:
-    def keep(table: str, name: str, value: str | list[str]) -> None:
-        keep_setting(tmp_path, table, name, value)
+    def keep(name: str, value: SettingValue | None) -> None:
+        keep_setting(tmp_path, name, value)
 
     async with dashboard(tmp_path / "s", incident(), keep=keep) as shown:
         await shown.press("s")

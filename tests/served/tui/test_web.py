@@ -314,7 +314,7 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
     [
         (("--backend", "unix:/x", "--listen", "0.0.0.0:80"), "not a loopback address"),
         (("--backend", "unix:/x", "--listen", "nonsense"), "not in the form HOST:PORT"),
-        ((), "give either --bootstrap-server or --backend"),
+        ((), "give either --bootstrap-server, --backend or --context"),
     ],
 )
 def test_what_it_cannot_do_is_said(options: tuple[str, ...], words: str) -> None:

@@ -14,7 +14,7 @@ from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.settings import DESCRIBED, SettingsScreen
 from kshunt.tui.dialogs.themes import ThemeScreen
-from kshunt.tui.settings import DashboardSettings, WrittenValue, keep_setting, parse_settings
+from kshunt.tui.settings import DashboardSettings, SettingValue, keep_setting, parse_settings
 from kshunt.tui.shell.own_settings import Held, Origin, OwnSettings
 from kshunt.tui.tables.model import NATURAL
 from tests.support.tui.app import Shown, check_frame, dashboard, named
@@ -42,8 +42,8 @@ def opened(tmp_path: Path) -> Opened:
     path = tmp_path / "dashboard.toml"
     path.write_text(FILE)
 
-    def keep(table: str, name: str, value: WrittenValue) -> None:
-        keep_setting(path, table, name, value)
+    def keep(name: str, value: SettingValue | None) -> None:
+        keep_setting(path, name, value)
 
     @asynccontextmanager
     async def run(**options: Any) -> AsyncIterator[Shown]:
@@ -180,8 +180,8 @@ async def test_an_order_that_is_chosen_in_its_view_is_listed(opened: Opened) -> 
 async def test_a_file_that_cannot_be_written_changes_nothing(
     opened: Opened, tmp_path: Path
 ) -> None:
-    def keep(table: str, name: str, value: WrittenValue) -> None:
-        keep_setting(tmp_path, table, name, value)
+    def keep(name: str, value: SettingValue | None) -> None:
+        keep_setting(tmp_path, name, value)
 
     async with opened(keep=keep) as shown:
         await choose(shown, "bell")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.delivered_files.result_files import current_files, hour_folders, read_manifest
 from kshunt.backend.domain.pipeline.delivered import STREAM
 from kshunt.backend.domain.pipeline.result_columns import (
@@ -173,13 +174,22 @@ def test_a_damaged_file_leaves_its_hour_as_it_is(tmp_path: Path) -> None:
     assert problem.startswith(f"rates/{hour_folder(HOUR)}: ")
 
 
-def test_it_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_it_stops_between_files_and_what_it_had_begun_does_not_count(tmp_path: Path) -> None:
     streamed(tmp_path)
     before = all_rows(tmp_path)
-    done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda: True)
-    assert done.compacted_hours == 0
+    hour = 1 + len(TABLES) * 2 * 5
+    """It asks before an hour, before it reads the columns of each file, and before its rows."""
+    for asks in (1, 4, 9, 15, hour):
+        left = iter([False] * (asks - 1) + [True])
+        done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda left=left: next(left))  # type: ignore[misc]
+        assert done.compacted_hours == 0
+        assert list(files_an_hour(tmp_path, RATES).values()) == [5, 5, 5]
+        assert not list(tmp_path.glob(".run-*"))
+    left = iter([False] * hour + [True])
+    done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda: next(left))
+    assert (done.compacted_hours, done.files_before) == (2, 10)
+    assert list(files_an_hour(tmp_path, RATES).values()) == [1, 5, 5]
     assert all_rows(tmp_path) == before
-    assert not list(tmp_path.glob(".run-*"))
 
 
 def test_a_backfill_that_works_there_is_an_error(tmp_path: Path) -> None:
@@ -242,6 +252,16 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "Compacted: 20 files → 4, " in capsys.readouterr().out
     assert main(["maintain", "--samples", str(tmp_path)]) == 0
     assert "There was nothing to compact or to delete." in capsys.readouterr().out
+
+
+def test_the_command_fails_where_an_hour_stays_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    streamed(tmp_path / "results")
+    path = sorted((tmp_path / "results" / "rates").rglob("*.parquet"))[0]
+    path.write_bytes(path.read_bytes()[:-3])
+    assert main(["maintain", "--samples", str(tmp_path)]) == ExitCode.FAILED
+    assert f"An hour stays as it is: rates/{hour_folder(HOUR)}: " in capsys.readouterr().out
 
 
 def test_a_state_that_the_next_batch_replaced_is_looked_for_again(

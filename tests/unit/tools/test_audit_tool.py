@@ -72,8 +72,8 @@ def tool(capsys: pytest.CaptureFixture[str]) -> Tool:
 
 
 MISUSES = {
-    "": "give either --bootstrap-server, --backend",
-    f"{HOST} --backend unix:/x": "give either --bootstrap-server, --backend",
+    "": "give either --bootstrap-server, --backend or --context",
+    f"{HOST} --backend unix:/x": "give either --bootstrap-server, --backend or --context",
     "--bootstrap-server ' '": "--bootstrap-server needs a value.",
     "--bootstrap-server": "--bootstrap-server needs a value.",
     f"{HOST} {HOST}": "--bootstrap-server is given twice",

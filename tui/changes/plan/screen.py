@@ -393,7 +393,7 @@ class PlanScreen(Dialog[NextStep | None]):
     def action_scroll(self, rows: int) -> None:
         """Move through the goals, or what stands below."""
         for options in self.place(self.step).query(DialogOptionList):
-            options.action_cursor_down() if rows > 0 else options.action_cursor_up()
+            options.move(rows)
         for rehearsal in self.place(self.step).query(RehearsalPart):
             rehearsal.scroll(rows)
 

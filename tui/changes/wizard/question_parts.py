@@ -25,7 +25,7 @@ from kshunt.tui.data.files import save_plan
 from kshunt.tui.dialogs.dialog import Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.terminal.downloads import Downloads
-from kshunt.tui.terminal.input import InputApp
+from kshunt.tui.terminal.input import once_painted
 from kshunt.tui.text.fitting import servers_text
 from kshunt.tui.text.glyphs import Glyphs
 
@@ -158,12 +158,10 @@ class AskPart(Vertical):
         self.query_one("#why").display = bool(self.reason)
         for entry in self.query(Input):
             entry.cursor_blink = False
-        self.call_after_refresh(self._was_painted)
+        once_painted(self, self._was_painted)
 
     def _was_painted(self) -> None:
         self.was_painted = True
-        assert isinstance(self.app, InputApp)
-        self.app.question_was_painted(self.screen)
 
     def begin(self) -> None:
         """Where nothing is done by mistake."""

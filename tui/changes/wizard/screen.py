@@ -27,7 +27,7 @@ from kshunt.tui.changes.wizard.safety_part import SafetyPart
 from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, replace_children
 from kshunt.tui.dialogs.form import FormPart, form_hint
 from kshunt.tui.shell.navigation import go
-from kshunt.tui.terminal.input import InputApp
+from kshunt.tui.terminal.input import once_painted
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -236,12 +236,10 @@ class WizardScreen(Dialog[NextStep | None]):
         if self.step is Step.PREVIEW:
             self._say_step_keys()
             self.call_after_refresh(self._fit)
-            self.call_after_refresh(self._was_painted)
+            once_painted(self, self._was_seen)
 
-    def _was_painted(self) -> None:
+    def _was_seen(self) -> None:
         self._seen = True
-        assert isinstance(self.app, InputApp)
-        self.app.question_was_painted(self)
 
     async def _show_safety(self, looked: ChangePreview, *, read_only: bool) -> None:
         """What speaks against a shrink; what can be overruled is named where that is typed."""

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.tui.facts.snapshot_facts import Facts
 
@@ -54,12 +55,12 @@ def plan_arrays(
 def places_of(facts: Facts, plan: PlanArrays) -> NDArray[np.int64]:
     """Where each partition of the plan stands among the snapshot's; -1 where it is not."""
     rows, starts = facts.rows, facts.starts
-    keys = (rows.topic_index[starts].astype(np.int64) << 32) | rows.partition[starts]
+    keys = partition_keys(rows.topic_index[starts], rows.partition[starts])
     numbers = np.array([facts.topic_places.get(topic, -1) for topic in plan.topics], np.int64)
     if not len(keys) or not len(plan.partition):
         return np.full(len(plan.partition), -1, np.int64)
     topic = numbers[plan.topic]
-    wanted = (topic << 32) | plan.partition
+    wanted = partition_keys(topic, plan.partition)
     found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where((topic >= 0) & (keys[found] == wanted), found, -1)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kshunt.backend.api.schema.frames.arrow_columns import FrameBatch, read_batches
 from kshunt.backend.api.schema.frames.header import read_header
 from kshunt.backend.api.schema.frames.header_parts import read_changed_parts, read_parts
+from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.replicas.history import thinned
 from kshunt.backend.domain.replicas.snapshot import (
     COLUMNS,
@@ -119,8 +120,8 @@ def _places(old: Replicas, columns: dict[str, NDArray[Any]]) -> NDArray[np.intp]
     if not len(old):
         return None
     broker, last = columns["broker"], len(old) - 1
-    keys = _partitions(old.topic_index, old.partition)
-    wanted = _partitions(columns["topic_index"], columns["partition"])
+    keys = partition_keys(old.topic_index, old.partition)
+    wanted = partition_keys(columns["topic_index"], columns["partition"])
     places = np.minimum(np.searchsorted(keys, wanted), last)
     for _ in range(COPIES_MAX):
         missing = old.broker[places] != broker
@@ -131,12 +132,6 @@ def _places(old: Replicas, columns: dict[str, NDArray[Any]]) -> NDArray[np.intp]
     found = (keys[places] == wanted) & (old.broker[places] == broker)
     same = found & (old.position[places] == columns["position"])
     return places if same.all() else None
-
-
-def _partitions(topic: NDArray[np.int32], partition: NDArray[np.int32]) -> NDArray[np.int64]:
-    """One sortable number for each row's partition."""
-    numbers: NDArray[np.int64] = (topic.astype(np.int64) << 32) | partition
-    return numbers
 
 
 def _snapshot(
