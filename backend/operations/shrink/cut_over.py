@@ -351,12 +351,20 @@ async def translate(step: ShrinkStep) -> None:
         for name in pending
         if work.groups[name].asked
         and name in there
-        and _is_beyond(there[name].committed, work.groups[name].final or {})
+        and _was_moved(there[name].committed, work.groups[name])
     }
     await _commit(step, done, [name for name in ready if name not in done], reading - done)
 
 
-def _is_beyond(committed: Offsets, wanted: Offsets) -> bool:
+def _was_moved(committed: Offsets, place: GroupPlace) -> bool:
+    """Whether a group is where it was to go on, or further.
+
+    A coordinator that was down while the source was deleted may still know the positions in that.
+    """
+    wanted = place.final or {}
+    former = {p: at for p, at in place.committed.items() if p in committed}
+    if committed == former and committed != wanted:
+        return False
     return bool(committed) and all(committed.get(p, -1) >= at for p, at in wanted.items())
 
 

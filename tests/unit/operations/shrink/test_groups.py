@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,30 @@ def test_a_group_that_reads_already_was_moved_if_it_is_no_further_back(
         assert group_names(driver)["early"] == (0, done)
 
     run(driver, to(Phase.TRANSLATE), lost)
+
+
+def test_positions_in_the_deleted_topic_are_not_those_of_a_move(tmp_path: Path) -> None:
+    """A coordinator that was down may still know them, and the answer of the move was lost."""
+    driver = orders(tmp_path)
+    former = {0: 2, 1: 2}
+
+    async def lost(driver: PaperDriver) -> None:
+        while any(place.final is None for place in driver.work.groups.values()):
+            await driver.tick()
+        driver.trail.breaks = lambda place: place == "before groups.alter_offsets"
+        await driver.tick()
+        driver.trail.breaks = lambda place: False
+        place = driver.work.groups["early"]
+        assert place.asked
+        assert place.final == {0: 1, 1: 1}
+        groups = {**driver.work.groups, "early": replace(place, committed={**former, 2: 0, 3: 0})}
+        await driver.context.registry.put(
+            driver.operation, shrink=replace(driver.work, groups=groups)
+        )
+        driver.cluster.committed[("early", TOPIC)] = dict(former)
+
+    run(driver, to(Phase.TRANSLATE), lost, PaperDriver.to_end)
+    is_shrunk(driver)
 
 
 def test_a_group_that_was_not_asked_for_is_moved_even_if_it_is_further_on(tmp_path: Path) -> None:
