@@ -100,9 +100,12 @@ class WizardScreen(Dialog[NextStep | None]):
         yield Lines("", id="keys", classes="hint")
 
     def on_mount(self) -> None:
-        """Begin at the first step that asks something."""
+        """Begin at the first step that asks something, unless that is known."""
         self._kshunt.changed.subscribe(self, self._on_changed)
         self._go(self.step)
+        if self.wizard.filled:
+            for form in self.place(self.step).query(FormPart):
+                form.submit()
 
     @property
     def ready(self) -> bool:
