@@ -166,8 +166,19 @@ async def test_what_nobody_may_overrule_ends_it(shown: Shown, shrinking: Shrinki
     assert "Overrule: reassigning" not in shown.frame()
     await shown.pilot.press("enter")
     await at_step(shown, Step.PREVIEW)
-    await shown.pilot.press("y", "y")
+    await shown.pilot.press("y", "y", "C")
+    await shown.pilot.pause()
     assert shown.backend.asked == []
+    assert not shown.app.clipboard, "what is refused has no command to copy"
+
+
+@pytest.mark.parametrize(("support", "copies"), [("unsupported", True), ("disabled", False)])
+async def test_its_command_is_offered_where_the_tool_copies_too(
+    shown: Shown, shrinking: Shrinking, support: str, copies: bool
+) -> None:
+    shrinking.support = support
+    await fill(shown)
+    assert ("C copies the command" in shown.frame()) is copies
 
 
 async def test_what_the_backend_refuses_besides_stands_first(
@@ -256,7 +267,9 @@ async def test_the_safety_view_leads_to_what_takes_partitions_away(
     await shown.until(lambda: shown.app.store.scene.operation("op-1"), "the operation is known")
     await fill(shown)
     assert "1 partition of orders leaves in 16m" in shown.frame()
-    assert re.search(r"op-1[\s\W]+by[\s\W]+ada@bastion", shown.frame())
+    await shown.pilot.press("j")
+    by = re.compile(r"op-1[\s\W]+by[\s\W]+ada@bastion")
+    await shown.until(lambda: by.search(shown.frame()), "who asked for it is said")
     assert "o shows what removes them" in shown.frame()
     await shown.pilot.press("o")
     await shown.closed()

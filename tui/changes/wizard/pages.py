@@ -56,7 +56,7 @@ class Wizard:
     leave: str = "changes nothing"
     """What Esc does at the first step."""
     filled: bool = False
-    """True where its fields hold what is wanted: it begins with the preview, and Esc leads to them."""
+    """Whether its fields hold what is wanted: it begins with the preview. Esc leads to them."""
 
     @property
     def pages(self) -> tuple[Page, Page]:

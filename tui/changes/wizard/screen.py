@@ -432,10 +432,12 @@ class WizardScreen(Dialog[NextStep | None]):
                 await part.write()
 
     async def action_copy(self) -> None:
-        """Copy the command of the shell that makes the previewed change."""
+        """Copy the command of the shell that makes the previewed change, unless it is refused."""
         from kshunt.tui.changes.wizard.copy_command import copy_command
 
         if self._intent is None or self._looked is None or self.step < Step.PREVIEW:
+            return
+        if self._refused:
             return
         asked = list(self.place(Step.CONFIRM).query(AskPart))
         reason = (asked[0].reason if asked else "") or self._intent.reason
