@@ -266,7 +266,7 @@ class WizardScreen(Dialog[NextStep | None]):
         elif read_only:
             self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
         elif shows:
-            self._say_keys(f"{self.query_one('#keys', Lines).plain}{shows}")
+            self._say_keys(f"o shows what removes them, {self.query_one('#keys', Lines).plain}")
 
     def _removal(self) -> Item | None:
         """What takes partitions of the topic away already."""
