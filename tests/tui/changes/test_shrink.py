@@ -17,6 +17,7 @@ from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.intents.shrink import a_partitioner
+from kshunt.tui.changes.wizard.command_line import NO_COMMAND
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -179,6 +180,11 @@ async def test_its_command_is_offered_where_the_tool_copies_too(
     shrinking.support = support
     await fill(shown)
     assert ("C copies the command" in shown.frame()) is copies
+    await shown.pilot.press("C")
+    said = "OSC 52" if copies else NO_COMMAND
+    await shown.until(lambda: said in shown.frame(), "it is said")
+    await shown.until(lambda: "y: Start it" in shown.frame(), "the keys stay in sight")
+    await shown.until(lambda: "Esc goes back" in shown.frame(), "to the last one")
 
 
 async def test_what_the_backend_refuses_besides_stands_first(

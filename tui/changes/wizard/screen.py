@@ -138,6 +138,8 @@ class WizardScreen(Dialog[NextStep | None]):
             part.fit(height - around)
             # Where even its lines are too many, they scroll and the keys stay.
             self.place(self.step).styles.max_height = max(height - around, 1)
+        for safety in self.place(self.step).query(SafetyPart):
+            safety.fit(height - around)
 
     # Steps
 
