@@ -52,6 +52,8 @@ def test_an_end_that_was_not_meant_says_why_and_not_that_the_throttle_is_off() -
         "drain broker 7: cancelled in 19m07s, 0 of 28 moved?[2J, up to 3 partitions "
         "under-replicated."
     )
+    partly = replace(cancelled, state=OperationState.PARTLY_CANCELLED)
+    assert Ending(partly).parts[0] == "drain broker 7: partly cancelled in 19m07s"
     kept = replace(DONE, auto_remove_throttle=False)
     assert "throttle still set" in Ending(kept).parts
 

@@ -262,7 +262,8 @@ class ChangeWorkflows:
         except KshuntError as error:
             await app.push_screen_wait(ErrorScreen(f"Shrink {topic}", error, sent=False))
             return
-        about = Shrunk(topic, there, frozenset(facts.snapshot.topics))
+        copies = support is ShrinkSupport.UNSUPPORTED
+        about = Shrunk(topic, there, frozenset(facts.snapshot.topics), copies)
         native = support is ShrinkSupport.ENABLED
         await self._filled((delete_wizard if native else shrink_wizard)(target, about))
 

@@ -64,7 +64,7 @@ class FormPart(VerticalScroll, can_focus=False):
             self.values = values
 
     class Moved(Message):
-        """Another field is typed into."""
+        """Another field is typed into, or Enter means something else."""
 
     def __init__(self, lines: Sequence[str], fields: Sequence[FormField], first: int = 0) -> None:
         """`first` is the number of the first field, among those of every part of a screen."""
@@ -96,6 +96,10 @@ class FormPart(VerticalScroll, can_focus=False):
     def begin(self) -> None:
         """Put the cursor into the first field."""
         self.input(min(self.fields)).focus()
+
+    def submit(self) -> None:
+        """Answer with what every field holds, or go to the first one that cannot be used."""
+        self._leave(max(self.fields))
 
     def on_resize(self) -> None:
         """Whatever height it gets, what is typed into is in sight."""

@@ -44,7 +44,7 @@ class Ending:
     def parts(self) -> list[str]:
         """`28 partitions of orders: done in 19m07s`, `97 GB copied`, `throttle off`, ..."""
         operation = self.operation
-        parts = [f"{printable(operation.summary)}: {operation.state}{_took(operation)}"]
+        parts = [f"{printable(operation.summary)}: {operation.state.words}{_took(operation)}"]
         if self.copied_bytes > 0:
             parts.append(f"{bytes_text(self.copied_bytes)} copied")
         if not self.good and operation.outcome:

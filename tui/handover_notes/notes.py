@@ -165,7 +165,7 @@ def _running(operations: Iterable[Operation], at_ms: int) -> list[str]:
         rate = one.throttle_bytes_per_s
         held = f" Throttled to {rate_text(rate)}." if rate is not None else ""
         lines.append(
-            f"- **{_md(one.id)}**, {one.state}, since {since}{_md(by)}: "
+            f"- **{_md(one.id)}**, {one.state.words}, since {since}{_md(by)}: "
             f"{_md(one.summary)}.{held}{_md(why)}"
         )
     return lines or ["No operation runs."]
@@ -218,7 +218,7 @@ def _done(facts: RecordedFacts) -> list[str]:
         by = f" (asked by {one.who})" if one.who else ""
         lines.append(
             f"- {moment_text(one.ended_ms or 0)} Operation {_md(one.id + by)} ended, "
-            f"{one.state}{_md(how)}"
+            f"{one.state.words}{_md(how)}"
         )
     return lines or ["There was no request."]
 
@@ -254,7 +254,7 @@ def _operations(operations: Sequence[Operation], at_ms: int) -> list[str]:
     lines = ["| Operation | Who | What | Began | Took | State |", "|---|---|---|---|---|---|"]
     for one in reversed(operations):
         took = duration_text(max((one.ended_ms or at_ms) - one.started_ms, 0) / 1000)
-        how = f"{one.state}{f': {one.outcome}' if one.outcome else ''}"
+        how = f"{one.state.words}{f': {one.outcome}' if one.outcome else ''}"
         cells = (one.id, one.who or "?", one.summary)
         row = " | ".join(map(_md, cells))
         lines.append(f"| {row} | {moment_text(one.started_ms)} | {took} | {_md(how)} |")

@@ -76,7 +76,7 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
             continue
         by = f" by {operation.who}" if operation.who and old is None else ""
         how = f": {operation.outcome}" if operation.outcome else ""
-        text = f"Operation {operation.id}{by} is {operation.state}, {operation.summary}{how}"
+        text = f"Operation {operation.id}{by} is {operation.state.words}, {operation.summary}{how}"
         yield Mark(INCIDENT if operation.state.went_wrong else CHANGE, text)
 
 

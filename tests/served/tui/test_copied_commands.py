@@ -14,11 +14,14 @@ from textual.pilot import Pilot
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.cluster.partition_modes import PartitionMode
+from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.reassignment.plan import format_plan, parse_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.tui.actions.view_names import OPERATIONS
 from kshunt.tui.app import KshuntApp
+from kshunt.tui.changes.wizard.command_line import NO_COMMAND
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
@@ -27,7 +30,7 @@ from tests.support.admin import fresh_name
 from tests.support.clients import newest
 from tests.support.paths import ROOT
 from tests.support.topics import create_topic, produce
-from tests.support.tui.app import dashboard
+from tests.support.tui.app import dashboard, frame
 from tests.support.tui.cluster import incident
 from tests.support.waiting import wait_until_async
 
@@ -35,6 +38,11 @@ DEADLINE_S = 60.0
 SLOW = 20_000
 """Bytes a second: moves under it last longer than a test."""
 REASON = 'it\'s "slow" & $HOME; `x`'
+
+
+@pytest.fixture(scope="module")
+def spec() -> ClusterSpec:
+    return ClusterSpec(plain_brokers(4), static={"delete.topic.partition.enable": "true"})
 
 
 @pytest.fixture
@@ -81,7 +89,7 @@ class Dashboard:
         await self.until(lambda: isinstance(self.app.screen, WizardScreen | ConfirmScreen), "asked")
         await self.pilot.press("C")
         await self.until(lambda: self.app.clipboard, "it is copied")
-        await self.until(lambda: "OSC 52" in self._screen(), "and said")
+        await self.until(lambda: "OSC 52" in frame(self.app), "and said")
         await self.leave()
         return self.app.clipboard
 
@@ -90,9 +98,6 @@ class Dashboard:
         while self.app.screen is not self.app.view:
             await self.pilot.press("escape")
         await self.until(lambda: not self.app.changing, "it is over")
-
-    def _screen(self) -> str:
-        return "".join(strip.text for strip in self.app.screen._compositor.render_strips())
 
     async def run(self, command: str) -> str:
         """Run a command in a shell; what it says."""
@@ -245,6 +250,58 @@ async def test_a_move_and_its_cancel(
     await wait_until_async(cancelled, DEADLINE_S, "nothing moves")
     (found,) = client.topics.describe([topic], configs=False).topics
     assert [set(one.replicas) for one in found.partitions] == [{1, 2}, {2, 3}, {3, 1}]
+
+
+def modes_of(client: BackendClient, topic: str) -> list[PartitionMode]:
+    (found,) = client.topics.describe([topic], configs=False).topics
+    return [one.mode for one in found.partitions]
+
+
+async def test_more_partitions(shown: Dashboard, client: BackendClient, topic: str) -> None:
+    shown.app.workflows.alter(topic)
+    await shown.fill("5", "2", "none", REASON)
+    command = await shown.copied()
+    assert len(leaders_of(client, topic)) == 3, "a copy changes nothing"
+    await shown.run(command)
+    assert len(leaders_of(client, topic)) == 5
+    assert newest(client).reason == REASON
+
+
+async def test_another_replication_factor_has_no_command(shown: Dashboard, topic: str) -> None:
+    shown.app.workflows.alter(topic)
+    await shown.fill("5", "3", "none", "")
+    assert "C copies" not in frame(shown.app)
+    await shown.pilot.press("C")
+    await shown.until(lambda: NO_COMMAND in frame(shown.app), "it is said")
+    await shown.leave()
+    assert not shown.app.clipboard
+
+
+async def test_fewer_partitions_and_those_that_leave_are_kept(
+    shown: Dashboard, client: BackendClient, topic: str
+) -> None:
+    writable, leaves = PartitionMode.READ_WRITE, PartitionMode.READ_ONLY
+    shown.app.workflows.shrink(topic)
+    await shown.fill("1", "10m", "none", REASON)
+    assert "Enter asks for the name, w adds a reason, C copies the command" in frame(shown.app)
+    command = await shown.copied()
+    assert "--delete-partitions-delay 600000" in command
+    assert modes_of(client, topic) == [writable] * 3, "a copy changes nothing"
+    await shown.run(command)
+    assert modes_of(client, topic) == [writable, leaves, leaves]
+    assert newest(client).reason == REASON
+    await shown.until(
+        lambda: (
+            shown.app.store.facts
+            and any(one.topic == topic for one in shown.app.store.facts.leaving)
+        ),
+        "the dashboard knows that they leave",
+    )
+    shown.app._clipboard = ""
+    shown.app.workflows.alter(topic)
+    await shown.fill("2", "2", "none", "")
+    await shown.run(await shown.copied())
+    assert modes_of(client, topic) == [writable, writable, leaves]
 
 
 # What is sent, in full

@@ -7,16 +7,24 @@ import os
 import shlex
 import subprocess
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kshunt.backend.commandline.reading import read
 from kshunt.backend.domain.reassignment.plan import parse_plan
+from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 from kshunt.backend.domain.throttles.configs import ThrottledRate
+from kshunt.backend.domain.topics.partitioners import Partitioner
+from kshunt.backend.tools.topics.options import COMMAND, parse_options
+from kshunt.tui.changes.intents.shrink import shrink_intent
 from kshunt.tui.changes.wizard import copy_command as copying
 from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.copy_command import cluster_words
+from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ResultScreen
 from kshunt.tui.shell.contexts import ClusterChoice
@@ -173,6 +181,38 @@ async def test_a_plan_that_no_terminal_takes_is_written(
     await shown.pilot.press("C")
     await shown.until(lambda: "No file was replaced" in shown.frame(), "twice in a second")
     assert not shown.app.clipboard
+
+
+def test_a_shrink_by_a_copy_is_asked_for_as_the_tool_asks() -> None:
+    def asked(partitioner: Partitioner | None) -> tuple[ShrinkRequest, ShrinkRequest]:
+        request = ShrinkRequest("orders", 3, 90_000, partitioner=partitioner)
+        command = shrink_intent(TargetCluster("c", "h:9"), request, 6, "").command
+        assert command is not None
+        words = read(COMMAND, [*command.words[1:], "--backend", "unix:/x"])
+        assert words is not None
+        found = parse_options(words.given)
+        assert found.delay_ms is not None
+        by_tool = ShrinkRequest(
+            found.topic, found.partitions, found.delay_ms, partitioner=found.partitioner
+        )
+        return request, by_tool
+
+    for partitioner in (None, Partitioner.CRC32):
+        request, by_tool = asked(partitioner)
+        assert request == by_tool
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"target": "orders-v2", "cut_over": CutOver.NEW_NAME},
+        {"write_block": True},
+        {"insisted": ("disk-space",)},
+    ],
+)
+def test_what_the_tool_has_no_flag_for_has_no_command(chosen: dict[str, Any]) -> None:
+    request = replace(ShrinkRequest("orders", 3, 90_000), **chosen)
+    assert shrink_intent(TargetCluster("c", "h:9"), request, 6, "").command is None
 
 
 async def test_a_change_without_a_command_says_so(tmp_path: Path) -> None:

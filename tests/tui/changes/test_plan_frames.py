@@ -94,6 +94,8 @@ async def test_rehearsals_side_by_side(shown: Shown, planning: Planning) -> None
     await until(shown, "leaves the ISR of orders-0")
     await check_frame(named("plan-isr", shown), shown)
     await shown.pilot.press("enter")
+    await at_step(shown, Step.PREVIEW)
+    await shown.pilot.press("escape")
     await at_step(shown, Step.CHOICES)
     await check_frame(named("plan-start", shown), shown)
 

@@ -17,6 +17,7 @@ from kshunt.backend.domain.topics.partitioners import KeyPlacing, Partitioner
 from kshunt.backend.errors import BadInput
 from kshunt.tui.changes.intents.cut_over import CutOverScreen
 from kshunt.tui.changes.intents.shrink import a_partitioner
+from kshunt.tui.changes.wizard.command_line import NO_COMMAND
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.result import ErrorScreen, ResultScreen
@@ -166,8 +167,24 @@ async def test_what_nobody_may_overrule_ends_it(shown: Shown, shrinking: Shrinki
     assert "Overrule: reassigning" not in shown.frame()
     await shown.pilot.press("enter")
     await at_step(shown, Step.PREVIEW)
-    await shown.pilot.press("y", "y")
+    await shown.pilot.press("y", "y", "C")
+    await shown.pilot.pause()
     assert shown.backend.asked == []
+    assert not shown.app.clipboard, "what is refused has no command to copy"
+
+
+@pytest.mark.parametrize(("support", "copies"), [("unsupported", True), ("disabled", False)])
+async def test_its_command_is_offered_where_the_tool_copies_too(
+    shown: Shown, shrinking: Shrinking, support: str, copies: bool
+) -> None:
+    shrinking.support = support
+    await fill(shown)
+    assert ("C copies the command" in shown.frame()) is copies
+    await shown.pilot.press("C")
+    said = "OSC 52" if copies else NO_COMMAND
+    await shown.until(lambda: said in shown.frame(), "it is said")
+    await shown.until(lambda: "y: Start it" in shown.frame(), "the keys stay in sight")
+    await shown.until(lambda: "Esc goes back" in shown.frame(), "to the last one")
 
 
 async def test_what_the_backend_refuses_besides_stands_first(
@@ -256,7 +273,8 @@ async def test_the_safety_view_leads_to_what_takes_partitions_away(
     await shown.until(lambda: shown.app.store.scene.operation("op-1"), "the operation is known")
     await fill(shown)
     assert "1 partition of orders leaves in 16m" in shown.frame()
-    assert re.search(r"op-1[\s\W]+by[\s\W]+ada@bastion", shown.frame())
+    # The view behind is seen at both sides.
+    assert re.search(r"operation op-1 by .*\n.* ada@bastion\.", shown.frame())
     assert "o shows what removes them" in shown.frame()
     await shown.pilot.press("o")
     await shown.closed()

@@ -22,6 +22,7 @@ from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.domain.text.formatting import listed, many, rate_text
 from kshunt.backend.domain.topics.alteration import UNCHANGED, AlteredTopic
 from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.command_line import partitions_command
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
 from kshunt.tui.changes.wizard.parsing import RATE_HINT, a_rate, number_within
@@ -159,6 +160,10 @@ def alter_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
         changes={present.topic: ", ".join(f"{name.lower()} {text}" for name, text in changes)},
         effect=_effect(present, altered),
         reason=wanted.reason,
+        # kafka-topics does not change the replication factor.
+        command=partitions_command(present.topic, wanted.partitions)
+        if altered.replication_factor == UNCHANGED
+        else None,
     )
 
 
@@ -199,6 +204,7 @@ def _keep_intent(present: Present, target: TargetCluster, wanted: Wanted, glyphs
         send=send,
         effect="Producers can write to them again. No record of them is lost.",
         reason=wanted.reason,
+        command=partitions_command(topic, count),
     )
 
 

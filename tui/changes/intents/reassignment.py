@@ -85,7 +85,10 @@ def start_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs) -> Wizard:
 
 
 def planned_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs, planned: Planned) -> Wizard:
-    """Start moving partitions as a plan says that was made here."""
+    """Start moving partitions as a plan says that was made here.
+
+    With a throttle that was rehearsed nothing is left to ask: it begins with the preview.
+    """
 
     def build(*values: Any) -> Intent:
         start = replace(Start(planned.plan, *values), deadline_ms=planned.deadline_ms)
@@ -97,6 +100,7 @@ def planned_wizard(facts: Facts, target: TargetCluster, glyphs: Glyphs, planned:
         goal_page(target),
         Page(fields=_how(planned.throttle, planned.goal)),
         leave="goes back to the plan",
+        filled=bool(planned.throttle),
     )
 
 

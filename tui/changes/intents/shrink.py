@@ -6,7 +6,7 @@ Pure, as `kshunt.tui.changes.intents.reassignment`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.operations.change import Change
@@ -17,6 +17,7 @@ from kshunt.backend.domain.shrink.phases import CutOver, ShrinkProgress, ShrinkR
 from kshunt.backend.domain.text.formatting import duration_text, many
 from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.errors import BadInput
+from kshunt.tui.changes.wizard.command_line import CommandLine, partitions_command
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
 from kshunt.tui.changes.wizard.pages import Page, Wizard
 from kshunt.tui.changes.wizard.parsing import (
@@ -57,6 +58,8 @@ class Shrunk:
     """Partitions that it has."""
     known: Collection[str] = ()
     """Every topic that there is."""
+    tool_copies: bool = True
+    """Whether `kafka-topics` copies, too. It does not where the cluster could delete partitions."""
 
 
 def shrink_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
@@ -95,7 +98,8 @@ def shrink_wizard(target: TargetCluster, about: Shrunk) -> Wizard:
             insisted,
             partitioner=partitioner,
         )
-        return shrink_intent(target, request, about.there, why)
+        intent = shrink_intent(target, request, about.there, why)
+        return intent if about.tool_copies else replace(intent, command=None)
 
     return Wizard(
         f"Shrink {about.topic}",
@@ -140,6 +144,7 @@ def shrink_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
         reason=reason,
         shrink=request,
         phased=True,
+        command=_copy_command(request),
     )
 
 
@@ -162,7 +167,21 @@ def delete_intent(target: TargetCluster, request: ShrinkRequest, there: int, rea
         reason=reason,
         typed=(request.topic,),
         shrink=request,
+        command=_shrink_command(request),
     )
+
+
+def _shrink_command(request: ShrinkRequest, *more: str) -> CommandLine:
+    delay = ("--delete-partitions-delay", str(request.delay_ms))
+    return partitions_command(request.topic, request.total_count, *delay, *more)
+
+
+def _copy_command(request: ShrinkRequest) -> CommandLine | None:
+    """None where `kafka-topics` has no flag for something that was chosen."""
+    if request.target or request.write_block or request.insisted:
+        return None
+    by = request.partitioner
+    return _shrink_command(request, *(() if by is None else ("--partitioner", by.value)))
 
 
 def _title(request: ShrinkRequest, there: int) -> str:

@@ -45,7 +45,8 @@ class PickForm(FormPart):
     """Fields below a list of brokers: marks become ids in the first field, and the other way."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,tab", "fields", "To fields", show=False)
+        Binding("enter", "take", "Take the marked brokers", show=False),
+        Binding("tab", "fields", "To fields", show=False),
     ]
 
     def __init__(
@@ -72,8 +73,8 @@ class PickForm(FormPart):
             self._mark()
 
     def begin(self) -> None:
-        """With the list, unless somebody has chosen already."""
-        if self._picked is not None and not self._ids():
+        """With the list, where there is one."""
+        if self._picked is not None:
             self.query_one(Grid).focus()
             self.scroll_home(animate=False)
         else:
@@ -86,12 +87,23 @@ class PickForm(FormPart):
     @property
     def own_keys(self) -> str:
         """In the list brokers can be marked; in a field a blank is typed."""
-        return "Space marks, " if self._in_list else ""
+        if not self._in_list:
+            return ""
+        return "Space marks, Tab goes to fields, " if self._ids() else "Space marks, "
 
     @property
     def next_label(self) -> str:
-        """From the list Enter goes to the fields."""
-        return self.fields[min(self.fields)].label if self._in_list else super().next_label
+        """From the list Enter goes to the fields, until brokers are chosen: the rest has values."""
+        if not self._in_list:
+            return super().next_label
+        return "" if self._ids() else self.fields[min(self.fields)].label
+
+    def action_take(self) -> None:
+        """Answer with the chosen brokers and what the other fields hold; without any, to them."""
+        if self._ids():
+            self.submit()
+        else:
+            super().begin()
 
     def action_fields(self) -> None:
         """From the list to the fields."""
@@ -109,6 +121,7 @@ class PickForm(FormPart):
             new = sorted(id for id in marked if isinstance(id, int) and id not in typed)
             still_marked = [id for id in typed if id in marked]
             self.input(0).value = ", ".join(map(str, [*still_marked, *new]))
+            self.post_message(self.Moved())
 
     @on(Input.Changed, "#field-0")
     def _typed(self) -> None:

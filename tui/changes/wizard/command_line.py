@@ -45,3 +45,10 @@ class CommandLine:
         if reason:
             words += ["--reason", reason]
         return shlex.join(words)
+
+
+def partitions_command(topic: str, partitions: int, *more: str) -> CommandLine:
+    """The command that gives a topic more partitions, or fewer, or keeps those that leave."""
+    return CommandLine(
+        ("kafka-topics", "--alter", "--topic", topic, "--partitions", str(partitions), *more)
+    )

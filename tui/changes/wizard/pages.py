@@ -55,6 +55,8 @@ class Wizard:
     """What the hints of some fields become, by their numbers, once there is a safety view."""
     leave: str = "changes nothing"
     """What Esc does at the first step."""
+    filled: bool = False
+    """Whether its fields hold what is wanted: it begins with the preview. Esc leads to them."""
 
     @property
     def pages(self) -> tuple[Page, Page]:

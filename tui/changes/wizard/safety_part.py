@@ -39,6 +39,8 @@ class SafetyPart(Vertical):
         self.removal = removal
         self._intent, self._looked, self._glyphs = intent, looked, glyphs
         self._read_only = read_only
+        self._most = 0
+        """Lines that there are for it; 0 until that is known."""
 
     @property
     def refused(self) -> bool:
@@ -111,9 +113,20 @@ class SafetyPart(Vertical):
         self._fit()
         self.call_after_refresh(self._say_below)
 
+    def fit(self, most: int) -> None:
+        """Take `most` lines at most, so that the keys below stay in sight."""
+        self._most = most
+        self._fit()
+        self.call_after_refresh(self._say_below)
+
     def _fit(self) -> None:
         around = AROUND + self._read_only
-        self.query_one("#safety").styles.max_height = max(self.app.size.height - around, LEAST)
+        heights = [self.app.size.height - around]
+        if self._most:
+            others = (one for one in self.children if one.id != "safety")
+            taken = sum(one.outer_size.height + one.styles.margin.height for one in others)
+            heights.append(self._most - taken)
+        self.query_one("#safety").styles.max_height = max(min(heights), LEAST)
 
     def _say_below(self) -> None:
         """How many lines are out of sight."""

@@ -100,9 +100,12 @@ class WizardScreen(Dialog[NextStep | None]):
         yield Lines("", id="keys", classes="hint")
 
     def on_mount(self) -> None:
-        """Begin at the first step that asks something."""
+        """Begin at the first step that asks something, unless that is known."""
         self._kshunt.changed.subscribe(self, self._on_changed)
         self._go(self.step)
+        if self.wizard.filled:
+            for form in self.place(self.step).query(FormPart):
+                form.submit()
 
     @property
     def ready(self) -> bool:
@@ -135,6 +138,8 @@ class WizardScreen(Dialog[NextStep | None]):
             part.fit(height - around)
             # Where even its lines are too many, they scroll and the keys stay.
             self.place(self.step).styles.max_height = max(height - around, 1)
+        for safety in self.place(self.step).query(SafetyPart):
+            safety.fit(height - around)
 
     # Steps
 
@@ -261,7 +266,7 @@ class WizardScreen(Dialog[NextStep | None]):
         elif read_only:
             self._say_keys("Nothing more can be done: kshunt was started read-only. Esc goes back")
         elif shows:
-            self._say_keys(f"{self.query_one('#keys', Lines).plain}{shows}")
+            self._say_keys(f"o shows what removes them, {self.query_one('#keys', Lines).plain}")
 
     def _removal(self) -> Item | None:
         """What takes partitions of the topic away already."""
@@ -427,10 +432,12 @@ class WizardScreen(Dialog[NextStep | None]):
                 await part.write()
 
     async def action_copy(self) -> None:
-        """Copy the command of the shell that makes the previewed change."""
+        """Copy the command of the shell that makes the previewed change, unless it is refused."""
         from kshunt.tui.changes.wizard.copy_command import copy_command
 
         if self._intent is None or self._looked is None or self.step < Step.PREVIEW:
+            return
+        if self._refused:
             return
         asked = list(self.place(Step.CONFIRM).query(AskPart))
         reason = (asked[0].reason if asked else "") or self._intent.reason
