@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.operations.operation import Operation, OperationState
+from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.reassignment.plan import format_plan, parse_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
