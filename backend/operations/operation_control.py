@@ -178,10 +178,10 @@ class OperationControl:
             *(f"{partition} stays: {why}." for partition, why in plan.left_out.items()),
         )
         if not plan.plan.replicas:
-            raise Conflict(
-                f"No partition of operation {operation_id} can be moved back: {plan}. "
-                f"{' '.join(notes[:3])} Nothing was changed.",
-            )
+            why = f"No partition of operation {operation_id} can be moved back: {plan}."
+            if not plan.left_out:
+                why = f"Every partition of operation {operation_id} is where it was before."
+            raise Conflict(" ".join((why, *notes[:3], "Nothing was changed.")))
         answer = await self._reassignments.start(
             ReassignRequest(
                 plan.plan,

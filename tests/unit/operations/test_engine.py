@@ -13,7 +13,7 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.replicas.snapshot import DTYPES, Replicas, Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate, Throttles
-from kshunt.backend.errors import KshuntError
+from kshunt.backend.errors import Conflict, KshuntError
 from kshunt.backend.operations.moves.pause_throttles import FLOOR_BYTES_PER_S
 from kshunt.backend.operations.moves.schedule import Caps
 from kshunt.backend.operations.ownership.cells import ListKey, RateKey
@@ -184,6 +184,16 @@ def test_undo_brings_back_what_was_moved(story: Story) -> None:
     assert story.operation(back).state is State.DONE
     assert story.replicas("a-0") == (1, 2)
     assert story.throttles() == story.before
+
+
+def test_what_was_cancelled_whole_has_nothing_to_undo(story: Story) -> None:
+    answer = story.start({"a-0": (3, 4)})
+    id, control = story.operation(answer).id, story.backend.operation_control
+    story.world.run(control.cancel(id, Change(), timeout_s=TIMEOUT_S))
+    story.until_over()
+    words = f"^Every partition of operation {id} is where it was before. Nothing was changed.$"
+    with pytest.raises(Conflict, match=words):
+        story.world.run(control.undo(id, Change(), timeout_s=TIMEOUT_S))
 
 
 def test_a_backend_that_acts_no_more_does_nothing(story: Story) -> None:
