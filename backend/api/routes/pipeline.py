@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from fastapi import FastAPI, Query
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.core.backend import Backend
@@ -49,6 +52,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+def _as_written(text: object) -> object:
+    """A number would be taken for seconds since the epoch."""
+    if not isinstance(text, str) or _DAY.fullmatch(text) is None:
+        raise PydanticCustomError("day", "a day is written as 2026-11-24")
+    return text
+
+
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+Day = Annotated[date, BeforeValidator(_as_written)]
 Hours = Annotated[int, Query(ge=1, le=24 * 31, description="how far back to look")]
 Most = Annotated[int, Query(ge=1, le=10_000, description="maximum number of rows")]
 
@@ -173,7 +185,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
     async def bottlenecks(
         hours: Hours = 24,
         day: Annotated[
-            date | None, Query(description="a day in UTC, such as 2026-11-24, instead of `hours`")
+            Day | None, Query(description="a day in UTC, such as 2026-11-24, instead of `hours`")
         ] = None,
     ) -> Any:
         """What held operations up: a throttle or a broker, and for how long; the longest first."""

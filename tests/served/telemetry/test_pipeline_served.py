@@ -142,6 +142,9 @@ def check_rows(client: BackendClient, at_ms: int) -> None:
     today = datetime.fromtimestamp(bottleneck.first_ms / 1000, UTC).date()
     assert client.pipeline.bottlenecks(day=today).rows == (bottleneck,)
     assert client.pipeline.bottlenecks(day=today - timedelta(days=1)).rows == ()
+    for wrong in ("0", "20261124", "2026-11-31", "2026-11-24T00:00", "tuesday"):
+        path = f"/v1/pipeline/bottlenecks?day={wrong}"
+        assert client.sender.exchange("GET", path, endless=False).status == 400, wrong
     assert sum(point.copies > 0 for point in past.course.course.points) >= 10
     assert past.course.course.bucket_s == 60.0
     assert client.pipeline.effects().rows[0].reason == "so"
