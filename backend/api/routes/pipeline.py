@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
 def _as_written(text: object) -> object:
     """A number would be taken for seconds since the epoch."""
     if not isinstance(text, str) or _DAY.fullmatch(text) is None:
