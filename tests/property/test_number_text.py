@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.planning.requests import parse_size
@@ -142,6 +142,7 @@ def test_ticks_of_times_lie_within(first_ms: int, span_ms: int, most: int) -> No
 VALUES = st.floats(0, 1e15) | st.just(NAN)
 
 
+@example([(0.0, NAN), (NAN, 5e-324)], 30, 4, False)
 @given(
     st.lists(st.tuples(VALUES, VALUES), min_size=2, max_size=400),
     st.integers(30, 120),

@@ -23,6 +23,7 @@ _STEPS_S: Final = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
     3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800,
 )  # fmt: skip
+_LEAST: Final = 1e-9
 _DAY_S: Final = 86_400
 NEAR: Final = 2.0
 """A limit up to so many times the highest value is drawn."""
@@ -61,8 +62,11 @@ def axis_top(values: Iterable[float], limits: Iterable[float] = ()) -> float:
 
 
 def value_ticks(top: float, unit: Unit, most: int = 5) -> list[Tick]:
-    """Round values from 0 to the first that is no less than `top`, in `most` steps at most."""
-    if not math.isfinite(top) or top <= 0:
+    """Round values from 0 to the first that is no less than `top`, in `most` steps at most.
+
+    From 0 to 1 where `top` is not known, or is 0 to the eye.
+    """
+    if not math.isfinite(top) or top < _LEAST:
         return [(0.0, unit.text(0.0)), (1.0, unit.text(1.0))]
     step = _seconds_step(top, most) if unit is Unit.SECONDS else _decimal_step(top / most)
     if unit is Unit.COUNT:
