@@ -24,7 +24,7 @@ from kshunt.backend.admin.rpc.configs import (
     altered,
     described,
 )
-from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.rpc.connections import lane_of
 from kshunt.backend.admin.rpc.error_mapping import item_error
 from kshunt.backend.admin.rpc.requests import UNANSWERED
 from kshunt.backend.clock import Clock
@@ -80,7 +80,7 @@ class KafkaThrottleConfigs:
         async def asked() -> ItemResult:
             request = alter_request(BROKER, {name: change}, validate_only=validate_only)
             answer = await self._calls.call(
-                broker, request, timeout_s=timeout_s, lane=_lane(validate_only)
+                broker, request, timeout_s=timeout_s, lane=lane_of(validate_only=validate_only)
             )
             return altered(answer).get(name, UNANSWERED)
 
@@ -113,14 +113,16 @@ class KafkaThrottleConfigs:
 
         To write the same again does no harm.
         """
+        deadline_s = self._clock.monotonic_s() + timeout_s
         results = await self._asked(changes, validate_only, timeout_s / 2)
         late = {name: changes[name] for name, result in results.items() if result.retriable}
         if not late:
             return results
         with suppress(ClusterError):
             # Who the controller is by now is learnt from any broker.
-            await self._calls.describe(NO_TOPICS, timeout_s=timeout_s / 2)
-        return {**results, **await self._asked(late, validate_only, timeout_s / 2)}
+            await self._calls.describe(NO_TOPICS, timeout_s=timeout_s / 4)
+        left_s = deadline_s - self._clock.monotonic_s()
+        return {**results, **await self._asked(late, validate_only, left_s)}
 
     async def _asked(
         self, changes: Mapping[str, Changes], validate_only: bool, timeout_s: float
@@ -129,13 +131,9 @@ class KafkaThrottleConfigs:
             answer = await self._calls.ask_controller(
                 lambda: alter_request(TOPIC, changes, validate_only=validate_only),
                 timeout_s=timeout_s,
-                lane=_lane(validate_only),
+                lane=lane_of(validate_only=validate_only),
             )
             results = altered(answer)
         except (ClusterError, NotSupported) as error:
             return dict.fromkeys(changes, item_error(error))
         return {name: results.get(name, UNANSWERED) for name in changes}
-
-
-def _lane(validate_only: bool) -> Lane:
-    return "read" if validate_only else "write"

@@ -28,7 +28,7 @@ from kshunt.backend.admin.port.topics import KnownTopic
 from kshunt.backend.admin.rpc import config_reads, requests
 from kshunt.backend.admin.rpc.broker_calls import NO_TOPICS, BrokerCalls
 from kshunt.backend.admin.rpc.concurrency import together
-from kshunt.backend.admin.rpc.connections import Lane
+from kshunt.backend.admin.rpc.connections import lane_of
 from kshunt.backend.admin.rpc.error_mapping import decode_message
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.topics.descriptions import TopicsDescribed
@@ -146,7 +146,7 @@ class KafkaTopics:
         def read(answer: RawAnswer) -> ItemResult:
             return only_result(decode_message(CreateTopicsResponse, answer).topics)
 
-        lane: Lane = "read" if validate_only else "write"
+        lane = lane_of(validate_only=validate_only)
         return await by_controller(
             self._calls, lambda: RawRequest.of(message), read, timeout_s, lane
         )

@@ -58,6 +58,13 @@ if TYPE_CHECKING:
 
 Lane: TypeAlias = Literal["read", "write"]
 Address: TypeAlias = tuple[str, int]
+
+
+def lane_of(*, validate_only: bool) -> Lane:
+    """Where a change goes: one that is only checked changes nothing, and needs no lease."""
+    return "read" if validate_only else "write"
+
+
 _Target: TypeAlias = tuple[Any, ...]
 """One answer of `socket.getaddrinfo`."""
 

@@ -42,6 +42,7 @@ from kshunt.backend.admin.port.item_result import OK, ItemResult, PartitionResul
 from kshunt.backend.admin.port.reassignments import ReassignmentAdmin
 from kshunt.backend.admin.rpc import requests
 from kshunt.backend.admin.rpc.broker_calls import BrokerCalls
+from kshunt.backend.admin.rpc.connections import lane_of
 from kshunt.backend.admin.rpc.error_mapping import item_error, item_result
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.topics.alteration import AlteredTopic
@@ -137,7 +138,7 @@ class EmulatedAlteration:
                 growing, validate_only=validate_only, timeout_s=timeout_s
             ),
             timeout_s=timeout_s,
-            lane="read" if validate_only else "write",
+            lane=lane_of(validate_only=validate_only),
         )
         found = requests.partitions_created(answer, growing)
         return {topic: _as_in_the_draft(result) for topic, result in found.items()}

@@ -29,6 +29,7 @@ from kshunt.backend.admin.rpc.configs import (
     rate_changes,
     replica_changes,
 )
+from kshunt.backend.admin.rpc.connections import lane_of
 from kshunt.backend.admin.rpc.throttle_configs import ThrottleConfigs
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import Assignment, part_of, partition_states
@@ -70,7 +71,7 @@ class NativeThrottles:
             ),
             lambda answer: kip_calls.rates_altered(answer, rates),
             timeout_s=timeout_s,
-            lane="read" if validate_only else "write",
+            lane=lane_of(validate_only=validate_only),
         )
         if results is not None and not validate_only:
             written = {b: rate_changes(rates[b]) for b in rates if results[b].ok}
@@ -115,7 +116,7 @@ class NativeThrottles:
             ),
             lambda answer: kip_calls.replicas_altered(answer, replicas),
             timeout_s=timeout_s,
-            lane="read" if validate_only else "write",
+            lane=lane_of(validate_only=validate_only),
         )
         if results is not None and not validate_only:
             written = {t: replica_changes(replicas[t]) for t in replicas if results[t].ok}
