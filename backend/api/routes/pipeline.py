@@ -43,7 +43,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
     ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
 
@@ -91,7 +91,7 @@ def pipeline_status(backend: Backend) -> PipelineStatus:
     try:
         if results is not None:
             found = results.tables()
-            files = results.files_aside(backend.clock.now_ms() - 24 * HOUR_MS)
+            files = results.files_aside(backend.clock.now_ms() - DAY_MS)
     except (KshuntError, OSError) as error:
         unreadable = str(error)
     seen = PipelineFacts(
@@ -193,7 +193,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
         start_ms, end_ms = since_ms(hours), math.inf
         if day is not None:
             start_ms = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
-            end_ms = start_ms + 24 * HOUR_MS
+            end_ms = start_ms + DAY_MS
         return await _asked(backend, ETA, lambda one: one.bottlenecks(start_ms, end_ms))
 
     @views.get("/v1/pipeline/pairs", Rows[PairRow])

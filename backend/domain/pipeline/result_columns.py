@@ -305,8 +305,7 @@ ETA_MODEL: Final = 4
 
 ETA: Final = ResultTable(
     "eta",
-    "a tick of 5 s, and a replica that is being added or is out of the ISR. If `rid` is null, the "
-    "row is of an operation of kshunt",
+    "a tick of 5 s of an operation of kshunt, or of a replica that is added or out of the ISR",
     "at",
     (
         _always("at", Type.TIME, "time of the newest sample that it was made from"),

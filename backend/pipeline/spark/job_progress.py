@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def session_with_progress(settings: PipelineSettings) -> SparkSession:
     """Start a session, and tell of it on standard error; see `start_session`."""
-    # A whole line: Java has warnings of its own to write meanwhile.
+    # Java writes its own warnings there, so this line ends.
     sys.stderr.write("Starting Spark ...\n")
     sys.stderr.flush()
     return start_session(settings)

@@ -55,9 +55,14 @@ from kshunt.backend.domain.pipeline.delivered import (
     TransferHistory,
 )
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, TICK_S, ResultTable
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
-from kshunt.backend.telemetry.results.lag_history import summed_up, together, transfer_history
+from kshunt.backend.telemetry.results.lag_history import (
+    MINUTE_MS,
+    summed_up,
+    together,
+    transfer_history,
+)
 from kshunt.backend.telemetry.results.result_columns import (
     last_of,
     millis,
@@ -79,8 +84,6 @@ ETA_BATCHES: Final = 64
 FOOTERS_MOST: Final = 20_000
 NEWEST_FILES: Final = 8
 """So many of the newest files of a table may have the newest row: rows come late, not by much."""
-MINUTE_MS: Final = 60_000
-DAY_MS: Final = 24 * HOUR_MS
 
 SHOWN: Final = (
     result_columns.RATES,
@@ -288,24 +291,18 @@ class Results:
             rows = rows.filter(pc.less(rows["minute"], moment(round(until_ms))))
         if rows is None:
             return Rows(_with(of, found), since_ms=_reached(found, since_ms))
-        summed = rows.group_by("bound").aggregate(
-            [
-                ("ticks", "sum"),
-                ("operation_id", "count_distinct"),
-                ("minute", "min"),
-                ("minute", "max"),
-            ]
-        )
-        summed = summed.sort_by([("ticks_sum", "descending"), ("bound", "ascending")])
-        columns = (
-            summed["bound"].to_pylist(),
-            [float(ticks * TICK_S) for ticks in summed["ticks_sum"].to_pylist()],
-            summed["operation_id_count_distinct"].to_pylist(),
-            millis(summed["minute_min"]).tolist(),
-            millis(summed["minute_max"]).tolist(),
-        )
-        bounds = tuple(BottleneckRow(*row) for row in zip(*columns, strict=True))
-        return Rows(_with(of, found), bounds, since_ms=_reached(found, since_ms))
+        columns = {
+            "seconds": ("seconds", "sum"),
+            "operations": ("operation_id", "count_distinct"),
+            "first": ("minute", "min"),
+            "last": ("minute", "max"),
+        }
+        summed = rows.group_by("bound").aggregate([*columns.values()])
+        summed = summed.select(["bound", *map("_".join, columns.values())])
+        summed = summed.rename_columns(["bound", *columns])
+        summed = summed.sort_by([("seconds", "descending"), ("bound", "ascending")])
+        reached = _reached(found, since_ms)
+        return _rows(_with(of, found), summed, BottleneckRow, 10_000, "", reached)
 
     def loads(self) -> Rows[LoadRow]:
         """Each broker in the newest hour that there is of it, within a day."""
@@ -463,7 +460,7 @@ def _eta_rows(path: Path, *, copies: bool) -> Any:
 
 
 def _bounds(path: Path) -> Any:
-    """For how many ticks of each minute what held each operation up, of a file."""
+    """For how long of each minute what held each operation up, of a file."""
 
     def of_operations(rows: Any) -> Any:
         named = pc.and_(pc.is_valid(rows["operation_id"]), pc.is_valid(rows["bound"]))
@@ -476,15 +473,15 @@ def _bounds(path: Path) -> Any:
         "minute": pa.array(minute, pa.timestamp("ms", "UTC")),
         "operation_id": rows["operation_id"],
         "bound": rows["bound"],
-        "ticks": pa.array(np.ones(len(rows), np.int64)),
+        "seconds": pa.array(np.full(len(rows), float(TICK_S))),
     }
     return _bounds_together(pa.table(columns))
 
 
 def _bounds_together(rows: Any) -> Any:
     keys = ["minute", "operation_id", "bound"]
-    found = rows.group_by(keys).aggregate([("ticks", "sum")])
-    return found.select([*keys, "ticks_sum"]).rename_columns([*keys, "ticks"])
+    found = rows.group_by(keys).aggregate([("seconds", "sum")])
+    return found.select([*keys, "seconds_sum"]).rename_columns([*keys, "seconds"])
 
 
 def _pairs(rows: Any) -> Any:
