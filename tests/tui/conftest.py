@@ -1,4 +1,4 @@
-"""What tests of recordings begin with."""
+"""What tests of the dashboard begin with; a module that needs another one has its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.tui.app import Shown, dashboard
+from tests.support.tui.cluster import incident, running_move
 from tests.support.tui.replay import Recorded, recorded, scripted
+
+
+@pytest.fixture
+async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
+    """The dashboard during a throttled move that an operation here owns, at 80x24."""
+    cluster = incident()
+    running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster) as running:
+        yield running
 
 
 @pytest.fixture

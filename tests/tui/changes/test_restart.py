@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -17,24 +16,13 @@ from tests.support.tui.app import (
     Shown,
     answer_form,
     at_step,
-    dashboard,
     focused,
     go_through,
     plan_file,
 )
 from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import incident, running_move
 
 MB = 1_000_000
-
-
-@pytest.fixture
-async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
-    """The dashboard during a move that an operation here owns."""
-    cluster = incident()
-    running_move(cluster)
-    async with dashboard(tmp_path / "s", cluster) as running:
-        yield running
 
 
 async def away(shown: Shown) -> None:

@@ -1,7 +1,6 @@
 """The frame of every wizard: forth and back, typed names, what an election changes, the audit."""
 
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,15 +35,6 @@ from tests.support.tui.backend import Problem
 from tests.support.tui.cluster import START_MS, incident, running_move
 
 HERE = TargetCluster("kSh-9xQmT4uB2vWcE0aLrg", "k:9092")
-
-
-@pytest.fixture
-async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
-    """The dashboard during a move that an operation here owns."""
-    cluster = incident()
-    running_move(cluster)
-    async with dashboard(tmp_path / "s", cluster) as running:
-        yield running
 
 
 # Steps

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,16 +16,7 @@ from kshunt.tui.dialogs.save_file import SaveFileScreen
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Placed
 from kshunt.tui.tables.row_texts import WIDE, row_line, rows_csv, rows_json
-from tests.support.tui.app import Shown, dashboard
-from tests.support.tui.cluster import incident, running_move
-
-
-@pytest.fixture
-async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
-    cluster = incident()
-    running_move(cluster)
-    async with dashboard(tmp_path / "s", cluster) as one:
-        yield one
+from tests.support.tui.app import Shown
 
 
 @dataclass(frozen=True)

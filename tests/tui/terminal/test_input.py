@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -24,7 +23,7 @@ from kshunt.tui.terminal.input import GROW, LEAST, KeyDone, grown
 from kshunt.tui.text.glyphs import UNICODE
 from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
 from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import HOSTILE, incident, running_move
+from tests.support.tui.cluster import HOSTILE, incident
 from tests.support.tui.screen import Emulator, emulated, same
 from tests.support.tui.shrinks import Shrinking, choose_orders
 
@@ -39,15 +38,6 @@ OPEN = {
     "the filter": ("slash", "o", "r"),
     "the help": ("question_mark",),
 }
-
-
-@pytest.fixture
-async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
-    """The dashboard during a throttled move, at 80x24."""
-    cluster = incident()
-    running_move(cluster)
-    async with dashboard(tmp_path / "s", cluster) as running:
-        yield running
 
 
 # Terminals that are too small

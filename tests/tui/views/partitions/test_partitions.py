@@ -15,16 +15,7 @@ from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.shell.navigation import go
 from kshunt.tui.tables.targets import ScreenTarget
 from tests.support.tui.app import SIZES, Shown, at_size, check_frame, dashboard, named, plotted
-from tests.support.tui.cluster import eventful, incident, running_move
-
-
-@pytest.fixture
-async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
-    """The dashboard during a throttled move, at 80x24."""
-    cluster = incident()
-    running_move(cluster)
-    async with dashboard(tmp_path / "s", cluster) as running:
-        yield running
+from tests.support.tui.cluster import eventful, incident
 
 
 @pytest.fixture(params=SIZES)
