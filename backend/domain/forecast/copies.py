@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,31 @@ from kshunt.backend.domain.forecast.turns import MoveQueue
 
 NOBODY = -1
 """A broker that is not known."""
+CHECK_S: Final = 300.0
+"""Kafka's default of leader.imbalance.check.interval.seconds. What it is nobody can ask KRaft's
+controllers through brokers."""
+
+
+@dataclass(frozen=True, eq=False)
+class NextLeaders:
+    """Leaders that the controller changes while copies run: it puts preferred leaders back by
+    itself, and the order that a move asks for holds from its start (auto.leader.rebalance.enable;
+    Kafka's `ReplicationControlManager.maybeBalancePartitionLeaders`).
+
+    Arrays have shape (copies,).
+    """
+
+    first_s: float
+    """Until the controller looks for them, as far as can be expected."""
+    source: Ints
+    """The next leader's broker; `NOBODY`: it does not change."""
+    at_source: Mask
+    """The leader throttle of the next leader holds the copy."""
+    source_after: Floats
+    """As in `Copies`, at the next leader."""
+    in_sync: Floats
+    """Followers in the ISR that fetch from the next leader too, divided by the partition's copies:
+    a multiple of what is written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +82,8 @@ class Copies:
     """What keeps it from arriving whatever the rates, in words; empty where nothing does."""
     queue: MoveQueue | None = None
     """Who waits for its turn. What waits has no rates yet."""
+    next_leaders: NextLeaders | None = None
+    """None: no leader is expected to change."""
 
     def __len__(self) -> int:
         return len(self.source)

@@ -9,20 +9,24 @@ Algorithm
     Rates hold until the next copies end. Where there are many, a step goes to where the first
     `1 / PART` of them have ended, and not in more than about `STEPS` steps through those that
     wait. What the ended ones left unused within the step goes to the others that pass there.
+    Where leaders change, a step ends there as well.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, fair_shares
+from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask, fair_shares
 from kshunt.backend.domain.forecast.turns import MoveQueue, Turns
 
 PART: Final = 8
 STEPS: Final = 32
+CHECKS: Final = 8
+"""After so many checks of leaders, each later copy begins at its next leader."""
 _EVEN: Final = 1e-6
 """A rate that is above what is written by no more than this share of it comes no nearer."""
 
@@ -40,6 +44,23 @@ class Flows:
     after_bytes_per_s: Floats
     """Shape (copies, k): what each of them loses for good once the copy has ended; gains are
     below 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeaderChanges:
+    """Copies that get another leader before they arrive: by checks that come again and again."""
+
+    first_s: float
+    """Until the next check."""
+    every_s: float
+    which: Mask
+    """Shape (copies,)."""
+    passes: Ints
+    """As in `Flows`, at the next leader."""
+    after_bytes_per_s: Floats
+    """As in `Flows`, at the next leader."""
+    in_sync_bytes_per_s: Floats
+    """What followers in the ISR take of the first resource, at either leader. Shape (copies,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,20 +90,33 @@ class FluidRun:
     moments: tuple[Moment, ...]
 
 
-def fluid_run(flows: Flows, capacity: Floats, queue: MoveQueue | None = None) -> FluidRun:
+def fluid_run(
+    flows: Flows,
+    capacity: Floats,
+    queue: MoveQueue | None = None,
+    changes: LeaderChanges | None = None,
+) -> FluidRun:
     """Let them run; those of moves in `queue` once their turn comes.
 
     `capacity` has shape (resources,), bytes a second, its last one inf.
     """
-    return _Running(flows, capacity, queue).to_the_end()
+    return _Running(flows, capacity, queue, changes).to_the_end()
 
 
 class _Running:
     """The state between two steps."""
 
-    def __init__(self, flows: Flows, capacity: Floats, queue: MoveQueue | None) -> None:
+    def __init__(
+        self,
+        flows: Flows,
+        capacity: Floats,
+        queue: MoveQueue | None,
+        changes: LeaderChanges | None,
+    ) -> None:
         count = len(flows.remaining_bytes)
         self._flows, self._left = flows, capacity.copy()
+        self._passes, self._after = flows.passes.copy(), flows.after_bytes_per_s.copy()
+        self._checks = None if changes is None else _Checks(changes)
         self._groups, self._group = _grouped(flows.passes, len(capacity))
         self._turns = None if queue is None else Turns(queue)
         self._remaining = flows.remaining_bytes.copy()
@@ -116,7 +150,10 @@ class _Running:
         closing = (net > _EVEN * written) & np.isfinite(net)
         np.divide(self._remaining[active], net, out=need, where=closing)
         need[np.isinf(net)] = 0.0
-        step_s = self._step_s(need)
+        check_s = math.inf
+        if self._checks is not None:
+            check_s = self._checks.until_s(self._now_s, active)
+        step_s = min(self._step_s(need), check_s)
         if np.isinf(step_s):
             return False
         ended = need <= step_s
@@ -129,11 +166,24 @@ class _Running:
         np.multiply(rate[ended], step_s - need[ended], out=unused, where=finite)
         self._active = np.concatenate([stay, self._next(gone)])
         self._give(self._by_resource(gone, unused), np.unique(tight[counts > 0]))
-        lost = np.bincount(
-            flows.passes[gone].ravel(), flows.after_bytes_per_s[gone].ravel(), len(self._left)
+        self._left -= np.bincount(
+            self._passes[gone].ravel(), self._after[gone].ravel(), len(self._left)
         )
-        self._left -= lost
+        if self._checks is not None and step_s == check_s:
+            self._change_leaders(self._checks.changes, self._checks.due(stay))
         return True
+
+    def _change_leaders(self, changes: LeaderChanges, some: Ints) -> None:
+        """These copies pass what is on the way from their next leaders."""
+        goes = changes.in_sync_bytes_per_s[some]
+        before, then = self._passes[some, 0], changes.passes[some, 0]
+        self._left += np.bincount(before, goes, len(self._left))
+        self._left -= np.bincount(then, goes, len(self._left))
+        self._passes[some], self._after[some] = (
+            changes.passes[some],
+            changes.after_bytes_per_s[some],
+        )
+        self._groups, self._group = _grouped(self._passes, len(self._left))
 
     def _step_s(self, need: Floats) -> float:
         """Until so many have ended that it is worth to share anew; inf where none ends."""
@@ -156,7 +206,7 @@ class _Running:
         return fresh
 
     def _by_resource(self, copies: Ints, values: Floats) -> Floats:
-        passes = self._flows.passes[copies]
+        passes = self._passes[copies]
         spread = np.repeat(values, passes.shape[1])
         return np.bincount(passes.ravel(), spread, len(self._left)).astype(np.float64)
 
@@ -169,9 +219,37 @@ class _Running:
         offers = np.full(len(unused_bytes), np.inf)
         offers[tight] = unused_bytes[tight] / np.maximum(users[tight], 1.0)
         offers[-1] = np.inf
-        given = offers[self._flows.passes[active]].min(axis=1)
+        given = offers[self._passes[active]].min(axis=1)
         given[~np.isfinite(given)] = 0.0
         self._remaining[active] = np.maximum(self._remaining[active] - given, 0.0)
+
+
+class _Checks:
+    """When leaders change, and which copies still wait for that."""
+
+    def __init__(self, changes: LeaderChanges) -> None:
+        self.changes = changes
+        self._waits = changes.which.copy()
+        self._next_s, self._exact = changes.first_s, CHECKS
+
+    def until_s(self, now_s: float, active: Ints) -> float:
+        """Until a copy of these gets its next leader; inf: none waits for it."""
+        if not self._waits[active].any():
+            return math.inf
+        if not self._exact:
+            return 0.0
+        if self._next_s < now_s:
+            every_s = self.changes.every_s
+            self._next_s += math.ceil((now_s - self._next_s) / every_s) * every_s
+        return max(self._next_s - now_s, 0.0)
+
+    def due(self, active: Ints) -> Ints:
+        """The copies of these that get their next leaders now."""
+        found: Ints = active[self._waits[active]]
+        self._waits[found] = False
+        self._exact = max(self._exact - 1, 0)
+        self._next_s += self.changes.every_s
+        return found
 
 
 def _grouped(passes: Ints, resources: int) -> tuple[Ints, Ints]:

@@ -21,13 +21,16 @@ OF_BROKERS: Final = (
 class Limits:
     """The resources of copies from `source` to `target`, which have shape (copies,).
 
-    A broker that is not known is -1, and has a number of its own.
+    Those that get another leader come from `next_source` then. A broker that is not known is -1,
+    and has a number of its own.
     """
 
-    def __init__(self, source: Ints, target: Ints) -> None:
-        self.brokers, places = np.unique(np.concatenate([source, target]), return_inverse=True)
-        ends: tuple[Ints, Ints] = places[: len(source)], places[len(source) :]
-        self.source, self.target = ends
+    def __init__(self, source: Ints, target: Ints, next_source: Ints | None = None) -> None:
+        next_source = source if next_source is None else next_source
+        known = np.concatenate([source, target, next_source])
+        self.brokers, places = np.unique(known, return_inverse=True)
+        ends: Ints = places.reshape(3, -1)
+        self.source, self.target, self.next_source = ends
         """Places of each copy's brokers in `brokers`."""
         pairs = self.source * len(self.brokers) + self.target
         self.pairs, self.pair = np.unique(pairs, return_inverse=True)

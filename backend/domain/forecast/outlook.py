@@ -20,9 +20,9 @@ from typing import Final
 import numpy as np
 
 from kshunt.backend.domain.forecast.capacities import Ways, under, ways
-from kshunt.backend.domain.forecast.copies import BrokerRates, Copies
+from kshunt.backend.domain.forecast.copies import CHECK_S, NOBODY, BrokerRates, Copies
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
-from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, fluid_run
+from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, LeaderChanges, fluid_run
 from kshunt.backend.domain.forecast.known_capacities import Spare, with_spare
 from kshunt.backend.domain.forecast.limits import Limits
 from kshunt.backend.domain.replicas.expected_end_values import Resource, ResourceKind
@@ -102,7 +102,7 @@ def outlook(
     Under `other` rates, if they are given; what holds copies up else is concluded at `rates`.
     `spare` is what brokers are said to carry, by id.
     """
-    limits = Limits(copies.source, copies.target)
+    limits = Limits(copies.source, copies.target, _next_source(copies))
     why = np.array(copies.why, object)
     live = why == ""
     found = ways(copies, rates, limits, live)
@@ -118,7 +118,7 @@ def outlook(
     ):
         why[which & (why == "")] = words
     ran = np.flatnonzero(why == "")
-    run = _run(copies, found, ran)
+    run = _run(copies, found, ran, limits)
     run.seconds[copies.stuck[ran]] = np.inf
     seconds, rate = np.full(len(copies), np.inf), np.zeros(len(copies))
     tight = np.full(len(copies), limits.nothing)
@@ -137,15 +137,25 @@ def _never_words(limits: Limits, run: FluidRun, place: int) -> str:
     return f"never: {limits.resource(int(run.tight[place]))} gives no more than is written"
 
 
-def _run(copies: Copies, found: Ways, ran: Ints) -> FluidRun:
+def _next_source(copies: Copies) -> Ints:
+    """Where each copy comes from in the end."""
+    if copies.next_leaders is None:
+        return copies.source
+    then = copies.next_leaders.source
+    return np.where(then == NOBODY, copies.source, then)
+
+
+def _run(copies: Copies, found: Ways, ran: Ints, limits: Limits) -> FluidRun:
     """The fluid; once more with the least that may be written where it finds no end."""
     queue = None if copies.queue is None else copies.queue.of(ran)
     passes, shares = found.passes[ran], np.ones((len(ran), found.passes.shape[1]))
     shares[:, 0], shares[:, 1] = copies.source_after[ran], copies.target_after[ran]
 
     def go(written: Floats) -> FluidRun:
-        flows = Flows(copies.remaining_bytes[ran], written, passes, shares * written[:, None])
-        return fluid_run(flows, found.capacity, queue)
+        after = shares * written[:, None]
+        flows = Flows(copies.remaining_bytes[ran], written, passes, after)
+        changes = _leader_changes(copies, found, ran, limits, flows)
+        return fluid_run(flows, found.capacity, queue, changes)
 
     written = np.nan_to_num(copies.written_bytes_per_s[ran])
     run = go(written)
@@ -159,4 +169,36 @@ def _run(copies: Copies, found: Ways, ran: Ints) -> FluidRun:
         seconds=np.where(endless, again.seconds, run.seconds),
         begins_s=np.where(endless, again.begins_s, run.begins_s),
         moments=again.moments,
+    )
+
+
+def _leader_changes(
+    copies: Copies, found: Ways, ran: Ints, limits: Limits, flows: Flows
+) -> LeaderChanges | None:
+    """What is on the way of the copies in `ran` from their next leaders."""
+    then = copies.next_leaders
+    if then is None:
+        return None
+    passes, after = flows.passes.copy(), flows.after_bytes_per_s.copy()
+    place, nothing = limits.next_source[ran], limits.nothing
+    for column, kind, on_way in (
+        (0, ResourceKind.LEADER_THROTTLE, then.at_source[ran]),
+        (2, ResourceKind.SENDING, passes[:, 2] < nothing),
+    ):
+        number = place + limits.first(kind)
+        limited = on_way & np.isfinite(found.capacity[number])
+        passes[:, column] = np.where(limited, number, nothing)
+    passes[:, 4] = nothing
+    # Where nothing would limit them that is known, the present way says more.
+    which = (then.source[ran] != NOBODY) & (passes < nothing).any(axis=1)
+    passes[~which] = flows.passes[~which]
+    written = flows.written_bytes_per_s
+    after[which, 0] = (then.source_after[ran] * written)[which]
+    return LeaderChanges(
+        then.first_s,
+        CHECK_S,
+        which,
+        passes,
+        after,
+        np.where(which, then.in_sync[ran] * written, 0.0),
     )

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from kshunt.backend.domain.cluster.columns import partition_keys
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.forecast.copies import NOBODY, BrokerRates, Copies
+from kshunt.backend.domain.forecast.copies import (
+    CHECK_S,
+    NOBODY,
+    BrokerRates,
+    Copies,
+    NextLeaders,
+)
 from kshunt.backend.domain.forecast.expected_ends import HELD
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
@@ -126,8 +132,9 @@ def snapshot_copies(
         name: np.concatenate([getattr(begun, name), getattr(waiting.copies, name)])
         for name in _ARRAYS
     }
+    leaders = _next_leaders(known, rows, waiting)
     return SnapshotCopies(
-        Copies(**columns, why=begun.why + waiting.copies.why, queue=queue),
+        Copies(**columns, why=begun.why + waiting.copies.why, queue=queue, next_leaders=leaders),
         _broker_rates(known, {**in_force, **(rates or {})}),
         rows,
         np.concatenate([_operations_of(known, rows, operations), waiting.operation]),
@@ -393,8 +400,74 @@ def _in_order(waiting: _Waiting, moves: Ints, caps: MoveCaps) -> Ints:
 
 _NO_CAPS: Final = MoveCaps(10**9, 10**9)
 _ARRAYS: Final = tuple(
-    column.name for column in fields(Copies) if column.name not in ("why", "queue")
+    column.name for column in fields(Copies) if column.name not in ("why", "queue", "next_leaders")
 )
+
+
+# Leaders that change meanwhile
+
+
+def _next_leaders(known: _Known, rows: NDArray[np.intp], waiting: _Waiting) -> NextLeaders | None:
+    """Preferred leaders that are in the ISR and do not lead, though a copy goes on.
+
+    A controller that had the time to put one back, and did not, puts none back.
+    """
+    begun = _next_of_begun(known, rows)
+    ages_s = known.watched.age_s[rows][begun.source != NOBODY]
+    left_s = CHECK_S - float(ages_s.max(initial=0.0))
+    # When it looks is not known: it may be at any moment of what is left.
+    later = _next_of_waiting(known, waiting)
+    found = NextLeaders(
+        left_s / 2,
+        np.concatenate([begun.source, later.source]),
+        np.concatenate([begun.at_source, later.at_source]),
+        np.concatenate([begun.source_after, later.source_after]),
+        np.concatenate([begun.in_sync, later.in_sync]),
+    )
+    return found if left_s > 0 and (found.source != NOBODY).any() else None
+
+
+def _next_of_begun(known: _Known, rows: NDArray[np.intp]) -> NextLeaders:
+    """Of the copies in these rows."""
+    table, near = known.table, np.searchsorted(known.rows, rows)
+    preferred = known.steady & (table.position[known.rows] == 0)
+    places = known.partition[preferred]
+    source = np.full(known.partition.max(initial=-1) + 1, NOBODY)
+    source[places] = table.broker[known.rows][preferred]
+    listed = known.any(preferred & table.leader_throttled[known.rows])
+    copied = np.bincount(known.partition[near], minlength=len(source))[known.partition[near]]
+    leaving = known.count(table.in_isr[known.rows] & known.removing)[near]
+    return NextLeaders(
+        math.inf,
+        source[known.partition[near]],
+        listed[near],
+        np.where(table.adding[rows], 1 - leaving / copied, 1.0),
+        known.count(known.steady)[near] / copied,
+    )
+
+
+def _next_of_waiting(known: _Known, waiting: _Waiting) -> NextLeaders:
+    """Of the copies of moves that wait, if all their present replicas are in the ISR by then."""
+    moves = [
+        (move, move.target[0] if move.target[0] in move.current else NOBODY)
+        for move in waiting.moves
+    ]
+    lists = known.snapshot.throttles.replicas
+    source = np.array([broker for _, broker in moves], np.int64)
+    source = np.where(source == waiting.leader, NOBODY, source)
+    listed = np.array(
+        [
+            move.partition.topic in lists
+            and (move.partition.partition, broker) in lists[move.partition.topic].leaders
+            for move, broker in moves
+        ],
+        bool,
+    )
+    came = np.array([len(move.adding) for move, _ in moves], np.float64)
+    after = 1 - np.array([len(move.removing) for move, _ in moves], np.float64) / came
+    in_sync = np.array([len(move.current) - 1.0 for move, _ in moves]) / came
+    of = waiting.move
+    return NextLeaders(math.inf, source[of], listed[of], after[of], in_sync[of])
 
 
 # Rates

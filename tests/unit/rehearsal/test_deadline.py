@@ -34,7 +34,7 @@ from tests.support.rehearsals import FAST, MB, named, situation, to_the_third
 from tests.support.runs.examples import many
 
 LATE_MOST = 1.25
-"""1.13 was the most of 1,319 random plans."""
+"""1.16 was the most of 1,010 random plans."""
 NOW_MS = 1_700_000_000_000
 Targets = Mapping[TopicPartition, tuple[int, ...]]
 
@@ -118,6 +118,22 @@ def test_what_producers_use_up_never_ends_and_needs_a_higher_rate() -> None:
     found = needed(picture, to_the_third(), 3_600)
     assert found.throttle_bytes_per_s is not None
     assert found.throttle_bytes_per_s > 36 * MB
+
+
+def test_a_leader_that_the_controller_puts_back_meanwhile_counts() -> None:
+    """Broker 1 leads both in the end: each gets half of its throttle from then on."""
+    rows = [
+        PartitionSituation(named(0), (1, 2), 1, (1, 2), 300 * MB, 0.0),
+        PartitionSituation(named(1), (2, 1), 2, (1, 2), 300 * MB, 0.0),
+    ]
+    picture = Picture(Situation.of(rows, map(BrokerFacts, (1, 2, 3, 4))))
+    targets = {named(0): (1, 3), named(1): (1, 4)}
+    run, end = rehearse(picture, targets, MB // 2), end_at(picture, targets, MB // 2)
+    assert run.finish_s is not None
+    assert end.p50_s is not None
+    # A throttle each would take 600 s. The controller looks for leaders within five minutes.
+    assert 900 <= run.finish_s <= 1_200
+    assert 900 <= end.p50_s <= 1_200
 
 
 def test_what_is_not_possible_has_its_earliest_end() -> None:
@@ -268,12 +284,9 @@ def test_the_given_rate_holds_and_the_next_lower_step_does_not(
 
 
 @settings(max_examples=many(15))
-@given(plans((0.0,)), st.sampled_from([60, 300, 1_800]))
+@given(plans(), st.sampled_from([60, 300, 1_800]))
 def test_twins_are_never_far_too_late(plan: tuple[Picture, Targets], within_s: int) -> None:
-    """Nine in ten are promised to be in time; others are a little late if nobody writes to them.
-
-    With writes some are late by far, as the manual says.
-    """
+    """Nine in ten are promised to be in time; others are a little late."""
     picture, targets = plan
     found = needed(picture, targets, within_s)
     if found.throttle_bytes_per_s is not None:

@@ -42,7 +42,8 @@ def copies(*rows: dict[str, Any], queue: MoveQueue | None = None) -> Copies:
     }
     filled = [plain | row for row in rows]
     columns = {name: np.array([row[name] for row in filled]) for name in plain}
-    return Copies(**columns, why=tuple(row.get("why", "") for row in rows), queue=queue)
+    why = tuple(row.get("why", "") for row in rows)
+    return Copies(**columns, why=why, queue=queue, next_leaders=None)
 
 
 def rates(leaders: dict[int, float], followers: dict[int, float]) -> BrokerRates:
@@ -120,6 +121,15 @@ def test_a_throttle_that_nobody_has_used_yet_gives_as_much_of_it_as_the_others()
     # Both throttles are 10 MB/s, of which the first is seen to give 8.
     end = end_of(found, rates({}, {4: 10, 5: 10}))
     assert end.p50_s == pytest.approx(100 / 8 + 100 / 8, abs=2)
+
+
+@pytest.mark.parametrize(("age_s", "gives"), [(0.0, 10.0), (7.5, 9.0), (15.0, 8.0), (300.0, 8.0)])
+def test_what_copies_get_while_they_begin_is_not_what_their_throttle_gives(
+    age_s: float, gives: float
+) -> None:
+    """They get 8 MB/s of 10 so far."""
+    end = end_of(copies({**seen(8), "age_s": age_s}), rates({}, {4: 10}))
+    assert end.p50_s == pytest.approx(100 / gives + JOIN_S, abs=0.1)
 
 
 def test_what_is_written_that_varies_makes_an_end_uneasy_that_has_not_moved() -> None:
@@ -252,7 +262,7 @@ def test_nothing_is_nothing() -> None:
         **{
             name: getattr(some, name)[:0]
             for name in Copies.__dataclass_fields__
-            if name not in ("why", "queue")
+            if name not in ("why", "queue", "next_leaders")
         },
         why=(),
     )

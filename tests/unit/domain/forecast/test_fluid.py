@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.forecast.fair_shares import fair_shares
-from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, fluid_run
+from kshunt.backend.domain.forecast.fluid import Flows, FluidRun, LeaderChanges, fluid_run
 from kshunt.backend.domain.forecast.turns import MoveQueue, WaitingMoves
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from tests.support.runs.examples import many
@@ -124,6 +124,65 @@ def test_many_copies_on_one_way_end_when_their_bytes_have_passed() -> None:
     found = fluid_run(flows(remaining, passes), capacity)
     assert found.seconds.max() == pytest.approx(remaining.sum() / 1_000, rel=0.01)
     assert len(found.moments) < 80
+
+
+# --- leaders that change
+
+
+def changed(
+    passes: Any, then: list[list[int]], first_s: float, in_sync: float = 0.0
+) -> LeaderChanges:
+    """All copies pass these resources from then on, and at each check ten seconds later."""
+    count, wide = passes.shape
+    wider = np.array([[*p, *[passes.max()] * (wide - len(p))] for p in then])
+    nothing = np.zeros((count, wide))
+    every = np.ones(count, np.bool_)
+    return LeaderChanges(first_s, 10.0, every, wider, nothing, np.full(count, in_sync))
+
+
+def test_copies_go_on_by_the_way_from_their_next_leader() -> None:
+    """Two throttles of 10 B/s for a copy each; after 5 s both pass the second one."""
+    passes, capacity = as_arrays([[0, 2], [1, 2]], [10.0, 10.0, 1_000.0])
+    then = changed(passes, [[1, 2], [1, 2]], 5.0)
+    found = fluid_run(flows([100.0, 100.0], passes), capacity, None, then)
+    assert found.seconds.tolist() == [15.0, 15.0]
+    assert [moment.at_s for moment in found.moments] == [0.0, 5.0]
+
+
+def test_what_followers_in_the_isr_take_goes_along() -> None:
+    """They take 4 B/s of what the next leader may send, and leave that to the other copy."""
+    passes, capacity = as_arrays([[0, 2], [0, 2]], [8.0, 10.0, 1_000.0])
+    then = changed(passes, [[1, 2], [0, 2]], 5.0)
+    then.in_sync_bytes_per_s[:] = [4.0, 0.0]
+    then.which[:] = [True, False]
+    found = fluid_run(flows([80.0, 80.0], passes), capacity, None, then)
+    # Both have 60 B left after 5 s: one goes on at 10 - 4, the other at 8 + 4.
+    assert found.seconds.tolist() == [15.0, 10.0]
+
+
+def test_a_copy_that_would_never_arrive_does_from_its_next_leader() -> None:
+    passes, capacity = as_arrays([[0, 2]], [5.0, 25.0, 1_000.0])
+    then = changed(passes, [[1, 2]], 4.0)
+    found = fluid_run(flows([100.0], passes, written=5.0), capacity, None, then)
+    assert found.seconds.tolist() == [9.0]
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_moves_that_wait_get_their_next_leaders_at_a_later_check(count: int) -> None:
+    """One at a time: each takes 6 s from its leader, or faster once a check has come."""
+    passes, capacity = as_arrays([[0, 2]] * count, [10.0, 1_000.0, 10_000.0])
+    waiting = WaitingMoves(np.arange(1, count), MoveCaps(1, 1))
+    brokers = [frozenset({1, n + 2}) for n in range(count)]
+    queue = MoveQueue(np.arange(count), np.zeros(count, np.int64), brokers, (waiting,))
+    then = changed(passes, [[1, 2]] * count, 9.0)
+    found = fluid_run(flows([60.0] * count, passes), capacity, queue, then)
+    # The first ends before the check; the second has 30 B left at it.
+    assert found.seconds[:2] == pytest.approx([6.0, 9.03])
+    assert np.isfinite(found.seconds).all()
+    assert (np.diff(found.seconds) <= 6.0 + 1e-9).all()
+    if count > 2:
+        # After so many checks nobody waits for one any more.
+        assert np.diff(found.seconds)[-1] == pytest.approx(0.06)
 
 
 # --- turns

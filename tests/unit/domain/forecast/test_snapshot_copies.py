@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER, Broker, TopicPartition
+from kshunt.backend.domain.forecast.copies import CHECK_S
 from kshunt.backend.domain.forecast.expected_ends import HELD
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,
@@ -135,6 +136,71 @@ def test_a_replica_that_takes_over_is_a_follower_no_more() -> None:
     assert snapshot_copies(snapshot(begun)).copies.target_after.tolist() == [0.0]
     begun[2] = added(0, 4, position=3)
     assert snapshot_copies(snapshot(begun)).copies.target_after.tolist() == [1.0]
+
+
+# Leaders that the controller puts back meanwhile
+
+
+def moved_to_2(**more: object) -> list[Row]:
+    """Broker 1 leads and leaves; broker 2 is in the ISR and preferred; broker 4 is new."""
+    return [
+        row(0, 2, position=0, leader_throttled=True),
+        added(0, 4, position=1) | more,
+        row(0, 1, position=2, leader_throttled=True, removing=True),
+    ]
+
+
+def test_a_preferred_leader_in_the_isr_leads_soon() -> None:
+    rows = snapshot(moved_to_2())
+    fresh = replace(RowRates.of(rows.replicas), age_s=np.zeros(3))
+    found = snapshot_copies(rows, watched=fresh).copies.next_leaders
+    assert found is not None
+    assert found.first_s == CHECK_S / 2
+    assert (found.source.tolist(), found.at_source.tolist()) == ([2], [True])
+    # Broker 1 follows then, and leaves in exchange for broker 4.
+    assert (found.source_after.tolist(), found.in_sync.tolist()) == ([0.0], [1.0])
+
+
+@pytest.mark.parametrize(("age_s", "first_s"), [(100.0, 100.0), (299.0, 0.5)])
+def test_the_longer_nobody_put_it_back_the_sooner_it_happens(age_s: float, first_s: float) -> None:
+    rows = snapshot(moved_to_2())
+    watched = replace(RowRates.of(rows.replicas), age_s=np.full(3, age_s))
+    found = snapshot_copies(rows, watched=watched).copies.next_leaders
+    assert found is not None
+    assert found.first_s == first_s
+
+
+@pytest.mark.parametrize("age_s", [CHECK_S, math.inf, math.nan])
+def test_a_controller_that_had_the_time_puts_none_back(age_s: float) -> None:
+    rows = snapshot(moved_to_2())
+    watched = replace(RowRates.of(rows.replicas), age_s=np.full(3, age_s))
+    assert snapshot_copies(rows, watched=watched).copies.next_leaders is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        # The preferred one leads.
+        [*steady(), added(0, 4, position=3)],
+        # It is not in the ISR.
+        [row(0, 1, position=1, removing=True), added(0, 4, position=0)],
+    ],
+)
+def test_other_leaders_stay(rows: list[Row]) -> None:
+    watched = replace(RowRates.of(snapshot(rows).replicas), age_s=np.zeros(len(rows)))
+    assert snapshot_copies(snapshot(rows), watched=watched).copies.next_leaders is None
+
+
+def test_a_move_that_waits_has_its_next_leader_too() -> None:
+    listed = ThrottledReplicas(leaders=ReplicaSet(frozenset({(0, 2)})))
+    found = of_waiting((2, 4, 5), throttles=Throttles({}, {"t": listed})).copies.next_leaders
+    assert found is not None
+    assert found.source.tolist() == [2, 2]
+    assert found.at_source.tolist() == [True, True]
+    assert found.source_after.tolist() == [0.0, 0.0]
+    assert found.in_sync.tolist() == [1.0, 1.0]
+    assert of_waiting((1, 4, 5)).copies.next_leaders is None
+    assert of_waiting((4, 2, 3)).copies.next_leaders is None
 
 
 # What is known of a move that waits
