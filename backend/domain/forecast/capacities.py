@@ -80,7 +80,7 @@ def ways(copies: Copies, rates: BrokerRates, limits: Limits, live: Mask) -> Ways
     starved = given <= np.nan_to_num(copies.written_bytes_per_s)
     held = np.isfinite(given) & ((bound_by >= USED) | trusted | starved)
     free = begun & ~held
-    capacity = _efficient(permitted, used, tight, given)
+    capacity = _efficient(permitted, used, tight, given, copies.age_s)
     seen = copies.seen_bytes_per_s
     still: Mask = free & (seen <= 0) & (copies.age_s >= YOUNG_S) & copies.has_turn
     young = (seen <= 0) & (copies.age_s < YOUNG_S)
@@ -224,15 +224,20 @@ def _doubted(copies: Copies, given: Floats, tight: Ints, live: Mask, limits: Lim
     return found
 
 
-def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats) -> Floats:
+def _efficient(capacity: Floats, used: Floats, tight: Ints, given: Floats, age_s: Floats) -> Floats:
     """Throttles give a little less, or more, than they are set to.
 
-    Of one that does not bind yet it is taken that it gives as much of it as the others do.
+    Of one that does not bind yet it is taken that it gives as much of it as the others do. While
+    its copies begin, what is seen counts the less the younger they are: they start one by one.
     """
+    which = np.isfinite(given)
     binds = np.zeros(len(capacity), np.bool_)
-    binds[tight[np.isfinite(given)]] = True
+    binds[tight[which]] = True
     binds &= np.isfinite(capacity) & (used >= USED)
-    share = np.clip(used, USED, MOST)
+    oldest_s = np.zeros(len(capacity))
+    np.maximum.at(oldest_s, tight[which], age_s[which])
+    trust = np.minimum(oldest_s / TRUSTED_S, 1.0)
+    share = 1.0 + trust * (np.clip(used, USED, MOST) - 1.0)
     usual = float(np.median(share[binds])) if binds.any() else 1.0
     return capacity * np.where(binds, share, min(usual, 1.0))
 
