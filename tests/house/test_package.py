@@ -52,7 +52,9 @@ def test_the_version_is_the_projects() -> None:
 
 
 def test_strings_name_modules_by_the_package() -> None:
-    looked = [path for path in SOURCES if path.name not in NO_MODULES]
+    named = [path for path in SOURCES if path.name not in NO_MODULES]
+    # Few files name one at all, and those are parsed.
+    looked = [path for path in named if bare(path.read_text())]
     found = {str(path.relative_to(ROOT)): bare("\n".join(strings(path))) for path in looked}
     assert {name: modules for name, modules in found.items() if modules} == {}
 

@@ -196,7 +196,7 @@ def rehearsal_answer(
     )
 
 
-@dataclass
+@dataclass(repr=False)
 class Planning:
     """What a backend answers who plans."""
 
