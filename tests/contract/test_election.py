@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -424,26 +424,51 @@ async def test_elections_on_every_cluster(cluster: ContractCluster) -> None:
         assert set(codes(refused).values()) == {"ELECTION_NOT_NEEDED"}
 
 
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[RealKafka]:
+    """Brokers of this file's own, since one is stopped; they put preferred leaders back."""
+    rebalance = {
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "2",
+    }
+    with RealKafka(overrides=rebalance) as brokers:
+        yield brokers
+
+
 @pytest.mark.kafka
-async def test_an_unclean_election_on_real_brokers() -> None:
-    with RealKafka() as kafka:
-        async with connected(kafka.bootstrap_servers) as admin:
-            topic = await topic_with(admin, "unclean", [[2]], records=2000)
-            lost = TopicPartition(topic, 0)
-            # Throttled so far that the new replica cannot get into the ISR.
-            await admin.reassignments.reassign({lost: [3, 2]}, ReassignOptions(1000), {})
-            await asyncio.to_thread(kafka.stop_broker, 2)
+async def test_a_preferred_leader_is_put_back_while_its_partition_moves(kafka: RealKafka) -> None:
+    """The order of the target holds from the start. Forecasts count on it (`NextLeaders`)."""
+    async with connected(kafka.bootstrap_servers) as admin:
+        topic = await topic_with(admin, "put-back", [[1, 2]], records=2000)
+        moved = TopicPartition(topic, 0)
+        await admin.reassignments.reassign({moved: [2, 3]}, ReassignOptions(1000), {})
 
-            async def is_leaderless() -> bool:
-                return (await states_of(admin, topic))[0].leader == NO_BROKER
+        async def leads() -> bool:
+            return (await states_of(admin, topic))[0].leader == 2
 
-            await wait_until_async(is_leaderless, DEADLINE_S, f"{lost} has no leader")
-            on = Held(admin)
-            seen = {lost: {2: LastSeenEnd(2000, 1)}}
-            preview = await on.elect_unclean([lost], last_seen=seen, validate_only=True)
-            (loss,) = preview.losses
-            assert (loss.candidate, loss.known_end) == (3, 2000)
-            assert loss.lost_messages == 2000 - (loss.candidate_end or 0) > 0
-            answer = await on.elect_unclean([lost], [str(lost)], seen)
-            assert codes(answer) == {str(lost): "NONE"}
-            assert (await states_of(admin, topic))[0].leader == 3
+        await wait_until_async(leads, DEADLINE_S, f"broker 2 leads {moved}")
+        assert (await states_of(admin, topic))[0].replicas == (2, 3, 1)
+
+
+@pytest.mark.kafka
+async def test_an_unclean_election_on_real_brokers(kafka: RealKafka) -> None:
+    async with connected(kafka.bootstrap_servers) as admin:
+        topic = await topic_with(admin, "unclean", [[2]], records=2000)
+        lost = TopicPartition(topic, 0)
+        # Throttled so far that the new replica cannot get into the ISR.
+        await admin.reassignments.reassign({lost: [3, 2]}, ReassignOptions(1000), {})
+        await asyncio.to_thread(kafka.stop_broker, 2)
+
+        async def is_leaderless() -> bool:
+            return (await states_of(admin, topic))[0].leader == NO_BROKER
+
+        await wait_until_async(is_leaderless, DEADLINE_S, f"{lost} has no leader")
+        on = Held(admin)
+        seen = {lost: {2: LastSeenEnd(2000, 1)}}
+        preview = await on.elect_unclean([lost], last_seen=seen, validate_only=True)
+        (loss,) = preview.losses
+        assert (loss.candidate, loss.known_end) == (3, 2000)
+        assert loss.lost_messages == 2000 - (loss.candidate_end or 0) > 0
+        answer = await on.elect_unclean([lost], [str(lost)], seen)
+        assert codes(answer) == {str(lost): "NONE"}
+        assert (await states_of(admin, topic))[0].leader == 3
