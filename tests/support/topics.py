@@ -1,9 +1,16 @@
 """Topics of any cluster that a test asks by librdkafka: made, and written into."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -17,6 +24,7 @@ TO_THE_END: Final[Mapping[str, str | int]] = {
 more records to come, and half a second else."""
 BROKER_DEADLINE_S = 90.0
 PRODUCE_DEADLINE_S = 120.0
+Entry = tuple[bytes, bytes | None]
 ANY_PARTITION = -1  # librdkafka's own default: the partitioner chooses
 
 
@@ -53,6 +61,37 @@ def delete_topics(bootstrap: str, names: Sequence[str]) -> None:
 def _led_partitions(admin: AdminClient, topic: str) -> int:
     partitions = admin.list_topics(topic, timeout=BROKER_DEADLINE_S).topics[topic].partitions
     return sum(1 for partition in partitions.values() if partition.leader >= 0)
+
+
+def records_of(bootstrap: str, topic: str, *, committed: bool = True) -> list[Entry]:
+    """Key and value of each record of partition 0, in the log's order.
+
+    A transaction that is open as this begins counts as it ends: what a reader is given lags behind.
+    """
+    clients: dict[str, Any] = {"log_level": 0, "bootstrap.servers": bootstrap, "group.id": "unused"}
+    place = TopicPartition(topic, 0, OFFSET_BEGINNING)
+    all_of_it = Consumer({**clients, "isolation.level": "read_uncommitted"})
+    _, end = all_of_it.get_watermark_offsets(place, timeout=BROKER_DEADLINE_S)
+    all_of_it.close()
+    level = "read_committed" if committed else "read_uncommitted"
+    reader = Consumer({**clients, **TO_THE_END, "isolation.level": level})
+    reader.assign([place])
+    found: list[Entry] = []
+
+    def at_the_end() -> bool:
+        message = reader.poll(0.1)
+        if message is None:
+            return False
+        if (error := message.error()) is None:
+            found.append((message.key() or b"", message.value()))
+            return False
+        return error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end
+
+    try:
+        wait_until(at_the_end, BROKER_DEADLINE_S, f"{topic} is read to offset {end}")
+    finally:
+        reader.close()
+    return found
 
 
 def produce(

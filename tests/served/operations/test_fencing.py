@@ -95,7 +95,7 @@ async def follows(client: httpx.AsyncClient, actor: str) -> None:
 
 def writers(ground: Ground) -> list[str]:
     """Who wrote each record of the journal, in the log's order, whatever became of it."""
-    records = ground.records(isolation="read_uncommitted")
+    records = ground.records(committed=False)
     return [json.loads(value)["writer"] for _, value in records if value is not None]
 
 

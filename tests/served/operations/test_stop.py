@@ -121,7 +121,7 @@ def left_in_order(ground: Ground) -> None:
     assert not state.unreadable
     assert state.heartbeat is None
     # What is seen without regard to transactions is the same: none was left open.
-    assert len(ground.records(isolation="read_uncommitted")) == len(ground.records())
+    assert len(ground.records(committed=False)) == len(ground.records())
     assert [one for one in ground.unsettled(ground.records()) if one.startswith("operation")]
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
-from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
@@ -40,8 +38,8 @@ from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of,
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
 from tests.support.faults.kill_backend import forked
-from tests.support.topics import TO_THE_END, create_topic, produce
-from tests.support.waiting import wait_until, wait_until_async
+from tests.support.topics import create_topic, produce, records_of
+from tests.support.waiting import wait_until_async
 
 DEADLINE_S: Final = 90.0
 ASK_S: Final = 0.3
@@ -145,26 +143,12 @@ class Ground:
         ]
         return {"version": 1, "partitions": moves}
 
-    def records(self, *, isolation: str = "read_committed") -> Records:
+    def records(self, *, committed: bool = True) -> Records:
         """Key and value of each record of the journal, in the log's order; none without a topic."""
-        settings = {"group.id": "x", "isolation.level": isolation, **TO_THE_END}
-        reader = Consumer({"bootstrap.servers": self.servers, "log_level": 0, **settings})
-        if self.journal not in reader.list_topics(timeout=DEADLINE_S).topics:
-            reader.close()
+        known = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        if self.journal not in known.list_topics(timeout=DEADLINE_S).topics:
             return []
-        reader.assign([Place(self.journal, 0, OFFSET_BEGINNING)])
-        found: Records = []
-
-        def at_the_end() -> bool:
-            message = reader.poll(0.1)
-            error = None if message is None else message.error()
-            if message is not None and error is None:
-                found.append((message.key() or b"", message.value()))
-            return error is not None and error.code() == KafkaError._PARTITION_EOF
-
-        wait_until(at_the_end, DEADLINE_S, "the journal is read")
-        reader.close()
-        return found
+        return records_of(self.servers, self.journal, committed=committed)
 
     def journalled(self, records: Records) -> JournalState:
         """What the journal's records amount to."""

@@ -11,8 +11,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
-from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -36,7 +34,7 @@ from tests.support.audit_checker import AuditedCluster, Json, Setting, lines_of,
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.faults.kill_backend import forked
 from tests.support.faults.small_disk import filled
-from tests.support.topics import TO_THE_END
+from tests.support.topics import records_of
 from tests.support.waiting import wait_until
 
 OVERRIDES: Final = {
@@ -228,32 +226,10 @@ class Ground:
 
     def lines(self) -> list[Json]:
         """The whole audit, as it is in the journal."""
-        reader = Consumer(
-            {
-                "bootstrap.servers": self.servers,
-                "group.id": "rounds",
-                **TO_THE_END,
-                "log_level": 0,
-            }
-        )
-        if JOURNAL not in reader.list_topics(timeout=30).topics:
-            reader.close()
+        known = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+        if JOURNAL not in known.list_topics(timeout=30).topics:
             return []
-        reader.assign([Place(JOURNAL, 0, OFFSET_BEGINNING)])
-        found: list[tuple[bytes, bytes | None]] = []
-
-        def at_the_end() -> bool:
-            message = reader.poll(0.2)
-            if message is None:
-                return False
-            error = message.error()
-            if error is None:
-                found.append((message.key() or b"", message.value()))
-            return error is not None and error.code() == KafkaError._PARTITION_EOF
-
-        wait_until(at_the_end, DEADLINE_S, "the journal is read")
-        reader.close()
-        return lines_of(found)
+        return lines_of(records_of(self.servers, JOURNAL))
 
     # Backends
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from kshunt.backend.access.cluster_keys import ClusterKeys
 from kshunt.backend.admin.security.client_properties import client_config
@@ -23,8 +23,7 @@ from kshunt.backend.operations.journal.entries import JournalState
 from kshunt.backend.operations.journal.replay import Unproven
 from tests.support.access.keys import KEYS
 from tests.support.embedded.background import Running, running
-from tests.support.topics import TO_THE_END
-from tests.support.waiting import wait_until
+from tests.support.topics import records_of
 
 DEADLINE_S = 60.0
 
@@ -101,22 +100,9 @@ def raw_producer(where: Where, **settings: Any) -> Producer:
 
 def written_by(servers: str, topic: str) -> list[str]:
     """Who wrote each entry that is committed but the manifest, in the log's order."""
-    settings = {"group.id": "x", "isolation.level": "read_committed", **TO_THE_END}
-    reader = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
-    reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
-    found: list[str] = []
-
-    def at_the_end() -> bool:
-        message = reader.poll(0.1)
-        error = None if message is None else message.error()
-        if message is not None and error is None and message.key() != b"manifest":
-            value = (message.value() or b"").decode("utf-8", "replace")
-            found.extend(name for name in ("one", "two") if f'"writer":"{name}"' in value)
-        return error is not None and error.code() == KafkaError._PARTITION_EOF
-
-    wait_until(at_the_end, DEADLINE_S, "the topic is read")
-    reader.close()
-    return found
+    values = [value for key, value in records_of(servers, topic) if key != b"manifest"]
+    texts = [(value or b"").decode("utf-8", "replace") for value in values]
+    return [name for text in texts for name in ("one", "two") if f'"writer":"{name}"' in text]
 
 
 def bodies(state: JournalState) -> Mapping[str, Any]:
