@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
 from pyspark import SparkContext
@@ -32,12 +33,13 @@ def make_archive(target: Path) -> None:
 
     Raises:
         KshuntError: Spark does not start.
+        TimeoutExpired: Java does not end.
         OSError: it left no archive.
     """
     arriving = target.with_suffix(".new")
     # Spark's own switch for a Connect server on a port that is free, not on 15002.
     os.environ["SPARK_TESTING"] = "1"
-    options = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={arriving} -Xlog:disable"
+    options = f'{QUICK_JAVA} -XX:ArchiveClassesAtExit="{arriving}" -Xlog:disable'
     session = start_session(quick_settings(master="", remote="local[2]", java_options=options))
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -62,7 +64,7 @@ def main() -> int:
     try:
         CLASSES.parent.mkdir(exist_ok=True)
         make_archive(CLASSES)
-    except (KshuntError, OSError) as error:
+    except (KshuntError, OSError, TimeoutExpired) as error:
         sys.stderr.write(f"continuing without an archive of Spark's classes: {error}\n")
         return 1
     return 0
