@@ -26,7 +26,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check coverage bench docs lock clean kafka-jars
+.PHONY: help demo test test-all check coverage bench docs lock clean kafka-jars spark-classes
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ demo: $(RUN) ## the dashboard on a cluster in memory with a move under way (ARGS
 test: $(DEV) kafka-jars ## the quick tier: what needs Python alone, and one story on real Kafka
 	@$(PY) $(PYTEST) $(ARGS)
 
-test-all: $(DEV) kafka-jars ## every tier; real Kafka, ZooKeeper and Spark need Java, and Maven once
+test-all: $(DEV) kafka-jars spark-classes ## every tier; real Kafka, ZooKeeper and Spark need Java, and Maven once
 	@$(PY) $(PYTEST) --tier all $(ARGS)
 
 check: $(DEV) ## formatting, lint, types, import rules and dead code
@@ -71,6 +71,10 @@ clean: ## remove the environment, Kafka's jars, caches and builds
 # Asks Maven only where a jar that the pom names is absent; where that cannot be, it says why.
 kafka-jars: $(DEV)
 	@$(PY) -m tests.support.brokers.class_archive || true
+
+# Starts Spark once, where there is no archive of the classes that it loads.
+spark-classes: $(DEV)
+	@$(PY) -m tests.support.pipeline.class_archive || true
 
 # What it takes to run kshunt; the project itself is an editable install.
 $(RUN): requirements.lock pyproject.toml

@@ -23,7 +23,7 @@ from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
 from kshunt.backend.placement.impact import refuse_unknown
 from kshunt.backend.planning.planner_queue import ANYBODY, UNTOUCHED, PlannerQueue
-from kshunt.backend.planning.worker import LENGTH, Answer, Question
+from kshunt.backend.planning.question import LENGTH, Answer, Question
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.settings import LIMITS
 

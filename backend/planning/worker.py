@@ -9,26 +9,16 @@ from __future__ import annotations
 
 import os
 import pickle
-import struct
 import sys
 import threading
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from kshunt.backend.domain.planning.requests import (
-    PlanAnswer,
-    PlanRequest,
-    RehearsalAnswer,
-    RehearsalRequest,
-)
+from kshunt.backend.domain.planning.requests import PlanRequest
 from kshunt.backend.errors import BadInput
 from kshunt.backend.planning.propose import propose
+from kshunt.backend.planning.question import LENGTH, Answer, Question
 from kshunt.backend.planning.rehearsals import rehearse_all
 from kshunt.backend.rehearsal.picture import Picture
-
-LENGTH: Final = struct.Struct("!Q")
-
-Question = PlanRequest | RehearsalRequest
-Answer = PlanAnswer | RehearsalAnswer
 
 
 def answer_to(picture: Picture, question: Question) -> Answer:

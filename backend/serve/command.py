@@ -193,12 +193,14 @@ def _run_server(options: Namespace) -> int:
         from kshunt.backend.api.core.backend import Backend
         from kshunt.backend.api.forwarding.peers import peers_of
         from kshunt.backend.api.server.listener import Listen, check_reach, serve
+        from kshunt.backend.arrow_without_pandas import forgo_pandas
         from kshunt.backend.clock import SystemClock
         from kshunt.backend.local_sockets import served_path
         from kshunt.backend.operations.shrink.job_process import JobSettings, ProcessJob
         from kshunt.backend.serve.webhook_events import notifying_webhooks
         from kshunt.backend.settings import PlacerSettings, RecordingSettings, Settings
 
+    forgo_pandas()
     set_up(options.log_format)
     bootstrap = sys.stdin.readline().strip() if options.from_stdin else options.bootstrap_server
     if not bootstrap:

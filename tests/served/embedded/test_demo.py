@@ -25,6 +25,8 @@ def test_a_backend_of_a_demo_that_ends_is_started_again(tmp_path: Path) -> None:
         # A number that grows is painted digit by digit.
         shown.until(rb"Moving \d+ partitions", DEADLINE_S)
         (backend,) = [one for one in children(shown.process.pid) if "serve" in words_of(one)]
+        # It has sent a snapshot by now, for which Arrow alone would have loaded pandas.
+        assert "pandas" not in Path(f"/proc/{backend}/maps").read_text()
         shown.written = b""
         os.kill(backend, signal.SIGKILL)
         shown.until(b"CONNECTION LOST", DEADLINE_S)

@@ -51,13 +51,18 @@ class Score:
 
 
 def scores(
-    runs: Sequence[Watched], quantiles: Floats | None, *, every: bool = False
+    runs: Sequence[Watched],
+    quantiles: Floats | None,
+    *,
+    every: bool = False,
+    until: float = POINTS[-1],
 ) -> list[Score]:
     """Of operations that ended, with the ranges that these quantiles make; None: with their own.
 
-    `every`: void forecasts count like the others.
+    `every`: void forecasts count like the others. `until`: how far they were forecast.
     """
-    return [_score(point, runs, quantiles, every=every) for point in POINTS]
+    points = [point for point in POINTS if point <= until]
+    return [_score(point, runs, quantiles, every=every) for point in points]
 
 
 @dataclass(frozen=True, slots=True)

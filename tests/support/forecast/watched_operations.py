@@ -24,7 +24,7 @@ from kshunt.backend.domain.throttles.configs import FOLLOWER_REPLICAS, LEADER_RE
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.core.cluster_core import Core
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.telemetry.sampling.forecaster import CopyForecast, Forecaster
+from kshunt.backend.telemetry.sampling.forecaster import NOTHING, CopyForecast, Forecaster
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
 from kshunt.backend.telemetry.stuck.diagnosis import diagnose
 from tests.support.operations.stuck import configure
@@ -93,9 +93,10 @@ class ForecastEye(Eye):
 class OperationEye(ForecastEye):
     """Looks at one operation, and begins more of its moves."""
 
-    def __init__(self, operation: WatchedOperation) -> None:
+    def __init__(self, operation: WatchedOperation, until: float | None) -> None:
         super().__init__(operation.core, operation.begun)
         self._operation = operation
+        self._until = until
         self.looks: list[Look] = []
 
     def look(self, seconds: float) -> None:
@@ -105,18 +106,41 @@ class OperationEye(ForecastEye):
         while core.now_ms < until_ms:
             core.advance(min(core.now_ms + BEGINS_EVERY_MS, until_ms))
             operation.start_more()
+        if self._is_past():
+            self.looks.append(
+                Look(operation.elapsed_s(), operation.remaining_bytes(), None, NOTHING)
+            )
+            return
         running = []
         if operation.begun:
             partitions, waiting = operation.operations.keys(), operation.waiting_moves()
             running = [RunningOperation(ID, partitions, waiting, operation.caps, held=False)]
         _, made = self.forecast(running)
         if operation.began_ms is not None:
-            at_s = (core.now_ms - operation.began_ms) / 1000
-            self.looks.append(Look(at_s, operation.remaining_bytes(), made.ends.get(ID), made))
+            left, at_s = operation.remaining_bytes(), operation.elapsed_s()
+            self.looks.append(Look(at_s, left, made.ends.get(ID), made))
+
+    def _is_past(self) -> bool:
+        """Whether a former look was the last one whose forecast is wanted."""
+        if self._until is None or not self.looks:
+            return False
+        # Where more is left later than ever before, the point was reached earlier than it seemed.
+        left = [look.remaining_bytes for look in self.looks]
+        return min(left) <= (1 - self._until) * max(left)
 
 
 class WatchedOperation(Operation):
     """One operation; see the module's text."""
+
+    def __init__(self, seed: int, longest_s: float, until: float | None = None) -> None:
+        """See `watched`."""
+        super().__init__(seed, longest_s)
+        self._until = until
+
+    def elapsed_s(self) -> float:
+        """Since it began."""
+        assert self.began_ms is not None
+        return (self.core.now_ms - self.began_ms) / 1000
 
     def run(self) -> Watched:
         """From a while before it until it is over, or is given up."""
@@ -181,7 +205,7 @@ class WatchedOperation(Operation):
         found = self.core.image.topic(self.topic)
         assert found is not None
         self.placed = {number: state.replicas for number, state in found.partitions.items()}
-        self._eye = OperationEye(self)
+        self._eye = OperationEye(self, self._until)
         self.eye = self._eye
 
     def _begin(self) -> None:
@@ -268,9 +292,9 @@ class WatchedOperation(Operation):
         )
 
 
-def watched(seed: int, longest_s: float = LONGEST_S) -> Watched:
-    """One operation of this seed, run to its end."""
-    return WatchedOperation(seed, longest_s).run()
+def watched(seed: int, longest_s: float = LONGEST_S, until: float | None = None) -> Watched:
+    """One operation of this seed, run to its end; forecast until so much was copied, if named."""
+    return WatchedOperation(seed, longest_s, until).run()
 
 
 def watched_all(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +13,20 @@ import pytest
 
 from kshunt.backend.pipeline.spark.java import JavaMissing, find_java
 from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from tests.support.brokers.java import LIBS
 from tests.support.waiting import require
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+CLASSES = LIBS / f"spark-{version('pyspark')}.jsa"
+"""See `tests.support.pipeline.class_archive`; one of another Java is of no use, and no news."""
 # Tests are over before a better compiler would have paid.
 # Spark's classes are not verified, and make room for themselves once: a quarter of a start else.
 QUICK_JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -XX:MetaspaceSize=256m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    + (f' -XX:SharedArchiveFile="{CLASSES}" -Xlog:disable' if CLASSES.is_file() else "")
 )
 # Nor does a plan that is used once pay for being compiled; Spark reads such properties as settings.
 INTERPRETED = "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN"

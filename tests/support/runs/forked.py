@@ -24,7 +24,6 @@ PRELOADED: Final = (
     "kshunt.backend.telemetry.recording.recorder",
     "encodings.idna",
     "numpy.ma",
-    "pandas",
     "pydantic.v1",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.auto",
@@ -34,8 +33,6 @@ PRELOADED: Final = (
 """All that backends need, what they import only as they start, and what leaves it to the parent.
 
 A process has one parent of all its forks, so there is one list for all kinds of them.
-
-Arrow imports pandas, where that is installed, for the first column that a backend encodes.
 """
 
 

@@ -17,7 +17,7 @@ from kshunt.backend.domain.planning.requests import Goal, PlanRequest, Rehearsal
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.planning.planner_pool import COMMAND, Planners
-from kshunt.backend.planning.worker import LENGTH
+from kshunt.backend.planning.question import LENGTH
 from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.settings import LIMITS
 

@@ -48,17 +48,27 @@ def test_bounds_are_those_of_the_binomial_tail(count: int, share: float, number:
 
 
 @pytest.mark.slow
+def test_what_is_no_longer_forecast_half_way_is_judged_the_same_there() -> None:
+    whole, half = (watched(1_000_107, LONGEST_S, until) for until in (None, HALF_WAY))
+    found = judged(whole, HALF_WAY, shipped_quantiles())
+    assert isinstance(found, Judged)
+    assert judged(half, HALF_WAY, shipped_quantiles()) == found
+    assert whole.looks[-1].copies.at_ms > half.looks[-1].copies.at_ms
+    assert whole.took_s == half.took_s
+
+
+@pytest.mark.slow
 def test_operations_of_fresh_seeds_end_about_when_it_was_said() -> None:
     seeds = SystemRandom().sample(range(10**6, 10**9), SEEDS_MAX)
     quantiles, runs = shipped_quantiles(), list[Watched]()
     found: list[Judged] = []
     for seed in seeds:
-        runs.append(watched(seed, LONGEST_S))
+        runs.append(watched(seed, LONGEST_S, HALF_WAY))
         one = judged(runs[-1], HALF_WAY, quantiles)
         found += [one] if isinstance(one, Judged) else []
         if len(found) == WANTED:
             break
-    said = f"seeds {seeds[: len(runs)]}\n{as_text(scores(runs, quantiles))}"
+    said = f"seeds {seeds[: len(runs)]}\n{as_text(scores(runs, quantiles, until=HALF_WAY))}"
     assert len(found) >= FEWEST, said
     assert sum(one.holds for one in found) >= least(len(found), HOLD_LEAST), said
     assert sum(one.error <= FAR for one in found) >= least(len(found), 1 - FAR_MOST), said
