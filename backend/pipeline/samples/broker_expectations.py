@@ -16,14 +16,12 @@ from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
 from kshunt.backend.pipeline.samples.expectations import (
     TIME_PLAUSIBLE,
     Expectation,
-    Fitness,
     RowOutcome,
     TimeBounds,
-    holds,
     keys_known,
     not_negative,
-    with_bounds,
 )
+from kshunt.backend.pipeline.samples.row_fitness import Fitness, holds, with_bounds
 
 _KEYS: Final = tuple(column.name for column in BROKER_SAMPLES if not column.nullable)
 _COUNTS: Final = ("leaders", "preferred_leaders", "replicas")
