@@ -193,11 +193,10 @@ def unseen(folder: Path, files_to: int) -> list[layout.SampleFile]:
     They are listed twice: a file that is there when one with a higher number is seen may have come
     after its own folder was listed.
     """
-    highest = max((part.number for part in written(folder, SampleTable.REPLICAS)), default=0)
-    parts = written(folder, SampleTable.REPLICAS)
-    return sorted(
-        (part for part in parts if files_to < part.number <= highest), key=lambda p: p.number
-    )
+    first = written(folder, SampleTable.REPLICAS, files_to)
+    highest = max((part.number for part in first), default=0)
+    parts = written(folder, SampleTable.REPLICAS, files_to) if first else []
+    return sorted((part for part in parts if part.number <= highest), key=lambda p: p.number)
 
 
 def unseen_hours(folder: Path, results: Path, meta: Meta) -> tuple[int, ...]:

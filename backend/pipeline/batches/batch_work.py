@@ -38,6 +38,7 @@ from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.replica_runs import millis
 from kshunt.backend.pipeline.kernels.stalls import StallSettings
 from kshunt.backend.pipeline.results.stream_state import (
+    STATE_VERSION,
     Meta,
     StreamBatch,
     parts_between,
@@ -178,6 +179,11 @@ class BatchWork(ABC, Generic[S, R]):
         """What is made beside rates and stalls."""
         ...
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all buckets are worked together; see `stream_step.WorkerBatch.whole`."""
+        return False
+
     @abstractmethod
     def _worked(self, step: stream_step.WorkerBatch) -> WorkerFindings:
         """Let the samples that have arrived be worked; see `kernels.stream_step`."""
@@ -222,6 +228,7 @@ class BatchWork(ABC, Generic[S, R]):
             owed=self._owed(now_ms),
             files_aside=arrived.waiting,
             cluster_id=arrived.cluster_id or former.cluster_id,
+            version=STATE_VERSION,
         )
         return replace(meta, open_hours=self.batch.open_hours(former))
 
@@ -244,6 +251,7 @@ class BatchWork(ABC, Generic[S, R]):
             StallSettings(self.newest_ms or 0, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE),
             LATE_MS,
             FORGET_MS,
+            self._is_whole,
         )
 
     def _open_part(self, table: ResultTable) -> None:

@@ -18,7 +18,7 @@ from kshunt.backend.files import locked, make_folder
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
 from kshunt.backend.pipeline.results.stream_state import (
     LOCK,
-    STATE_VERSION,
+    VERSIONS_READ,
     Meta,
     StreamState,
     begin,
@@ -87,10 +87,10 @@ def begun(results: Path) -> Meta:
         # A checkpoint without a state is of a stream that was forgotten.
         shutil.rmtree(checkpoint(results), ignore_errors=True)
         meta = begin(results)
-    if meta.version != STATE_VERSION:
+    if meta.version not in VERSIONS_READ:
         raise StreamState(
             f"The state of the stream in {results} has version {meta.version}, and this kshunt "
-            f"reads {STATE_VERSION}.",
+            f"reads {VERSIONS_READ[-1]}.",
             advice="Remove its folder .stream: results stay, and rates begin again.",
         )
     sweep(results, meta)

@@ -36,7 +36,8 @@ from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA, arrow_
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
-from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
+from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS
+from kshunt.backend.pipeline.samples.broker_fitness import BrokerSplit
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.expectations import (
     FILES,

@@ -43,25 +43,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.delivered_files.result_files import read_manifest
-from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import BadInput, KshuntError
-from kshunt.backend.pipeline.batches.arrivals import Arrived, unseen_hours
-from kshunt.backend.pipeline.batches.batch_work import is_backfilled
+from kshunt.backend.pipeline.batches.arrivals import Arrived
 from kshunt.backend.pipeline.batches.holding import CountedBatch
+from kshunt.backend.pipeline.batches.owed import hours_to_make
 from kshunt.backend.pipeline.jobs.backfill import Period, backfill
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, SparkBatch
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, Source
 from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.maintenance import (
     KeptDays,
-    kept_from_ms,
     maintain,
     maintained_lines,
 )
-from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, checkpoint, newest
-from kshunt.backend.pipeline.samples.replica_samples import find_recording
+from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, checkpoint
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 
 LOOK_S: Final = 0.2
@@ -213,23 +209,14 @@ def make_owed(
     Raises:
         SparkFailed: as `backfill` does.
     """
-    meta = newest(results)
-    unseen = unseen_hours(source.folder, results, meta or Meta())
-    if meta is None or meta.closed_ms is None:
-        if unseen:
-            tell(
-                f"{len(unseen)} hours were recorded earlier; the stream begins after them. To "
-                f"make them, too: kshunt pipeline backfill --samples {source.folder} --to "
-                f"{for_a_flag(max(unseen) + HOUR_MS)}"
-            )
-        return
-    manifest = read_manifest(results)
-    owed = {int(h) for h, since in meta.owed.items() if not is_backfilled(manifest, int(h), since)}
-    ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
-    recorded = find_recording(source.folder).files if ended or unseen else {}
-    from_ms = kept_from_ms(results, RATES, kept, clock.now_ms())
-    young = {hour for hour in recorded if hour + HOUR_MS > from_ms}
-    for hour in sorted({*unseen, *ended} & young):
+    hours = hours_to_make(source.folder, results, kept, clock.now_ms())
+    if hours.earlier:
+        tell(
+            f"{len(hours.earlier)} hours were recorded earlier; the stream begins after them. To "
+            f"make them, too: kshunt pipeline backfill --samples {source.folder} --to "
+            f"{for_a_flag(max(hours.earlier) + HOUR_MS)}"
+        )
+    for hour in hours.missed:
         tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
         try:

@@ -31,6 +31,7 @@ from kshunt.backend.pipeline.batches.batch_work import (
     WorkerFindings,
 )
 from kshunt.backend.pipeline.kernels import stream_step
+from kshunt.backend.pipeline.kernels.throttle_advice import BEFORE_S
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.file_sieve import FileSieve
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
@@ -38,7 +39,7 @@ from kshunt.backend.pipeline.spark.paths import literal
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
-from kshunt.backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
+from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 
 _RATES: Final = struct_of(RATES.columns)
 _FOUND: Final = T.StructType(

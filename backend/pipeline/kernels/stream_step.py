@@ -55,6 +55,8 @@ FOUND: Final = pa.schema([("name", pa.string()), ("number", pa.int64()), ("rows"
 OLDEST: Final = "oldest "
 NEWEST: Final = "newest "
 """Begin the names of times in milliseconds: of all of a name the least, or the greatest, counts."""
+_WHOLE: Final = "whole.arrow"
+"""The file of a state that has all buckets."""
 _NOTHING: Final = SAMPLES + 1000
 """Kind of a parcel without rows, for a bucket that nothing may have come for."""
 
@@ -90,6 +92,9 @@ class WorkerBatch:
     forget_after_ms: int
     """Replicas that were not seen for so long before `closed_ms` are forgotten."""
 
+    whole: bool = False
+    """All buckets are worked together: what is remembered of them is one file, not one each."""
+
     @property
     def forget_ms(self) -> int:
         """Replicas that were not seen since are forgotten."""
@@ -111,8 +116,12 @@ def nothing(buckets: int) -> Any:
 def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
     """Parcels of whole buckets to what `FOUND` says."""
     buckets, new = _opened(batches, batch.samples)
-    if not buckets:
-        return
+    if buckets:
+        yield from work_rows(buckets, new, batch)
+
+
+def work_rows(buckets: list[int], new: list[Any], batch: WorkerBatch) -> Iterator[Any]:
+    """The new samples of whole buckets, one batch of rows at least, to what `FOUND` says."""
     rows = together([*new, *_former(batch, PENDING, buckets, batch.samples)])
     carried = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
     looked = _looked(rows, rate_step.state_of(together(carried), batch.settings), batch)
@@ -161,7 +170,7 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
 def _islands(rates: Any, state: Any, settings: stalls.StallSettings) -> Any:
     if len(rates) or len(state):
         return stalls.islands(rates, state, settings)
-    return pa.record_batch([pa.nulls(0, field.type) for field in stalls.MADE], schema=stalls.MADE)
+    return no_rows(stalls.MADE)
 
 
 def _stall_rows(found: Any, schema: Any) -> Any:
@@ -187,15 +196,21 @@ def _written(
     name = f"part-{buckets[0]:05}"
     for hour, some in _by_hour(rows.closed, hour_of):
         _write_parquet(Path(batch.into, table, hour), name, some)
-    _write_parquet(Path(batch.into, PARTS, table), name, rows.open)
+    if len(rows.open):
+        _write_parquet(Path(batch.into, PARTS, table), name, rows.open)
     times = _times(table, rows.closed, hour_of) | _times(f"{OPEN}{table}", rows.open, hour_of)
     yield _found({table: len(rows.closed), **times})
+
+
+def no_rows(schema: Any) -> Any:
+    """A batch without rows."""
+    return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _opened(batches: Iterable[Any], schema: Any) -> tuple[list[int], list[Any]]:
     """The buckets that have come, and their rows."""
     buckets: set[int] = set()
-    rows = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
+    rows = [no_rows(schema)]
     for batch in batches:
         buckets |= set(batch.column(0).to_pylist())
         for kind, cell in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
@@ -288,31 +303,49 @@ def _seen_since(state: RateState, since_ms: int) -> RateState:
 # Files
 
 
-def _former(batch: WorkerBatch, what: str, buckets: Iterable[int], schema: Any) -> list[Any]:
-    """What was remembered of some buckets."""
-    found = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
-    for bucket in buckets:
-        path = Path(batch.former, what, f"{bucket:05}.arrow")
-        with contextlib.suppress(FileNotFoundError), pa.OSFile(str(path)) as file:
-            found += pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
+def _former(batch: WorkerBatch, what: str, buckets: list[int], schema: Any) -> list[Any]:
+    """What was remembered of some buckets, whichever job has written it."""
+    whole = _state_rows(Path(batch.former, what, _WHOLE))
+    if whole and len(buckets) < batch.buckets:
+        of = (bucket_of(ints(rows.column("rid")), batch.buckets) for rows in whole)
+        wanted = [pa.array(np.isin(each, buckets)) for each in of]
+        whole = [rows.filter(which) for rows, which in zip(whole, wanted, strict=True)]
+    found = [no_rows(schema), *whole]
+    for bucket in [] if whole else buckets:
+        found += _state_rows(Path(batch.former, what, f"{bucket:05}.arrow"))
     return found
+
+
+def _state_rows(path: Path) -> list[Any]:
+    """The rows of a file of the state; none where there is no file."""
+    with contextlib.suppress(FileNotFoundError), pa.OSFile(str(path)) as file:
+        batches: list[Any] = pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
+        return batches
+    return []
 
 
 def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
     folder = Path(batch.remembered, what)
     folder.mkdir(parents=True, exist_ok=True)
+    if batch.whole:
+        _write_rows(folder, _WHOLE, rows)
+        return
     of = bucket_of(ints(rows.column("rid")), batch.buckets)
     order = np.argsort(of.astype(np.uint16), kind="stable")
     ends = np.cumsum(np.bincount(of, minlength=batch.buckets))
     rows = rows.take(pa.array(order))
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
     for bucket in buckets:
         start = int(ends[bucket - 1]) if bucket else 0
-        aside = folder / f".{bucket:05}.tmp"
-        with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
-            file.write_batch(rows.slice(start, int(ends[bucket]) - start))
-        os.replace(aside, folder / f"{bucket:05}.arrow")
+        _write_rows(folder, f"{bucket:05}.arrow", rows.slice(start, int(ends[bucket]) - start))
+
+
+def _write_rows(folder: Path, name: str, rows: Any) -> None:
+    aside = folder / f".{name}.tmp"
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
+        file.write_batch(rows)
+    os.replace(aside, folder / name)
 
 
 def _write_parquet(folder: Path, name: str, rows: Any) -> None:
