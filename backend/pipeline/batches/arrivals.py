@@ -42,7 +42,7 @@ S = TypeVar("S")
 FILES_MOST: Final = 240
 """Files of a batch: a backlog is taken in pieces."""
 ROWS_MOST: Final = 2_000_000
-"""Samples of a batch, of files that are all of one moment a little more."""
+"""Samples of a batch."""
 BUCKETS: Final = 16
 """Into which replicas are parted; never to be changed for a state that is there."""
 
@@ -82,6 +82,8 @@ class FolderFiles:
     clock: Clock
     files_most: int = FILES_MOST
     """Of a batch."""
+    rows_most: int = ROWS_MOST
+    """Of a batch, but of files that are all of one moment a little more."""
     sieve: FileSieve = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +112,7 @@ class FolderFiles:
         for part in parts:
             known = self._known(part)
             rows = sum(each.rows for each in piece)
-            if piece and (len(piece) == self.files_most or rows + known.rows > ROWS_MOST):
+            if piece and (len(piece) == self.files_most or rows + known.rows > self.rows_most):
                 yield piece
                 self.sieve.forget_passed()
                 piece = []

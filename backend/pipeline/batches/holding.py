@@ -70,7 +70,8 @@ def held(results: Path) -> Iterator[None]:
     if lock is None:
         raise ResultsBusy(
             f"Another stream makes results in {results}. Nothing was changed.",
-            advice="Stop it first, or name another folder by --results.",
+            advice="Stop it first, or name another folder by --results. If it is kshunt serve, "
+            "start that with --pipeline or with --record-only.",
         )
     with lock:
         yield

@@ -33,7 +33,7 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.domain.pipeline.delivered import PipelineProcess
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.pipeline.batches.arrivals import FILES_MOST, Arrived, FolderFiles
+from kshunt.backend.pipeline.batches.arrivals import Arrived, FolderFiles
 from kshunt.backend.pipeline.batches.batch_work import BatchPlace
 from kshunt.backend.pipeline.batches.holding import begun, held
 from kshunt.backend.pipeline.batches.owed import hours_to_make
@@ -43,6 +43,7 @@ from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain, maintained_lines
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
 from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,9 @@ ASIDE_S: Final = 60.0
 """So often it is seen whether another job still holds the results, or the cluster is too large."""
 PAUSE_MOST_S: Final = 60.0
 """After what went wrong the pause doubles up to this."""
+FILES_MOST_HERE: Final = 60
+ROWS_MOST_HERE: Final = 200_000
+"""A backlog is taken in small pieces: the backend's memory and interpreter are shared."""
 REPLICAS_MOST: Final = 20_000
 """Clusters with more are left to Spark."""
 
@@ -64,17 +68,15 @@ class LightJob:
     results: Path
     kept: KeptDays
     clock: Clock
-    files_most: int = FILES_MOST
+    files_most: int = FILES_MOST_HERE
     """Of a batch."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    files: FolderFiles = field(init=False)
     meta: Meta | None = None
     """What is remembered; None while it does not hold the results."""
+    _files: FolderFiles | None = None
+    """Those of the recording; None before it held the results."""
     _hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _maintained_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        self.files = FolderFiles(self.samples, self.clock, self.files_most)
 
     def turn(self) -> None:
         """Make results of what has come since the last turn.
@@ -83,6 +85,9 @@ class LightJob:
             ResultsBusy: another job makes them.
             KshuntError, OSError: samples cannot be read, or results not written.
         """
+        if self.meta is None and not self.samples.is_dir():
+            # The recorder makes the folder, once it knows the cluster.
+            return
         try:
             meta = self._begun() if self.meta is None else self.meta
             self.meta = meta
@@ -101,6 +106,7 @@ class LightJob:
 
     def _begun(self) -> Meta:
         self._hold.enter_context(held(self.results))
+        self._files = FolderFiles(self.samples, self.clock, self.files_most, ROWS_MOST_HERE)
         self._tell_missed()
         return begun(self.results)
 
@@ -119,21 +125,22 @@ class LightJob:
     def _is_taken(self) -> bool:
         """Take what has come; False where a file is torn, and the rest has to come again."""
         assert self.meta is not None
-        for arrived in self.files.arrivals(self.meta, list):
+        assert self._files is not None
+        for arrived in self._files.arrivals(self.meta, list):
             try:
-                self._take(arrived)
+                self._take(arrived, self._files.sieve)
             except (pa.ArrowException, OSError):
-                if not self.files.sieve.is_any_torn():
+                if not self._files.sieve.is_any_torn():
                     raise
                 return False
             if self.stopping.is_set():
                 break
         return True
 
-    def _take(self, arrived: Arrived[list[RowGroups]]) -> None:
+    def _take(self, arrived: Arrived[list[RowGroups]], sieve: FileSieve) -> None:
         """Make a batch of it that counts."""
         assert self.meta is not None
-        place = BatchPlace(self.results, self.clock, self.files.sieve)
+        place = BatchPlace(self.results, self.clock, sieve)
         batch = StreamBatch.begun(self.results, self.meta.batch + 1)
         try:
             work = LightBatch(place, self.meta, arrived, batch)
@@ -170,10 +177,13 @@ class LightPipeline:
     replicas: Callable[[], int]
     """How many replicas the cluster has, as far as it is known."""
     every_s: float = EVERY_S
-    _process: PipelineProcess | None = None
-    _said: str = ""
-    """What was said last of why no results are made; empty while they are."""
+    _process: PipelineProcess | None = field(init=False)
+    _said: str | None = None
+    """What was said last of why no results are made: empty while they are, None at first."""
     _pause_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._process = PipelineProcess(running=True, since_ms=self.job.clock.now_ms())
 
     def status(self) -> PipelineProcess | None:
         """How it goes; None while it leaves the results to others. Any thread may ask."""
@@ -220,10 +230,11 @@ class LightPipeline:
             if not self._said:
                 log.exception("No results could be made")
             return self._failed(error)
-        if self._said or self._process is None:
-            log.info("Results of the samples are made in %s.", self.job.results)
-        self._said, self._pause_s = "", 0.0
-        self._note(running=True, error="")
+        if self.job.meta is not None:
+            if self._said != "":
+                log.info("Results of the samples are made in %s.", self.job.results)
+            self._said, self._pause_s = "", 0.0
+            self._note(running=True, error="")
         return self.every_s
 
     def _step_aside(self, why: str) -> None:

@@ -1,8 +1,9 @@
 """Results inside `kshunt serve`: what a batch costs, by how many replicas there are.
 
 As a recorder writes them, replicas of partitions that move have a sample each second, a tenth of
-all here, and the others one a minute. A flush of 5 s is a batch. The hours pass as fast as they
-can be worked. `KSHUNT_LIGHT_REPLICAS` and `KSHUNT_LIGHT_BATCHES` change how much.
+all here, and the others one a minute. A flush of 5 s is a batch. Before, there are so many files
+as a recorder leaves before it puts hours together; then an hour ends, with what is made of whole
+hours. `KSHUNT_LIGHT_REPLICAS` says of how many replicas, with commas between.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_ids
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder, replica_ids
 from kshunt.backend.pipeline.light.light_job import LightJob
 from kshunt.backend.pipeline.results.maintenance import KeptDays
 from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
-from tests.support.pipeline.recorded import START_MS
+from tests.support.pipeline.delivered import rows_in
+from tests.support.pipeline.recorded import START_MS, time_of
 from tests.support.pipeline.recorded_brokers import broker_sample, write_brokers
 
 pytestmark = pytest.mark.bench
 
 REPLICAS: Final = [int(n) for n in os.environ.get("KSHUNT_LIGHT_REPLICAS", "1000").split(",")]
-BATCHES: Final = int(os.environ.get("KSHUNT_LIGHT_BATCHES", "150"))
-WARM: Final = 10
+FORMER: Final = 12 * 110
+"""Flushes of two hours but ten minutes."""
+BATCHES: Final = 12 * 20
 FLUSH_MS, MINUTE_MS = 5_000, 60_000
 BROKERS: Final = 9
 ROWS_A_SECOND: Final = 5_000
@@ -126,14 +129,19 @@ class Recording:
 def test_cpu_of_a_batch(tmp_path: Path, replicas: int) -> None:
     clock, recording = FlushClock(), Recording(tmp_path, replicas)
     job = LightJob(tmp_path, tmp_path / "results", KeptDays(14, 730), clock)
+    for number in range(FORMER):
+        clock.ms = recording.flush(number)
+    job.turn()
     used_ms = []
-    for number in range(BATCHES):
+    for number in range(FORMER, FORMER + BATCHES):
         clock.ms = recording.flush(number)
         since_s = time.process_time()
         job.turn()
         used_ms.append(1000 * (time.process_time() - since_s))
     job.release()
-    counted = sorted(used_ms[WARM:])
+    loads = [row["start"] for row in rows_in(tmp_path / "results", "broker_load", "start")]
+    assert time_of(START_MS + HOUR_MS) in loads, "the hour that ended meanwhile is made"
+    counted = sorted(used_ms)
     print(
         f"\n{replicas:,} replicas, {len(counted)} batches: CPU of a batch, mean "
         f"{statistics.mean(counted):.1f} ms, median {statistics.median(counted):.1f} ms, p95 "

@@ -10,14 +10,14 @@ from tests.support.pipeline.streamed import KEPT
 
 
 def job_of(
-    samples: Path, results: Path, *, files_most: int = 240, clock: Clock | None = None
+    samples: Path, results: Path, *, files_most: int = 60, clock: Clock | None = None
 ) -> LightJob:
     """A job that has not begun."""
     return LightJob(samples, results, KEPT, clock or SystemClock(), files_most)
 
 
 def made(
-    samples: Path, results: Path, *, files_most: int = 240, clock: Clock | None = None
+    samples: Path, results: Path, *, files_most: int = 60, clock: Clock | None = None
 ) -> LightJob:
     """A job that has taken all that is there, and gave the results back."""
     job = job_of(samples, results, files_most=files_most, clock=clock)
