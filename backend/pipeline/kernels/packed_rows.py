@@ -78,7 +78,8 @@ def pack_files(batches: Iterable[Any], *, schema: Any, buckets: int) -> Iterator
 def rows_of(part: RowGroups, schema: Any) -> Iterator[Any]:
     """The rows of a part; columns that it lacks are lacking."""
     with pq.ParquetFile(part.path) as file:
-        columns = [name for name in schema.names if name in file.schema_arrow.names]
+        there = set(file.schema_arrow.names)
+        columns = [name for name in schema.names if name in there]
         groups = list(range(part.start, part.stop))
         yield from file.iter_batches(_TOGETHER, groups, columns, use_threads=False)
 

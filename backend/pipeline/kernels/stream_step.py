@@ -55,8 +55,6 @@ FOUND: Final = pa.schema([("name", pa.string()), ("number", pa.int64()), ("rows"
 OLDEST: Final = "oldest "
 NEWEST: Final = "newest "
 """Begin the names of times in milliseconds: of all of a name the least, or the greatest, counts."""
-_WHOLE: Final = "whole.arrow"
-"""The file of a state that has all buckets."""
 _NOTHING: Final = SAMPLES + 1000
 """Kind of a parcel without rows, for a bucket that nothing may have come for."""
 
@@ -93,7 +91,13 @@ class WorkerBatch:
     """Replicas that were not seen for so long before `closed_ms` are forgotten."""
 
     whole: bool = False
-    """All buckets are worked together: what is remembered of them is one file, not one each."""
+    """All buckets are worked together: what is remembered of them is one file a kind, and no folder
+    with one each."""
+
+    @property
+    def compression(self) -> str:
+        """Of the tables' files. Small ones gain little by `zstd`, and compaction writes them anew."""
+        return "snappy" if self.whole else "zstd"
 
     @property
     def forget_ms(self) -> int:
@@ -195,9 +199,9 @@ def _written(
     """Write a table's rows, and say how many there are and from when."""
     name = f"part-{buckets[0]:05}"
     for hour, some in _by_hour(rows.closed, hour_of):
-        _write_parquet(Path(batch.into, table, hour), name, some)
+        _write_parquet(Path(batch.into, table, hour), name, some, batch.compression)
     if len(rows.open):
-        _write_parquet(Path(batch.into, PARTS, table), name, rows.open)
+        _write_parquet(Path(batch.into, PARTS, table), name, rows.open, batch.compression)
     times = _times(table, rows.closed, hour_of) | _times(f"{OPEN}{table}", rows.open, hour_of)
     yield _found({table: len(rows.closed), **times})
 
@@ -305,7 +309,7 @@ def _seen_since(state: RateState, since_ms: int) -> RateState:
 
 def _former(batch: WorkerBatch, what: str, buckets: list[int], schema: Any) -> list[Any]:
     """What was remembered of some buckets, whichever job has written it."""
-    whole = _state_rows(Path(batch.former, what, _WHOLE))
+    whole = _state_rows(Path(batch.former, f"{what}.arrow"))
     if whole and len(buckets) < batch.buckets:
         of = (bucket_of(ints(rows.column("rid")), batch.buckets) for rows in whole)
         wanted = [pa.array(np.isin(each, buckets)) for each in of]
@@ -326,10 +330,10 @@ def _state_rows(path: Path) -> list[Any]:
 
 def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
-    folder = Path(batch.remembered, what)
+    folder = Path(batch.remembered) if batch.whole else Path(batch.remembered, what)
     folder.mkdir(parents=True, exist_ok=True)
     if batch.whole:
-        _write_rows(folder, _WHOLE, rows)
+        _write_rows(folder, f"{what}.arrow", rows)
         return
     of = bucket_of(ints(rows.column("rid")), batch.buckets)
     order = np.argsort(of.astype(np.uint16), kind="stable")
@@ -348,11 +352,11 @@ def _write_rows(folder: Path, name: str, rows: Any) -> None:
     os.replace(aside, folder / name)
 
 
-def _write_parquet(folder: Path, name: str, rows: Any) -> None:
+def _write_parquet(folder: Path, name: str, rows: Any, compression: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     aside = folder / f".{name}.tmp"
     strings = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    pq.write_table(pa.table(rows), aside, compression="zstd", use_dictionary=strings)
+    pq.write_table(pa.table(rows), aside, compression=compression, use_dictionary=strings)
     os.replace(aside, folder / f"{name}.parquet")
 
 

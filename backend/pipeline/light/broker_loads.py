@@ -16,16 +16,16 @@ from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, GROWTH_S
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.pipeline.kernels.nan_arithmetic import Floats, ratio
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, longs, millis
+from kshunt.backend.pipeline.light.broker_rows import growth_points
 from kshunt.backend.pipeline.light.grouped import Groups, flags, known_only, moments, numbers
 from kshunt.backend.pipeline.light.light_tables import Rates, in_columns
 
-_POINT_MS: Final = 300_000
 _POINTS: Final = 3
 """Through fewer a line says nothing."""
 _HOURS: Final = GROWTH_S * 1000 // HOUR_MS
 _THURSDAY: Final = 3
 """The first day of 1970, where 0 is Monday."""
-_RATES: Final = ("at", "broker", "leader", "advanced_bytes", "elapsed_s")
+COLUMNS: Final = ("at", "broker", "leader", "advanced_bytes", "elapsed_s")
 
 
 def broker_load(brokers: Any, rates: Rates, start_ms: int) -> Any:
@@ -39,9 +39,9 @@ def broker_load(brokers: Any, rates: Rates, start_ms: int) -> Any:
     leaders = here.mean(s.numbers["leaders"])
     every = Groups.by(hour)
     total, used, free = (_last(here, s.at, s.whole[name]) for name in ("total", "used", "free"))
-    growth, span = _growth(s, hour, broker)
+    growth, span = _growth(_Samples.of(growth_points(brokers)), hour, broker)
     full = ratio(np.where(free == NULL, np.nan, free.astype(np.float64)), growth)
-    written = _written(rates(_RATES), hour, broker)
+    written = _written(rates(COLUMNS), hour, broker)
     rows = in_columns(
         BROKER_LOAD,
         {
@@ -112,13 +112,9 @@ def _speeds(here: Groups, s: _Samples) -> dict[str, Any]:
     return found
 
 
-def _growth(s: _Samples, hours: Ints, brokers: Ints) -> tuple[Floats, Floats]:
+def _growth(points: _Samples, hours: Ints, brokers: Ints) -> tuple[Floats, Floats]:
     """Of each hour and broker the slope over the time up to its end, and how long that is."""
-    known = s.whole["used"] != NULL
-    at, used, broker = s.at[known], s.whole["used"][known], s.broker[known]
-    points = Groups.by(broker, at // _POINT_MS)
-    last = points.last_row(at.astype(np.float64), np.ones(len(at), np.bool_))
-    at, used, broker, hour = at[last], used[last], broker[last], s.hour[known][last]
+    at, used, broker, hour = points.at, points.whole["used"], points.broker, points.hour
     growth, span = np.full(len(hours), np.nan), np.full(len(hours), np.nan)
     for n, (end, whose) in enumerate(zip(hours.tolist(), brokers.tolist(), strict=True)):
         which = (broker == whose) & (hour <= end) & (hour > end - _HOURS)

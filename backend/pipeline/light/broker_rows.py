@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from kshunt.backend.domain.pipeline.result_columns import GROWTH_S
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
 from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
 from kshunt.backend.pipeline.kernels.replica_runs import ints, millis
-from kshunt.backend.pipeline.light.grouped import numbers
+from kshunt.backend.pipeline.light.grouped import Groups, numbers
 from kshunt.backend.pipeline.samples.broker_expectations import (
     BROKER_KEYS,
     KNOWN_BEFORE,
@@ -26,6 +26,8 @@ from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.samples.file_sieve import FileSieve, Sifted
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted, within
 
+POINT_MS: Final = 300_000
+"""Of so much time growth takes one sample."""
 _SCHEMA: Final = pa.schema(arrow_of(BROKER_SAMPLES))
 
 
@@ -39,14 +41,44 @@ class BrokerRows:
     """Of the time itself, without what was read before it."""
 
 
-def broker_rows(sieve: FileSieve, start_ms: int, end_ms: int) -> BrokerRows:
-    """What `broker_load` of [start_ms, end_ms) is made of, and so much before as growth needs."""
-    before_ms = start_ms - GROWTH_S * 1000
-    hours = within(counted(sieve.folder, SampleTable.BROKERS), before_ms, end_ms)
-    found = sieve.sifted(SampleTable.BROKERS, hours)
-    files = found.within(start_ms, end_ms)
-    rows = _read(found.paths if files.good else ())
-    return BrokerRows(good_rows(rows, TimeBounds.of(before_ms, end_ms)), files)
+@dataclass(slots=True)
+class BrokerHistory:
+    """Samples of brokers, of which former hours are read once: they do not change any more."""
+
+    _points: dict[int, tuple[tuple[Path, ...], Any]] = field(default_factory=dict)
+    """By hour: its files, and the rows that growth is made of."""
+
+    def rows(self, sieve: FileSieve, start_ms: int, end_ms: int) -> BrokerRows:
+        """What `broker_load` of [start_ms, end_ms), whole hours, is made of.
+
+        Of so much before it as growth looks back, there are the rows that growth needs.
+        """
+        before_ms = start_ms - GROWTH_S * 1000
+        hours = within(counted(sieve.folder, SampleTable.BROKERS), before_ms, end_ms)
+        files = sieve.sifted(SampleTable.BROKERS, within(hours, start_ms, end_ms))
+        bounds = TimeBounds.of(before_ms, end_ms)
+        tables = [_SCHEMA.empty_table()]
+        for hour, paths in hours.items() if files.good else ():
+            if hour >= start_ms:
+                tables.append(good_rows(_read(files.good.get(hour, ())), bounds))
+                self._points[hour] = paths, growth_points(tables[-1])
+                continue
+            if self._points.get(hour, ((), None))[0] != paths:
+                found = _read(sieve.sifted(SampleTable.BROKERS, {hour: paths}).paths)
+                self._points[hour] = paths, growth_points(good_rows(found, bounds))
+            tables.append(self._points[hour][1])
+        self._points = {hour: known for hour, known in self._points.items() if hour >= before_ms}
+        return BrokerRows(pa.concat_tables(tables), files)
+
+
+def growth_points(rows: Any) -> Any:
+    """Of each broker the last sample of each five minutes whose disks are known."""
+    known = pc.and_(pc.is_valid(rows["disk_total_bytes"]), pc.is_valid(rows["disk_usable_bytes"]))
+    rows = rows.filter(known)
+    at = millis(rows["at"])
+    points = Groups.by(ints(rows["broker"]), at // POINT_MS)
+    last = points.last_row(at.astype(np.float64), np.ones(len(at), np.bool_))
+    return rows.take(pa.array(last))
 
 
 def _read(paths: Sequence[Path]) -> Any:

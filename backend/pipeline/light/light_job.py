@@ -38,7 +38,7 @@ from kshunt.backend.pipeline.batches.batch_work import BatchPlace
 from kshunt.backend.pipeline.batches.holding import begun, held
 from kshunt.backend.pipeline.batches.owed import hours_to_make
 from kshunt.backend.pipeline.kernels.packed_rows import RowGroups
-from kshunt.backend.pipeline.light.light_batches import LightBatch
+from kshunt.backend.pipeline.light.light_batches import LightBatch, Memory
 from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain, maintained_lines
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy
@@ -75,6 +75,7 @@ class LightJob:
     """What is remembered; None while it does not hold the results."""
     _files: FolderFiles | None = None
     """Those of the recording; None before it held the results."""
+    _memory: Memory = field(default_factory=Memory)
     _hold: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _maintained_ms: int | None = None
 
@@ -143,7 +144,7 @@ class LightJob:
         place = BatchPlace(self.results, self.clock, sieve)
         batch = StreamBatch.begun(self.results, self.meta.batch + 1)
         try:
-            work = LightBatch(place, self.meta, arrived, batch)
+            work = LightBatch(place, self.meta, arrived, batch, memory=self._memory)
             self.meta = batch.publish(work.made(), self.meta)
         finally:
             shutil.rmtree(batch.aside, ignore_errors=True)

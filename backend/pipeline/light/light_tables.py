@@ -30,6 +30,12 @@ from kshunt.backend.pipeline.light.grouped import Groups, flags, known_only, mom
 Rates = Callable[[Sequence[str]], Any]
 """Rates of a time, in the columns that are asked for, as an Arrow table."""
 _THROTTLES: Final = ("leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s")
+_RATE: Final = f"catch_up_{WINDOWS[0].name}_bytes_per_s"
+PAIR_COLUMNS: Final = (
+    *("at", "leader", "broker", "adding", "in_isr", "advanced_bytes", _RATE),
+    *_THROTTLES,
+)
+"""What `move_pairs` is made of."""
 _QUANTILES: Final = {"p10_bytes_per_s": 0.1, "p50_bytes_per_s": 0.5, "p90_bytes_per_s": 0.9}
 
 
@@ -53,10 +59,8 @@ def eta(rates: Rates) -> Any:
 
 def move_pairs(rates: Rates) -> Any:
     """The table `move_pairs`, of replicas that are added or catch up with the ISR."""
-    rate = f"catch_up_{WINDOWS[0].name}_bytes_per_s"
-    names = ("at", "leader", "broker", "adding", "in_isr", "advanced_bytes", *_THROTTLES, rate)
-    rows = rates(names)
-    leader, broker, speed = ints(rows["leader"]), ints(rows["broker"]), numbers(rows[rate])
+    rows = rates(PAIR_COLUMNS)
+    leader, broker, speed = ints(rows["leader"]), ints(rows["broker"]), numbers(rows[_RATE])
     copying = flags(rows["adding"]) | ~flags(rows["in_isr"])
     copying &= (leader != broker) & (leader != NULL) & ~np.isnan(speed)
     throttled = np.any([ints(rows[name]) != NULL for name in _THROTTLES], axis=0)

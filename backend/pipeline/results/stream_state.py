@@ -115,7 +115,7 @@ class Meta:
     def to_json(self) -> str:
         """As it is kept."""
         # `asdict` would copy each value of its mappings.
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}, indent=1)
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, text: str) -> Meta:

@@ -141,10 +141,13 @@ def test_cpu_of_a_batch(tmp_path: Path, replicas: int) -> None:
     job.release()
     loads = [row["start"] for row in rows_in(tmp_path / "results", "broker_load", "start")]
     assert time_of(START_MS + HOUR_MS) in loads, "the hour that ended meanwhile is made"
-    counted = sorted(used_ms)
+    # One batch has the load of brokers of an hour, which comes once in 720.
+    *counted, hours_ms = sorted(used_ms)
+    mean_ms = statistics.mean(counted)
     print(
-        f"\n{replicas:,} replicas, {len(counted)} batches: CPU of a batch, mean "
-        f"{statistics.mean(counted):.1f} ms, median {statistics.median(counted):.1f} ms, p95 "
-        f"{counted[len(counted) * 95 // 100]:.1f} ms, most {counted[-1]:.1f} ms (target: 50 ms); "
-        f"load of the machine {os.getloadavg()[0]:.1f}"
+        f"\n{replicas:,} replicas, {len(counted)} batches: CPU of a batch, mean {mean_ms:.1f} ms, "
+        f"median {statistics.median(counted):.1f} ms, p95 "
+        f"{counted[len(counted) * 95 // 100]:.1f} ms, most {counted[-1]:.1f} ms; of the one that "
+        f"ends an hour {hours_ms:.0f} ms: {mean_ms + hours_ms / 720:.1f} ms a batch in all "
+        f"(target: 50 ms); load of the machine {os.getloadavg()[0]:.1f}"
     )
