@@ -96,7 +96,7 @@ class WorkerBatch:
 
     @property
     def compression(self) -> str:
-        """Of the tables' files. Small ones gain little by `zstd`, and compaction writes them anew."""
+        """Of the tables' files. Small ones gain little by `zstd`: compaction writes them anew."""
         return "snappy" if self.whole else "zstd"
 
     @property
