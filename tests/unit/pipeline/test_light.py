@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,21 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files, hour_folders
 from kshunt.backend.domain.pipeline.result_columns import RATES, STALLS
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from kshunt.backend.pipeline.batches.holding import held
-from kshunt.backend.pipeline.light.light_job import ASIDE_S, EVERY_S, REPLICAS_MOST, LightPipeline
+from kshunt.backend.pipeline.batches.holding import begun, held
+from kshunt.backend.pipeline.light.light_job import (
+    ASIDE_S,
+    EVERY_S,
+    FILES_MOST_HERE,
+    REPLICAS_MOST,
+    LightPipeline,
+)
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
-from kshunt.backend.pipeline.results.stream_state import newest
+from kshunt.backend.pipeline.results.stream_state import (
+    VERSIONS_READ,
+    StreamState,
+    newest,
+    state_folder,
+)
 from kshunt.backend.telemetry.recording.retention import Retention
 from tests.support.clocks import StoppedClock
 from tests.support.pipeline.light import job_of, made
@@ -297,3 +309,34 @@ def test_it_runs_beside_a_backend_and_gives_the_results_back_at_its_end(tmp_path
     assert len(rows_in(tmp_path / "results", "rates")) == 18
     with held(tmp_path / "results"):
         pass
+
+
+# The state
+
+
+def left_in_version(results: Path, version: int) -> None:
+    """Let a stream of another version of kshunt have left its state."""
+    meta = begun(results)
+    path = state_folder(results, meta.batch) / "meta.json"
+    path.write_text(replace(meta, version=version).to_json())
+
+
+def test_states_of_the_versions_that_are_read_are_taken_and_others_are_refused(
+    tmp_path: Path,
+) -> None:
+    for version in VERSIONS_READ:
+        left_in_version(tmp_path / str(version), version)
+        assert begun(tmp_path / str(version)).version == version
+    left_in_version(tmp_path / "later", VERSIONS_READ[-1] + 1)
+    with pytest.raises(StreamState, match="has version 4, and this kshunt reads 3"):
+        begun(tmp_path / "later")
+
+
+def test_a_backlog_is_taken_in_batches_of_some_files(tmp_path: Path) -> None:
+    rows = [sample(t, t * 10) for t in range(0, 700, 5)]
+    flushed(tmp_path, by_time(rows, 10))
+    made(tmp_path, tmp_path / "results")
+    meta = newest(tmp_path / "results")
+    assert meta is not None
+    assert meta.batch == len(by_time(rows, 10)) // FILES_MOST_HERE
+    same(rows_in(tmp_path / "results", "rates"), in_order(reference_rates(rows)))
