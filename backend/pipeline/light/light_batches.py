@@ -75,9 +75,10 @@ class RatesFiles:
     def of_time(self, folders: Sequence[Path], since_ms: int, until_ms: int) -> list[Path]:
         """The files of some folders that may have rates of [since_ms, until_ms)."""
         files = [file for path in folders for file in sorted(path.glob("[!._]*.parquet"))]
-        spans = {file: self._spans.get(file) or _span(file) for file in files}
-        if len(files) > 1:
-            self._spans = spans
+        if len(files) < 2:
+            # The one that a batch has just written.
+            return files
+        spans = self._spans = {file: self._spans.get(file) or _span(file) for file in files}
         return [
             file for file, (first, last) in spans.items() if last >= since_ms and first < until_ms
         ]
