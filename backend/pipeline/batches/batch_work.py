@@ -319,9 +319,11 @@ class BatchWork(ABC, Generic[S, R]):
         aside = [
             rows.append_column("reasons", pa.array(reasons, pa.string()))
             for rows, reasons in ((late, [IN_TIME] * len(late)), (bad, self._reasons(bad)))
+            if len(rows)
         ]
-        rows = [_of_hour(some, QUARANTINE, hour_ms) for some in aside]
-        self._write(QUARANTINE, pa.concat_tables(rows))
+        if aside:
+            rows = [_of_hour(some, QUARANTINE, hour_ms) for some in aside]
+            self._write(QUARANTINE, pa.concat_tables(rows))
         counted = {
             **self.found.sums,
             IN_TIME: len(late),
