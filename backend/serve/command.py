@@ -27,11 +27,11 @@ from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import days
 from kshunt.backend.config_file import serve_source
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.files import make_folder
 from kshunt.backend.garbage_collection import kept
 from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
 from kshunt.backend.serve.logs import FORMATS, set_up
+from kshunt.backend.serve.results import pipeline_of, results_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from kshunt.backend.operations.journal.replay import Unproven
     from kshunt.backend.settings import Settings
     from kshunt.backend.telemetry.recording.recorder import SampleRecorder
-    from kshunt.backend.telemetry.results.pipeline_supervisor import PipelineSupervisor
-    from kshunt.backend.telemetry.results.results_reader import Results
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,7 +99,12 @@ _SAMPLES: Final = (
         "DIR",
         value=Path,
     ),
-    Flag("pipeline", "Also run `kshunt pipeline run` on --samples."),
+    Flag(
+        "pipeline",
+        "Run `kshunt pipeline run` on --samples: results by Spark, not by this process.",
+        either="results",
+    ),
+    Flag("record-only", "Make no results of --samples.", either="results"),
     *KEEP_RESULTS,
     Flag(
         "pipeline-master",
@@ -180,13 +183,14 @@ def _check(options: Namespace) -> None:
         raise UsageError("kshunt serve needs --bootstrap-server HOST:PORT[,...].")
     if options.pipeline and options.samples is None:
         raise UsageError("--pipeline makes results of files: name their folder by --samples")
+    if options.record_only and options.samples is None:
+        raise UsageError("--record-only is about files: name their folder by --samples")
     if options.replica_placer_config is not None and not options.replica_placer:
         raise UsageError("--replica-placer-config needs --replica-placer")
 
 
 def _run_server(options: Namespace) -> int:
     import asyncio
-    import contextlib
 
     with kept():
         from kshunt.backend.admin.connect import reach
@@ -240,7 +244,7 @@ def _run_server(options: Namespace) -> int:
             await admin.close()
             raise
         linger_s = options.linger_seconds if options.linger else None
-        pipeline = _pipeline(options, clock)
+        pipeline = pipeline_of(options, clock, lambda: backend.hub.latest)
         unproven = journal_options.unproven_of(options)
         parts = _in_zookeeper(settings, admin, clock, keys, unproven)
         reached = replace(settings, bootstrap_servers=admin.cluster.bootstrap_servers)
@@ -251,7 +255,7 @@ def _run_server(options: Namespace) -> int:
             clock,
             _journals(settings, clock, keys, unproven) if parts is None else parts.open_journal,
             record=_recorders(reached, clock, admin.placing),
-            results=_results(options, clock),
+            results=results_of(options, clock),
             pipeline_process=lambda: None if pipeline is None else pipeline.status(),
             repartition=lambda: ProcessJob(jobs),
             placing=admin.placing,
@@ -360,42 +364,6 @@ def _recorders(
     producer = SampleProducer(settings.bootstrap_servers, config, place=place)
     topic = TopicSink(recording.topic, producer, recording.keep_days)
     return partial(SampleRecorder, clock=clock, settings=recording, sink=topic)
-
-
-def _results(options: Namespace, clock: Clock) -> Results | None:
-    """What reads the data pipeline's results; None, and nothing is loaded, where there are none."""
-    folder: Path | None = options.results
-    if folder is None and options.samples is not None:
-        from kshunt.backend.domain.pipeline.result_columns import RESULTS
-
-        folder = options.samples / RESULTS
-    if folder is None:
-        return None
-    from kshunt.backend.telemetry.results.results_reader import Results
-
-    return Results(folder.absolute(), clock)
-
-
-def _pipeline(options: Namespace, clock: Clock) -> PipelineSupervisor | None:
-    """What looks after `kshunt pipeline run`; None, and nothing is loaded, where it is not to."""
-    if not options.pipeline:
-        return None
-    from kshunt.backend.telemetry.results.pipeline_supervisor import (
-        PipelineSupervisor,
-        pipeline_command,
-    )
-
-    # The recorder makes the folder when it knows the cluster, and the process may be there first.
-    with contextlib.suppress(OSError):
-        make_folder(options.samples)
-    command = pipeline_command(
-        options.samples,
-        options.results,
-        options.pipeline_master,
-        keep_rates_days=options.keep_rates,
-        keep_results_days=options.keep_results,
-    )
-    return PipelineSupervisor(command, clock)
 
 
 def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, RATES, THROTTLE_EFFECT
-from kshunt.backend.pipeline.samples.broker_expectations import split_brokers
+from kshunt.backend.pipeline.samples.broker_fitness import split_brokers
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.tables.broker_load import broker_load

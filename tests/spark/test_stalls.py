@@ -11,7 +11,8 @@ import pytest
 
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.samples.expectations import TimeBounds, quarantined
+from kshunt.backend.pipeline.samples.expectations import TimeBounds
+from kshunt.backend.pipeline.samples.row_fitness import quarantined
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.rates import counted, step

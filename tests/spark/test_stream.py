@@ -24,8 +24,9 @@ from kshunt.backend.domain.pipeline.result_columns import (
     THROTTLE_EFFECT,
 )
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
+from kshunt.backend.pipeline.batches.holding import CountedBatch, begun, held
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
-from kshunt.backend.pipeline.jobs.stream import CountedBatch, begun, held, make_owed
+from kshunt.backend.pipeline.jobs.stream import make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
 from kshunt.backend.pipeline.results.stream_state import STREAM, Meta, StreamBatch, newest

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 STREAM: Final = "stream"
 BACKFILL: Final = "backfill"
-"""Where results are from: `kshunt pipeline run`, or `kshunt pipeline backfill`."""
+"""Where results are from: as samples came (`kshunt serve`, or `kshunt pipeline run`), or
+`kshunt pipeline backfill`."""
 
 ETA_FRESH_MS: Final = 30_000
 """An older forecast is not shown for what runs."""
@@ -32,7 +33,7 @@ class PipelineState(enum.StrEnum):
     RUNNING = "running"
     """Results keep up with the samples."""
     RESTARTING = "restarting"
-    """The process that this backend runs for it has ended, and begins again."""
+    """What this backend runs for it has failed, and begins again."""
     LATE = "late"
     """Whoever makes results has fallen behind, or has stopped."""
     FAILED = "failed"
@@ -41,7 +42,7 @@ class PipelineState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineProcess:
-    """`kshunt pipeline run`, which this backend started and watches."""
+    """What this backend runs to make results: a thread, or `kshunt pipeline run`."""
 
     running: bool
     since_ms: int
@@ -143,7 +144,7 @@ class PipelineStatus:
 ABSENT: Final = PipelineStatus(
     PipelineState.ABSENT,
     "This backend records no samples and has no results.",
-    "kshunt serve --samples DIR --pipeline",
+    "kshunt serve --samples DIR",
 )
 """Of a backend that was told of none."""
 

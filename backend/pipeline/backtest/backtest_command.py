@@ -37,6 +37,7 @@ from kshunt.backend.pipeline.backtest.forecast_scores import (
     outcomes,
 )
 from kshunt.backend.pipeline.backtest.residuals import fitted
+from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.process.console import say
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
@@ -47,7 +48,7 @@ from kshunt.backend.pipeline.samples.replica_samples import (
     read_samples,
 )
 from kshunt.backend.pipeline.spark.job_progress import session_with_progress, spark_progress
-from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
+from kshunt.backend.pipeline.spark.row_packing import of_files
 from kshunt.backend.pipeline.spark.session import PipelineSettings, SparkFailed, first_line
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.rates import rows_of, unlooked

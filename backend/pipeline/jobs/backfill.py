@@ -32,10 +32,12 @@ from kshunt.backend.domain.pipeline.result_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.domain.text.formatting import moment_text
+from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.kernels.quality import Checks
 from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
-from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS, BrokerSplit
+from kshunt.backend.pipeline.samples.broker_expectations import BROKER_EXPECTATIONS
+from kshunt.backend.pipeline.samples.broker_fitness import BrokerSplit
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
 from kshunt.backend.pipeline.samples.expectations import (
     FILES,
@@ -44,7 +46,6 @@ from kshunt.backend.pipeline.samples.expectations import (
     Expectation,
     RowOutcome,
     TimeBounds,
-    quarantined,
 )
 from kshunt.backend.pipeline.samples.file_sieve import (
     FileAside,
@@ -58,9 +59,10 @@ from kshunt.backend.pipeline.samples.replica_samples import (
     period_of,
     read_samples,
 )
+from kshunt.backend.pipeline.samples.row_fitness import quarantined
 from kshunt.backend.pipeline.spark.column_types import moment, select_as, struct_of, with_hour
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, arrow_of, of_files
+from kshunt.backend.pipeline.spark.row_packing import of_files
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta

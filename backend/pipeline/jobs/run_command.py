@@ -27,7 +27,7 @@ from kshunt.backend.pipeline.spark.kafka_connector import chosen_connector, clie
 from kshunt.backend.pipeline.spark.session import PipelineSettings, kill_java, session_until
 
 if TYPE_CHECKING:
-    from kshunt.backend.pipeline.jobs.stream import CountedBatch
+    from kshunt.backend.pipeline.batches.holding import CountedBatch
     from kshunt.backend.pipeline.jobs.stream_sources import Source
 
 SAY_S: Final = 60.0
@@ -41,7 +41,8 @@ def run(options: Namespace) -> int:
         KshuntError: whatever was wrong with the samples, the results, Java or Spark.
     """
     _check(options)
-    from kshunt.backend.pipeline.jobs.stream import Streaming, begun, held, make_owed, stream
+    from kshunt.backend.pipeline.batches.holding import begun, held
+    from kshunt.backend.pipeline.jobs.stream import Streaming, make_owed, stream
     from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
     from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 

@@ -32,8 +32,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,62 +43,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.delivered_files.result_files import read_manifest
-from kshunt.backend.domain.pipeline.result_columns import RATES
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import BadInput, KshuntError
-from kshunt.backend.files import locked, make_folder
+from kshunt.backend.pipeline.batches.arrivals import Arrived
+from kshunt.backend.pipeline.batches.holding import CountedBatch
+from kshunt.backend.pipeline.batches.owed import hours_to_make
 from kshunt.backend.pipeline.jobs.backfill import Period, backfill
-from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, BatchWork, is_backfilled
-from kshunt.backend.pipeline.jobs.stream_sources import Arrived, FolderSource, Source, unseen_hours
+from kshunt.backend.pipeline.jobs.stream_batches import BatchContext, SparkBatch
+from kshunt.backend.pipeline.jobs.stream_sources import FolderSource, Source
 from kshunt.backend.pipeline.process.console import for_a_flag
 from kshunt.backend.pipeline.results.maintenance import (
     KeptDays,
-    kept_from_ms,
     maintain,
     maintained_lines,
 )
-from kshunt.backend.pipeline.results.result_runs import ResultsBusy
-from kshunt.backend.pipeline.results.stream_state import (
-    LOCK,
-    STATE_VERSION,
-    Meta,
-    StreamBatch,
-    StreamState,
-    begin,
-    checkpoint,
-    newest,
-    sweep,
-)
-from kshunt.backend.pipeline.samples.file_sieve import FileAside
-from kshunt.backend.pipeline.samples.replica_samples import find_recording
+from kshunt.backend.pipeline.results.stream_state import Meta, StreamBatch, checkpoint
 from kshunt.backend.pipeline.spark.session import SparkFailed, first_line
 
 LOOK_S: Final = 0.2
 """How often it is seen whether the job is to stop."""
-CHECKPOINT_BYTES: Final = 32 * 1024 * 1024
-"""Spark notes every file that it ever saw, and reads all of it each hundredth batch. What was
-seen of a recording is in the state: a larger checkpoint is begun anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class CountedBatch:
-    """A batch that counts."""
-
-    number: int
-    newest_ms: int | None
-    """Newest sample that was seen so far."""
-    seconds: float
-    rows: Mapping[str, int]
-    """That were written of each table, but for what is open."""
-    late: int
-    """Samples of it that came too late."""
-    lacking: int
-    """Samples that its topic had no more when they were read."""
-    aside: tuple[FileAside, ...] = ()
-    """Files of samples that were set aside."""
-
-
 _ERROR: Final = re.compile(r"[\w.]*(Error|Exception): ")
 Say = Callable[[CountedBatch], None]
 Tell = Callable[[str], None]
@@ -157,12 +119,12 @@ class Streaming:
                 return True
         return True
 
-    def _take(self, arrived: Arrived) -> None:
+    def _take(self, arrived: Arrived[DataFrame]) -> None:
         """Make a batch of it that counts."""
         began_s = self.shop.clock.monotonic_s()
         batch = StreamBatch.begun(self.shop.results, self.meta.batch + 1)
         try:
-            work = BatchWork(self.shop, self.meta, arrived, batch)
+            work = SparkBatch(self.shop.place, self.meta, arrived, batch, shop=self.shop)
             self.meta = batch.publish(work.made(), self.meta)
         finally:
             shutil.rmtree(batch.aside, ignore_errors=True)
@@ -180,54 +142,6 @@ class Streaming:
                 tuple(work.aside),
             )
         )
-
-
-@contextmanager
-def held(results: Path) -> Iterator[None]:
-    """The folder of results, for one stream alone.
-
-    Raises:
-        ResultsBusy: another stream runs there.
-        KshuntError: it cannot be written.
-    """
-    try:
-        make_folder(results)
-        lock = locked(results / LOCK)
-    except OSError as error:
-        raise KshuntError(
-            f"Results cannot be written to {results}: {error.strerror}. Nothing was changed.",
-            advice="Name another folder by --results.",
-        ) from None
-    if lock is None:
-        raise ResultsBusy(
-            f"Another stream makes results in {results}. Nothing was changed.",
-            advice="Stop it first, or name another folder by --results.",
-        )
-    with lock:
-        yield
-
-
-def begun(results: Path) -> Meta:
-    """What the last stream left, once what it left half done is removed.
-
-    Raises:
-        StreamState: it cannot be understood.
-    """
-    meta = newest(results)
-    if meta is None:
-        # A checkpoint without a state is of a stream that was forgotten.
-        shutil.rmtree(checkpoint(results), ignore_errors=True)
-        meta = begin(results)
-    if meta.version != STATE_VERSION:
-        raise StreamState(
-            f"The state of the stream in {results} has version {meta.version}, and this kshunt "
-            f"reads {STATE_VERSION}.",
-            advice="Remove its folder .stream: results stay, and rates begin again.",
-        )
-    sweep(results, meta)
-    if _bytes(checkpoint(results) / "sources") > CHECKPOINT_BYTES:
-        shutil.rmtree(checkpoint(results))
-    return meta
 
 
 def stream(job: Streaming, results: Path, every_s: float, *, once: bool) -> None:
@@ -295,23 +209,14 @@ def make_owed(
     Raises:
         SparkFailed: as `backfill` does.
     """
-    meta = newest(results)
-    unseen = unseen_hours(source.folder, results, meta or Meta())
-    if meta is None or meta.closed_ms is None:
-        if unseen:
-            tell(
-                f"{len(unseen)} hours were recorded earlier; the stream begins after them. To "
-                f"make them, too: kshunt pipeline backfill --samples {source.folder} --to "
-                f"{for_a_flag(max(unseen) + HOUR_MS)}"
-            )
-        return
-    manifest = read_manifest(results)
-    owed = {int(h) for h, since in meta.owed.items() if not is_backfilled(manifest, int(h), since)}
-    ended = {h for h in owed if h + HOUR_MS <= (meta.final_ms or 0)}
-    recorded = find_recording(source.folder).files if ended or unseen else {}
-    from_ms = kept_from_ms(results, RATES, kept, clock.now_ms())
-    young = {hour for hour in recorded if hour + HOUR_MS > from_ms}
-    for hour in sorted({*unseen, *ended} & young):
+    hours = hours_to_make(source.folder, results, kept, clock.now_ms())
+    if hours.earlier:
+        tell(
+            f"{len(hours.earlier)} hours were recorded earlier; the stream begins after them. To "
+            f"make them, too: kshunt pipeline backfill --samples {source.folder} --to "
+            f"{for_a_flag(max(hours.earlier) + HOUR_MS)}"
+        )
+    for hour in hours.missed:
         tell(f"A backfill makes the hour of {for_a_flag(hour)}: not all of it was streamed.")
         period = Period(hour, hour + HOUR_MS)
         try:
@@ -319,7 +224,3 @@ def make_owed(
         except BadInput as error:
             # What cannot be read is said, and stops no other hour.
             tell(f"That hour was not made: {error}")
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,98 +1,46 @@
-"""What one batch of the streaming job makes of its samples; see
-`kshunt.backend.pipeline.jobs.stream`."""
+"""What a batch of the streaming job does by Spark; see `kshunt.backend.pipeline.jobs.stream`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.delivered_files.result_files import hour_folders, read_manifest
 from kshunt.backend.domain.forecast.calibration import Calibration
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     EFFECT_S,
     ETA,
-    GAP_S,
     MOVE_PAIRS,
     PAIR_S,
-    QUALITY,
-    QUARANTINE,
-    QUARANTINE_FILES,
     RATES,
-    STALL_S,
-    STALLS,
     THROTTLE_EFFECT,
-    TICK_S,
-    UNKNOWN_CAUSE,
-    Manifest,
-    ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
-from kshunt.backend.pipeline.jobs.stream_sources import BUCKETS, Arrived, made_ms
-from kshunt.backend.pipeline.kernels import quality, stream_step
-from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.kernels.replica_runs import millis
-from kshunt.backend.pipeline.kernels.stalls import StallSettings as StallSettings
-from kshunt.backend.pipeline.results.stream_state import (
-    Meta,
-    StreamBatch,
-    parts_between,
-    state_folder,
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.pipeline.batches.batch_work import (
+    BatchPlace,
+    BatchWork,
+    DerivedTable,
+    Piece,
+    WorkerFindings,
 )
+from kshunt.backend.pipeline.kernels import stream_step
+from kshunt.backend.pipeline.kernels.throttle_advice import BEFORE_S
 from kshunt.backend.pipeline.samples.broker_samples import broker_samples
-from kshunt.backend.pipeline.samples.expectations import (
-    FILES,
-    READABLE,
-    REPLICA_EXPECTATIONS,
-    RowOutcome,
-    TimeBounds,
-)
-from kshunt.backend.pipeline.samples.file_sieve import (
-    FileAside,
-    FileSieve,
-    Sifted,
-    rows_of_aside,
-)
+from kshunt.backend.pipeline.samples.file_sieve import FileSieve
 from kshunt.backend.pipeline.spark.column_types import moment, struct_of
 from kshunt.backend.pipeline.spark.paths import literal
-from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, arrow_of
-from kshunt.backend.pipeline.tables import rates
 from kshunt.backend.pipeline.tables.broker_load import broker_load
 from kshunt.backend.pipeline.tables.eta import eta
 from kshunt.backend.pipeline.tables.move_pairs import move_pairs
-from kshunt.backend.pipeline.tables.throttle_effect import BEFORE_S, throttle_effect
+from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 
-TICK_MS: Final = TICK_S * 1000
-CLOSE_MS: Final = 2_000
-"""A tick is closed so long after its end, by the newest sample."""
-LATE_MS: Final = 60_000
-"""A row of a replica that rests may be older by so much than the newest."""
-IN_TIME: Final = "in_time"
-THERE: Final = "there"
-_BY_BATCH: Final = (
-    (THERE, RowOutcome.DROPPED, "its topic still has it when it is read"),
-    (IN_TIME, RowOutcome.QUARANTINED, "it comes before its replica's rates of that time are made"),
-)
-"""What only a stream expects."""
-_COUNTED: Final = (
-    "rows",
-    THERE,
-    IN_TIME,
-    FILES,
-    READABLE.name,
-    *(e.name for e in REPLICA_EXPECTATIONS),
-)
-FORGET_MS: Final = 3_600_000
-"""A replica that was not seen for so long is new when it comes back."""
 _RATES: Final = struct_of(RATES.columns)
 _FOUND: Final = T.StructType(
     [
@@ -103,39 +51,16 @@ _FOUND: Final = T.StructType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rates that tables are made of."""
-
-    rates: DataFrame
-    start_ms: int
-    """No rate is older, but for what `DerivedTable.before_s` asks for."""
-    end_ms: int
-    """Each rate is older."""
-    sieve: FileSieve | None = None
-    """Of the recording; None where samples come from a topic."""
-    files: list[Sifted] = field(default_factory=list)
-    """Put here: other files of samples that a table was made of."""
+def _pairs(piece: Piece[DataFrame]) -> Any:
+    return move_pairs(piece.rates).toArrow()
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedTable:
-    """A table that is made of rates."""
-
-    table: ResultTable
-    of: Callable[[Piece], DataFrame]
-    every_s: int = 0
-    """0: of each batch's rates. Else of whole intervals of this length, which divides an hour."""
-    before_s: int = 0
-    """So much before an interval is read as well."""
-
-
-def _effects(piece: Piece) -> DataFrame:
+def _effects(piece: Piece[DataFrame]) -> Any:
     start = moment(F.lit(piece.start_ms))
-    return throttle_effect(piece.rates).filter(F.col("start") >= start)
+    return throttle_effect(piece.rates).filter(F.col("start") >= start).toArrow()
 
 
-def _loads(piece: Piece) -> DataFrame:
+def _loads(piece: Piece[DataFrame]) -> Any:
     session, start_ms, end_ms = piece.rates.sparkSession, piece.start_ms, piece.end_ms
     split = None
     if piece.sieve is not None:
@@ -143,16 +68,20 @@ def _loads(piece: Piece) -> DataFrame:
         piece.files.append(found.files)
         split = found.split
     if split is None:
-        return session.createDataFrame([], struct_of(BROKER_LOAD.columns))
+        return session.createDataFrame([], struct_of(BROKER_LOAD.columns)).toArrow()
     start = moment(F.lit(start_ms))
-    return broker_load(split.good, piece.rates).filter(F.col("start") >= start)
+    return broker_load(split.good, piece.rates).filter(F.col("start") >= start).toArrow()
+
+
+def _forecasts(piece: Piece[DataFrame]) -> Any:
+    return eta(piece.rates, Calibration.read()).toArrow()
 
 
 DERIVED: Final = (
-    DerivedTable(MOVE_PAIRS, lambda piece: move_pairs(piece.rates), PAIR_S),
+    DerivedTable(MOVE_PAIRS, _pairs, PAIR_S),
     DerivedTable(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
     DerivedTable(BROKER_LOAD, _loads, HOUR_MS // 1000),
-    DerivedTable(ETA, lambda piece: eta(piece.rates, Calibration.read())),
+    DerivedTable(ETA, _forecasts),
 )
 """What is made beside rates and stalls; a table is hooked in by its entry here."""
 
@@ -164,274 +93,36 @@ class BatchContext:
     session: SparkSession
     results: Path
     clock: Clock
-    derived: Sequence[DerivedTable] = DERIVED
+    derived: Sequence[DerivedTable[DataFrame]] = DERIVED
     sieve: FileSieve | None = None
     """Of the recording; None where samples come from a topic."""
 
-
-@dataclass(frozen=True, slots=True)
-class WorkerFindings:
-    """What the workers found."""
-
-    sums: Mapping[str, int]
-    times: Mapping[str, int]
-    rows: Mapping[str, Any]
-    """Rows that were set aside, as Arrow tables."""
-
-    @classmethod
-    def of(cls, found: Any) -> WorkerFindings:
-        """Out of what they said; see `stream_step.FOUND`."""
-        sums = Counter[str]()
-        times: dict[str, int] = {}
-        cells: dict[str, list[Any]] = {stream_step.LATE: [], stream_step.BAD: []}
-        for row in found.to_pylist():
-            name, number = row["name"], row["number"]
-            if row["rows"] is not None:
-                cells[name].append(pa.ipc.read_record_batch(row["rows"], SAMPLES_SCHEMA))
-            elif name.startswith(stream_step.OLDEST):
-                times[name] = min(number, times.get(name, number))
-            elif name.startswith(stream_step.NEWEST):
-                times[name] = max(number, times.get(name, number))
-            else:
-                sums[name] += number
-        rows = {name: pa.Table.from_batches(some, SAMPLES_SCHEMA) for name, some in cells.items()}
-        return cls(sums, times, rows)
+    @property
+    def place(self) -> BatchPlace:
+        """What needs no Spark."""
+        return BatchPlace(self.results, self.clock, self.sieve)
 
 
 @dataclass(slots=True)
-class BatchWork:
-    """One batch at work."""
+class SparkBatch(BatchWork[DataFrame, DataFrame]):
+    """One batch at work, by workers of Spark; its samples are parcels."""
 
-    shop: BatchContext
-    former: Meta
-    arrived: Arrived
-    batch: StreamBatch
-    newest_ms: int | None = None
-    """Newest sample so far, of those that were not ahead of the clock."""
-    closed_ms: int = 0
-    """Ticks that end by then are closed."""
-    checks: Checks = field(init=False)
-    found: WorkerFindings = field(init=False)
-    aside: list[FileAside] = field(init=False)
-    """Files of samples that were set aside."""
-    files: int = field(init=False)
-    """How many were looked at."""
+    shop: BatchContext = field(kw_only=True)
 
     @property
-    def late(self) -> int:
-        """Rows that came too late."""
-        return len(self.found.rows[stream_step.LATE])
+    def derived(self) -> Sequence[DerivedTable[DataFrame]]:
+        """See `BatchWork.derived`."""
+        return self.shop.derived
 
-    def made(self) -> Meta:
-        """Write everything of the batch aside; what is to be remembered after it."""
-        former, arrived = self.former, self.arrived
-        known = [at for at in (former.newest_ms, arrived.newest_ms) if at is not None]
-        self.newest_ms = max(known, default=None)
-        self.closed_ms = _closed(self.newest_ms, former.closed_ms)
-        now_ms = self.shop.clock.now_ms()
-        hour_ms = _floor(now_ms if self.newest_ms is None else self.newest_ms, HOUR_MS)
-        bounds = TimeBounds.of(hour_ms, now_ms)
-        self.checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, 0, GAP_S * 1000)
-        self.found = self._step()
-        self.aside, self.files = list(arrived.aside), arrived.looked_at
-        for table in (RATES, STALLS):
-            self._open_part(table)
-        made_ms = self._derive()
-        self._write_aside(now_ms)
-        meta = replace(
-            former,
-            batch=self.batch.number,
-            closed_ms=self.closed_ms or None,
-            newest_ms=self.newest_ms,
-            rows=former.rows + self.found.sums["rows"],
-            files_to=max(former.files_to, arrived.files_to),
-            position=arrived.position or former.position,
-            counts=self._count(hour_ms),
-            made_ms=made_ms,
-            owed=self._owed(now_ms),
-            files_aside=arrived.waiting,
-            cluster_id=arrived.cluster_id or former.cluster_id,
-        )
-        return replace(meta, open_hours=self.batch.open_hours(former))
-
-    # Rates
-
-    def _step(self) -> WorkerFindings:
-        """Write rates and what is to be remembered of them; see `kernels.stream_step`."""
-        plan = stream_step.WorkerBatch(
-            rates.SETTINGS,
-            self.checks,
-            SAMPLES_SCHEMA,
-            pa.schema(arrow_of(RATES.columns)),
-            pa.schema(arrow_of(STALLS.columns)),
-            BUCKETS,
-            str(state_folder(self.shop.results, self.former.batch)),
-            str(self.batch.state),
-            str(self.batch.aside),
-            self.former.closed_ms or 0,
-            self.closed_ms,
-            StallSettings(self.newest_ms or 0, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE),
-            LATE_MS,
-            FORGET_MS,
-        )
-        found = self.arrived.parcels.repartition("bucket").mapInArrow(
-            lambda batches: stream_step.work(batches, plan), _FOUND
+    def _worked(self, step: stream_step.WorkerBatch) -> WorkerFindings:
+        found = self.arrived.samples.repartition("bucket").mapInArrow(
+            lambda batches: stream_step.work(batches, step), _FOUND
         )
         return WorkerFindings.of(found.toArrow())
 
-    def _open_part(self, table: ResultTable) -> None:
-        """All of it in the hour of its newest row: so it is replaced in one place."""
-        newest = self.found.times.get(f"{stream_step.NEWEST}{stream_step.OPEN}{table.name}")
-        hour = self.former.open_hours.get(table.name)
-        if newest is not None or hour is None:
-            hour = hour_folder(newest or self.newest_ms or self.shop.clock.now_ms())
-        files = self.batch.aside / stream_step.PARTS / table.name
-        self.batch.open_parts[table.name] = hour, files
-
-    def _closed_rates(self) -> DataFrame:
-        """The rates of this batch that are written."""
-        hours = hour_folders(self.batch.table(RATES.name))
-        return self._read([hour.path for hour in hours], _RATES)
-
-    # What is made of it
-
-    def _derive(self) -> dict[str, int]:
-        """The other tables; how far those are made that are made by intervals."""
-        made = dict(self.former.made_ms)
-        for derived in self.shop.derived:
-            if derived.every_s:
-                made |= self._by_interval(derived)
-            elif self.found.sums[stream_step.RATES]:
-                piece = Piece(self._closed_rates(), 0, self.closed_ms)
-                self._write(derived.table, derived.of(piece).toArrow())
-        return made
-
-    def _by_interval(self, derived: DerivedTable) -> dict[str, int]:
-        name, every_ms = derived.table.name, derived.every_s * 1000
-        until = _floor(self.closed_ms - LATE_MS, every_ms)
-        start = self.former.made_ms.get(name)
-        if start is None:
-            first = self.found.times.get(f"{stream_step.OLDEST}{stream_step.RATES}")
-            if first is None:
-                return {}
-            start = _floor(first, every_ms)
-        if start >= until:
-            return {name: start}
-        since = start - derived.before_s * 1000
-        paths = parts_between(self.shop.results, RATES.name, since, until, self.batch)
-        at = F.col("at")
-        rows = self._read(paths, _RATES)
-        rows = rows.filter((at >= moment(F.lit(since))) & (at < moment(F.lit(until))))
-        piece = Piece(rows, start, until, self.shop.sieve)
-        self._write(derived.table, derived.of(piece).toArrow())
-        for files in piece.files:
-            self.aside += files.aside
-            self.files += files.looked_at
-        return {name: until}
-
-    def _write(self, table: ResultTable, rows: Any) -> None:
-        self.batch.write(table.name, table.hour_of, rows)
-
-    # What was not as expected
-
-    def _write_aside(self, now_ms: int) -> None:
-        """Name the files that were set aside."""
-        if self.shop.sieve is not None and self.aside:
-            rows = rows_of_aside(self.aside, self.shop.sieve.folder, now_ms)
-            schema = pa.schema(arrow_of(QUARANTINE_FILES.columns))
-            self._write(QUARANTINE_FILES, pa.Table.from_pylist(rows, schema))
-
-    def _count(self, hour_ms: int) -> dict[str, Mapping[str, int]]:
-        """What was counted in the last hours, with this batch; bad rows are set aside."""
-        late, bad = self.found.rows[stream_step.LATE], self.found.rows[stream_step.BAD]
-        aside = [
-            rows.append_column("reasons", pa.array(reasons, pa.string()))
-            for rows, reasons in ((late, [IN_TIME] * len(late)), (bad, self._reasons(bad)))
-        ]
-        rows = [_of_hour(some, QUARANTINE, hour_ms) for some in aside]
-        self._write(QUARANTINE, pa.concat_tables(rows))
-        counted = {
-            **self.found.sums,
-            IN_TIME: len(late),
-            THERE: self.arrived.lacking,
-            FILES: self.files,
-            READABLE.name: len(self.aside),
-        }
-        former = self.former.counts.get(str(hour_ms), {})
-        total = {name: former.get(name, 0) + counted[name] for name in _COUNTED}
-        self.batch.counted = hour_folder(hour_ms), _quality(total, hour_ms)
-        recent = {h: n for h, n in self.former.counts.items() if int(h) >= hour_ms - HOUR_MS}
-        return {**recent, str(hour_ms): total}
-
-    def _reasons(self, bad: Any) -> list[str]:
-        """Of each row the expectations that it breaks."""
-        if not len(bad):
-            return []
-        rows = bad.combine_chunks().to_batches()[0]
-        broken = quality.by_themselves(rows, millis(rows.column("at")), self.checks)
-        return [
-            ",".join(name for name, rows in broken.items() if rows[row]) for row in range(len(bad))
-        ]
-
-    def _owed(self, now_ms: int) -> dict[str, int]:
-        """Hours that a backfill has to make again; see `Meta.owed`."""
-        manifest = read_manifest(self.shop.results)
-        hours = hour_folders(self.batch.table(RATES.name))
-        runs = manifest.hours.get(RATES.name, {})
-        hidden = [h.start_ms for h in hours if h.name in runs]
-        owed = {**self.former.owed, **{str(h): now_ms for h in (*hidden, *self.arrived.gone)}}
-        return {h: since for h, since in owed.items() if not is_backfilled(manifest, int(h), since)}
-
-    # Files
-
-    def _read(self, paths: Sequence[Path], schema: T.StructType) -> DataFrame:
+    def _read(self, paths: Sequence[Path], since_ms: int, until_ms: int) -> DataFrame:
         if not paths:
-            return self.shop.session.createDataFrame([], schema)
-        return self.shop.session.read.schema(schema).parquet(*map(literal, paths))
-
-
-def is_backfilled(manifest: Manifest, hour_ms: int, since_ms: int) -> bool:
-    """Whether a backfill has made an hour after it was over, and after it was owed."""
-    return made_ms(manifest, hour_ms) >= max(hour_ms + HOUR_MS, since_ms)
-
-
-def _closed(newest_ms: int | None, former_ms: int | None) -> int:
-    """Ticks that end by then are closed; 0 where nothing was seen."""
-    if newest_ms is None:
-        return former_ms or 0
-    return max(_floor(newest_ms - CLOSE_MS, TICK_MS), former_ms or 0)
-
-
-def _floor(at_ms: int, step_ms: int) -> int:
-    return at_ms - at_ms % step_ms
-
-
-def _quality(counts: Mapping[str, int], hour_ms: int) -> Any:
-    """The rows of `quality` of an hour."""
-    of_rows = [(e.name, e.outcome, e.meaning) for e in REPLICA_EXPECTATIONS] + [*_BY_BATCH]
-    about = [("replicas", "rows", *each) for each in of_rows]
-    about += [(FILES, FILES, READABLE.name, READABLE.outcome, READABLE.meaning)]
-    rows = pa.Table.from_pylist(
-        [
-            {
-                "of": of,
-                "expectation": name,
-                "outcome": outcome.value,
-                "violations": counts[name],
-                "rows": counts[checked],
-                "meaning": meaning,
-            }
-            for of, checked, name, outcome, meaning in about
-        ]
-    )
-    return _of_hour(rows, QUALITY, hour_ms)
-
-
-def _of_hour(rows: Any, table: ResultTable, hour_ms: int) -> Any:
-    """Rows in a table's columns, with the hour as their period."""
-    for name, at_ms in (("period_start", hour_ms), ("period_end", hour_ms + HOUR_MS)):
-        if name in table.names:
-            at = pa.scalar(at_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-            rows = rows.append_column(name, pa.repeat(at, len(rows)))
-    schema = pa.schema(arrow_of(table.columns))
-    return pa.table({field.name: rows[field.name].cast(field.type) for field in schema})
+            return self.shop.session.createDataFrame([], _RATES)
+        rows = self.shop.session.read.schema(_RATES).parquet(*map(literal, paths))
+        at = F.col("at")
+        return rows.filter((at >= moment(F.lit(since_ms))) & (at < moment(F.lit(until_ms))))

@@ -107,7 +107,7 @@ class _EtaRows:
         self.copies.append(np.ones(len(rows), np.int64))
         self.throttled.append(outlook.throttled)
         self.by_throttle.append(outlook.held_by_throttle)
-        self.bound += [_bound(outlook, place) for place in range(len(rows))]
+        self.bound += _bounds(outlook)
         self.why += [why or None for why in outlook.why]
 
 
@@ -130,6 +130,15 @@ def _add_operations(made: _EtaRows, tick: Tick, rows: Ints, outlook: Outlook, be
         made.by_throttle.append(outlook.held_by_throttle[[last]])
         made.bound.append(None if gone else _bound(outlook, int(last)))
         made.why.append(SILENT if gone else outlook.why[last] or None)
+
+
+def _bounds(outlook: Outlook) -> list[str | None]:
+    """What each copy waits for; a few resources hold them all."""
+    tight = outlook.tight.tolist()
+    resources = {one: outlook.limits.resource(int(one)) for one in set(tight)}
+    names = {one: None if held is None else str(held) for one, held in resources.items()}
+    waiting = np.isnan(outlook.copies.remaining_bytes).tolist()
+    return [NOT_STARTED if waits else names[one] for one, waits in zip(tight, waiting, strict=True)]
 
 
 def _bound(outlook: Outlook, place: int) -> str | None:

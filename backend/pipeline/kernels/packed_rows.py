@@ -71,13 +71,15 @@ def pack_files(batches: Iterable[Any], *, schema: Any, buckets: int) -> Iterator
     """The samples of the `RowGroups`s that each row names, as parcels."""
     texts = (text for batch in batches for text in batch.column(0).to_pylist())
     parts = (part for text in texts for part in RowGroups.parsed(text))
-    read = (batch for part in parts for batch in _read(part, schema))
+    read = (batch for part in parts for batch in rows_of(part, schema))
     yield from pack(read, schema=schema, kind=SAMPLES, buckets=buckets)
 
 
-def _read(part: RowGroups, schema: Any) -> Iterator[Any]:
+def rows_of(part: RowGroups, schema: Any) -> Iterator[Any]:
+    """The rows of a part; columns that it lacks are lacking."""
     with pq.ParquetFile(part.path) as file:
-        columns = [name for name in schema.names if name in file.schema_arrow.names]
+        there = set(file.schema_arrow.names)
+        columns = [name for name in schema.names if name in there]
         groups = list(range(part.start, part.stop))
         yield from file.iter_batches(_TOGETHER, groups, columns, use_threads=False)
 
@@ -88,12 +90,16 @@ def conform(batch: Any, schema: Any) -> Any:
         return batch
     names = batch.schema.names
     columns = [
-        batch.column(field.name).cast(field.type)
+        _as(batch.column(field.name), field.type)
         if field.name in names
         else pa.nulls(len(batch), field.type)
         for field in schema
     ]
     return pa.record_batch(columns, schema=schema)
+
+
+def _as(column: Any, type: Any) -> Any:
+    return column if column.type == type else column.cast(type)
 
 
 def _packed(batches: Sequence[Any], kind: int, buckets: int) -> Any:
@@ -115,7 +121,8 @@ def _packed(batches: Sequence[Any], kind: int, buckets: int) -> Any:
 
 def together(batches: Sequence[Any]) -> Any:
     """One batch of all these rows."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    filled = [batch for batch in batches if len(batch)] or batches[:1]
+    return filled[0] if len(filled) == 1 else pa.concat_batches(filled)
 
 
 def unpack(batches: Iterable[Any], *, samples: Any, state: Any) -> Iterator[tuple[Any, Any]]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, TICK_S, WINDOWS
 from kshunt.backend.pipeline.kernels.packed_rows import unpack
 from kshunt.backend.pipeline.kernels.quality import Checks, checked, ordered
 from kshunt.backend.pipeline.kernels.rates import (
@@ -32,6 +33,11 @@ STATE: Final = 1
 COUNT: Final = 2
 STATE_SCHEMA: Final = pa.schema([("rid", pa.int64()), ("at", pa.int64()), ("kept", pa.binary())])
 """One row a replica: the time of its last anchor in milliseconds, and `packed` numbers."""
+SETTINGS: Final = RateSettings(
+    TICK_S * 1000,
+    GAP_S * 1000,
+    tuple((window.name, window.seconds * 1000, window.step_s * 1000) for window in WINDOWS),
+)
 _A_BATCH: Final = 50_000
 _TIME: Final = pa.timestamp("us", "UTC")
 

@@ -18,6 +18,7 @@ Bools = NDArray[np.bool_]
 
 NULL: Final = -(1 << 63)
 """Stands for an integer that is not known."""
+_MOMENT: Final = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def ints(column: Any) -> Ints:
     """An Arrow column of integers or booleans."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    column = column.cast(pa.int64())
+    if column.type != pa.int64():
+        column = column.cast(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, NULL)
     values: Ints = column.to_numpy(zero_copy_only=False)
@@ -94,7 +96,9 @@ def ints(column: Any) -> Ints:
 
 def millis(column: Any) -> Ints:
     """An Arrow column of times, in milliseconds since the epoch."""
-    micros = ints(column.cast(pa.timestamp("us", "UTC")))
+    if column.type != _MOMENT:
+        column = column.cast(_MOMENT)
+    micros = ints(column)
     return np.where(micros == NULL, NULL, micros // 1000)
 
 

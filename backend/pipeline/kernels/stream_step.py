@@ -90,6 +90,15 @@ class WorkerBatch:
     forget_after_ms: int
     """Replicas that were not seen for so long before `closed_ms` are forgotten."""
 
+    whole: bool = False
+    """All buckets are worked together: what is remembered of them is one file a kind, and no folder
+    with one each."""
+
+    @property
+    def compression(self) -> str:
+        """Of the tables' files. Small ones gain little by `zstd`: compaction writes them anew."""
+        return "snappy" if self.whole else "zstd"
+
     @property
     def forget_ms(self) -> int:
         """Replicas that were not seen since are forgotten."""
@@ -111,8 +120,12 @@ def nothing(buckets: int) -> Any:
 def work(batches: Iterable[Any], batch: WorkerBatch) -> Iterator[Any]:
     """Parcels of whole buckets to what `FOUND` says."""
     buckets, new = _opened(batches, batch.samples)
-    if not buckets:
-        return
+    if buckets:
+        yield from work_rows(buckets, new, batch)
+
+
+def work_rows(buckets: list[int], new: list[Any], batch: WorkerBatch) -> Iterator[Any]:
+    """The new samples of whole buckets, one batch of rows at least, to what `FOUND` says."""
     rows = together([*new, *_former(batch, PENDING, buckets, batch.samples)])
     carried = _former(batch, STATE, buckets, rate_step.STATE_SCHEMA)
     looked = _looked(rows, rate_step.state_of(together(carried), batch.settings), batch)
@@ -161,7 +174,7 @@ def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
 def _islands(rates: Any, state: Any, settings: stalls.StallSettings) -> Any:
     if len(rates) or len(state):
         return stalls.islands(rates, state, settings)
-    return pa.record_batch([pa.nulls(0, field.type) for field in stalls.MADE], schema=stalls.MADE)
+    return no_rows(stalls.MADE)
 
 
 def _stall_rows(found: Any, schema: Any) -> Any:
@@ -186,16 +199,22 @@ def _written(
     """Write a table's rows, and say how many there are and from when."""
     name = f"part-{buckets[0]:05}"
     for hour, some in _by_hour(rows.closed, hour_of):
-        _write_parquet(Path(batch.into, table, hour), name, some)
-    _write_parquet(Path(batch.into, PARTS, table), name, rows.open)
+        _write_parquet(Path(batch.into, table, hour), name, some, batch.compression)
+    if len(rows.open):
+        _write_parquet(Path(batch.into, PARTS, table), name, rows.open, batch.compression)
     times = _times(table, rows.closed, hour_of) | _times(f"{OPEN}{table}", rows.open, hour_of)
     yield _found({table: len(rows.closed), **times})
+
+
+def no_rows(schema: Any) -> Any:
+    """A batch without rows."""
+    return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def _opened(batches: Iterable[Any], schema: Any) -> tuple[list[int], list[Any]]:
     """The buckets that have come, and their rows."""
     buckets: set[int] = set()
-    rows = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
+    rows = [no_rows(schema)]
     for batch in batches:
         buckets |= set(batch.column(0).to_pylist())
         for kind, cell in zip(batch.column(1).to_pylist(), batch.column(2), strict=True):
@@ -288,38 +307,56 @@ def _seen_since(state: RateState, since_ms: int) -> RateState:
 # Files
 
 
-def _former(batch: WorkerBatch, what: str, buckets: Iterable[int], schema: Any) -> list[Any]:
-    """What was remembered of some buckets."""
-    found = [pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)]
-    for bucket in buckets:
-        path = Path(batch.former, what, f"{bucket:05}.arrow")
-        with contextlib.suppress(FileNotFoundError), pa.OSFile(str(path)) as file:
-            found += pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
+def _former(batch: WorkerBatch, what: str, buckets: list[int], schema: Any) -> list[Any]:
+    """What was remembered of some buckets, whichever job has written it."""
+    whole = _state_rows(Path(batch.former, f"{what}.arrow"))
+    if whole and len(buckets) < batch.buckets:
+        of = (bucket_of(ints(rows.column("rid")), batch.buckets) for rows in whole)
+        wanted = [pa.array(np.isin(each, buckets)) for each in of]
+        whole = [rows.filter(which) for rows, which in zip(whole, wanted, strict=True)]
+    found = [no_rows(schema), *whole]
+    for bucket in [] if whole else buckets:
+        found += _state_rows(Path(batch.former, what, f"{bucket:05}.arrow"))
     return found
+
+
+def _state_rows(path: Path) -> list[Any]:
+    """The rows of a file of the state; none where there is no file."""
+    with contextlib.suppress(FileNotFoundError), pa.OSFile(str(path)) as file:
+        batches: list[Any] = pa.ipc.open_file(file).read_all().combine_chunks().to_batches()
+        return batches
+    return []
 
 
 def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: Any) -> None:
     """Let rows be what is remembered of some buckets."""
-    folder = Path(batch.remembered, what)
+    folder = Path(batch.remembered) if batch.whole else Path(batch.remembered, what)
     folder.mkdir(parents=True, exist_ok=True)
+    if batch.whole:
+        _write_rows(folder, f"{what}.arrow", rows)
+        return
     of = bucket_of(ints(rows.column("rid")), batch.buckets)
     order = np.argsort(of.astype(np.uint16), kind="stable")
     ends = np.cumsum(np.bincount(of, minlength=batch.buckets))
     rows = rows.take(pa.array(order))
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
     for bucket in buckets:
         start = int(ends[bucket - 1]) if bucket else 0
-        aside = folder / f".{bucket:05}.tmp"
-        with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
-            file.write_batch(rows.slice(start, int(ends[bucket]) - start))
-        os.replace(aside, folder / f"{bucket:05}.arrow")
+        _write_rows(folder, f"{bucket:05}.arrow", rows.slice(start, int(ends[bucket]) - start))
 
 
-def _write_parquet(folder: Path, name: str, rows: Any) -> None:
+def _write_rows(folder: Path, name: str, rows: Any) -> None:
+    aside = folder / f".{name}.tmp"
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
+        file.write_batch(rows)
+    os.replace(aside, folder / name)
+
+
+def _write_parquet(folder: Path, name: str, rows: Any, compression: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     aside = folder / f".{name}.tmp"
     strings = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    pq.write_table(pa.table(rows), aside, compression="zstd", use_dictionary=strings)
+    pq.write_table(pa.table(rows), aside, compression=compression, use_dictionary=strings)
     os.replace(aside, folder / f"{name}.parquet")
 
 

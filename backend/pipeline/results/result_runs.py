@@ -227,9 +227,10 @@ def _leave_to_stream(folder: Path, end_ms: int) -> None:
     if until_ms is not None and end_ms > until_ms:
         until = datetime.fromtimestamp(until_ms / 1000, UTC)
         raise ResultsBusy(
-            f"kshunt pipeline run still writes to {folder}, from the hour {until:%Y-%m-%d %H:%M} "
-            "UTC on. Nothing was changed.",
-            advice=f"Make earlier hours: --to {until:%Y-%m-%dT%H:%M}+00:00, or stop the stream.",
+            f"A stream still writes to {folder}, from the hour {until:%Y-%m-%d %H:%M} UTC on. "
+            "Nothing was changed.",
+            advice=f"Make earlier hours: --to {until:%Y-%m-%dT%H:%M}+00:00, or stop the stream: "
+            "kshunt pipeline run, or kshunt serve without --record-only.",
         )
 
 

@@ -29,7 +29,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,8 +42,10 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
 
-STATE_VERSION: Final = 2
-"""To be raised with every change of the columns of a state."""
+STATE_VERSION: Final = 3
+"""To be raised with every change of the columns of a state, or of its files."""
+VERSIONS_READ: Final = (2, 3)
+"""In version 2 each bucket of replicas has a file of its own."""
 STREAM: Final = ".stream"
 LOCK: Final = ".streaming"
 OPEN: Final = f"{BATCH}open"
@@ -112,7 +114,8 @@ class Meta:
 
     def to_json(self) -> str:
         """As it is kept."""
-        return json.dumps(asdict(self), indent=1)
+        # `asdict` would copy each value of its mappings.
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def from_json(cls, text: str) -> Meta:
@@ -277,15 +280,16 @@ class StreamBatch:
 def replace_part(part: Path, files: Path) -> None:
     """Let a part have the files of another folder, one after another.
 
-    A replica's rows are in the file of the same name each time, so none is there twice.
+    A replica's rows are in the file of the same name each time, so none is there twice. Another
+    job may part them otherwise: its files go first.
     """
     make_folder(part)
     names = sorted(path.name for path in files.glob("[!._]*.parquet"))
-    for name in names:
-        os.replace(files / name, part / name)
     for path in part.glob("*.parquet"):
         if path.name not in names:
             path.unlink()
+    for name in names:
+        os.replace(files / name, part / name)
 
 
 def by_hour(rows: Any, hour_of: str) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kshunt.backend.domain.pipeline.result_columns import GROWTH_S
 from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
-from kshunt.backend.pipeline.samples.broker_expectations import BrokerSplit, split_brokers
+from kshunt.backend.pipeline.samples.broker_fitness import BrokerSplit, split_brokers
 from kshunt.backend.pipeline.samples.expectations import TimeBounds
 from kshunt.backend.pipeline.samples.file_sieve import FileSieve, Sifted
 from kshunt.backend.pipeline.spark.column_types import struct_of

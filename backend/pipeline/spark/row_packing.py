@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from kshunt.backend.domain.pipeline.sample_columns import REPLICA_SAMPLES, SampleColumn, Type
+from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.kernels.packed_rows import (
     SAMPLES,
     STATE,
@@ -30,14 +29,6 @@ _ROWS_A_TASK: Final = 1_000_000
 _TASKS: Final = 8
 """Files are read by so many tasks at least, so that all cores have some."""
 
-_ARROW: Final[dict[Type, Any]] = {
-    Type.TIME: pa.timestamp("us", "UTC"),
-    Type.STRING: pa.string(),
-    Type.INT: pa.int32(),
-    Type.LONG: pa.int64(),
-    Type.DOUBLE: pa.float64(),
-    Type.BOOL: pa.bool_(),
-}
 PARCEL: Final = T.StructType(
     [
         T.StructField("bucket", T.IntegerType()),
@@ -47,14 +38,6 @@ PARCEL: Final = T.StructType(
 )
 
 Work = Callable[[Iterable[Any]], Iterator[Any]]
-
-
-def arrow_of(columns: Sequence[SampleColumn]) -> list[Any]:
-    """Columns as Spark hands them to Python."""
-    return [pa.field(column.name, _ARROW[column.type]) for column in columns]
-
-
-SAMPLES_SCHEMA: Final = pa.schema(arrow_of(REPLICA_SAMPLES))
 
 
 def of_samples(samples: DataFrame) -> DataFrame:

@@ -31,19 +31,13 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, TICK_S, WINDOWS
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
 from kshunt.backend.pipeline.kernels import rate_step
+from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA, arrow_of
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.kernels.rates import RateSettings
 from kshunt.backend.pipeline.samples.expectations import REPLICA_EXPECTATIONS
 from kshunt.backend.pipeline.spark.column_types import select_as, struct_of
-from kshunt.backend.pipeline.spark.row_packing import (
-    SAMPLES_SCHEMA,
-    arrow_of,
-    of_samples,
-    of_state,
-    worked,
-)
+from kshunt.backend.pipeline.spark.row_packing import of_samples, of_state, worked
 
 STATE: Final = T.StructType(
     [
@@ -72,11 +66,6 @@ MADE_SCHEMA: Final = pa.schema(
         ("_name", pa.string()),
         ("_kept", pa.binary()),
     ]
-)
-SETTINGS: Final = RateSettings(
-    TICK_S * 1000,
-    GAP_S * 1000,
-    tuple((window.name, window.seconds * 1000, window.step_s * 1000) for window in WINDOWS),
 )
 
 
@@ -148,5 +137,5 @@ def _stepped(
 ) -> DataFrame:
     if state is not None:
         parcels = parcels.unionByName(of_state(state, rate_step.STATE_SCHEMA))
-    plan = rate_step.Work(SETTINGS, SAMPLES_SCHEMA, MADE_SCHEMA, checks, carries)
+    plan = rate_step.Work(rate_step.SETTINGS, SAMPLES_SCHEMA, MADE_SCHEMA, checks, carries)
     return worked(parcels, lambda batches: rate_step.work(batches, plan), _MADE)

@@ -38,29 +38,35 @@ from pyspark.sql import functions as F
 
 from kshunt.backend.domain.pipeline.result_columns import EFFECT_S, THROTTLE_EFFECT, TICK_S, WINDOWS
 from kshunt.backend.domain.throttles.configs import RATE_MIN_BYTES_PER_S, RATE_SPARE
+from kshunt.backend.pipeline.kernels.throttle_advice import (
+    BEFORE_S,
+    BINDS,
+    BINDS_ALL,
+    BINDS_ALONE,
+    FOLLOWER,
+    GREW,
+    HELD_ELSEWHERE,
+    LAG_S,
+    LAGGING,
+    LEADER,
+    LOWER,
+    MOSTLY_USED,
+    NOT_ITS_FAULT,
+    NOT_LOWER,
+    PAUSED,
+    PUSHED_OUT,
+    RAISE,
+    SEEN_S,
+    SHORT,
+    SLACK,
+    SLACK_LEFT,
+)
 from kshunt.backend.pipeline.spark.column_types import millis, moment, select_as
 
-BEFORE_S: Final = 75
-"""A replica is as it was at its last sample within so long before a piece of time."""
-SEEN_S: Final = 30
-"""Less of a time says nothing."""
-BINDS: Final = 0.9
-"""So much of a rate is used by whom it holds."""
-SLACK: Final = 0.8
-"""Whoever uses less is held by something else."""
-LAG_S: Final = 5.0
-"""Half of what the oldest Kafkas allow before a follower leaves the ISR."""
-GREW: Final = 1.5
-LOWER: Final = 0.75
-RAISE: Final = 1.5
-
-LEADER, FOLLOWER = "leader", "follower"
 _SLICE_MS: Final = EFFECT_S * 1000
 _TICK_MS: Final = TICK_S * 1000
 _SIDES: Final = ((LEADER, FOLLOWER), (FOLLOWER, LEADER))
 _INTERVAL: Final = ("_slice", "direction", "_owner", "_rate")
-_NOT_ITS_FAULT: Final = ("BROKER_DOWN", "LOG_DIR_OFFLINE", "NO_LEADER", "SOURCE_UNREACHABLE")
-"""No throttle is the reason for these: neither that a copy rests, nor that a follower leaves."""
 
 
 def throttle_effect(rates: DataFrame) -> DataFrame:
@@ -86,7 +92,7 @@ def _followers(rates: DataFrame) -> DataFrame:
         "in_isr",
         (F.col("adding") | ~F.col("in_isr")).alias("_copied"),
         (F.col("adding") | F.col("removing")).alias("_moves"),
-        F.coalesce(F.col("cause").isin(*_NOT_ITS_FAULT), F.lit(False)).alias("_excused"),
+        F.coalesce(F.col("cause").isin(*NOT_ITS_FAULT), F.lit(False)).alias("_excused"),
         "advanced_bytes",
         "elapsed_s",
         F.when(lag == 0, F.lit(0.0)).when(messages > 0, lag / messages).alias("_lag_s"),
@@ -301,24 +307,24 @@ def _cases() -> list[tuple[Column, str, str]]:
     used, elsewhere = F.col("share_used"), F.coalesce("held_elsewhere", F.lit(0.0))
     nobody = F.coalesce(F.col("steady"), F.lit(0)) == 0
     return [
-        (F.col("_rate") <= RATE_MIN_BYTES_PER_S, "keep", "it only holds the copies, as in a pause"),
-        (F.col("seconds") < SEEN_S, "keep", "there are too few samples of it"),
-        (pushed & lower, "lower", "steady followers left the ISR"),
-        (suffers & lower, "lower", "steady lag grew"),
+        (F.col("_rate") <= RATE_MIN_BYTES_PER_S, "keep", PAUSED),
+        (F.col("seconds") < SEEN_S, "keep", SHORT),
+        (pushed & lower, "lower", PUSHED_OUT),
+        (suffers & lower, "lower", LAGGING),
         (
             suffers,
             "keep",
-            "steady followers fall behind, but a lower rate would not carry what is written",
+            NOT_LOWER,
         ),
         (
             (used >= BINDS) & nobody,
             "raise",
-            "the throttle is the limit, and no steady follower shares it",
+            BINDS_ALONE,
         ),
-        (used >= BINDS, "raise", "the throttle is the limit, and steady followers keep up"),
-        (elsewhere >= F.lit(0.5), "keep", "the throttle at the other end holds the copies"),
-        (used < SLACK, "no effect", "links, disks or brokers are the limit"),
-        (F.lit(True), "keep", "most of the rate is used"),
+        (used >= BINDS, "raise", BINDS_ALL),
+        (elsewhere >= F.lit(0.5), "keep", HELD_ELSEWHERE),
+        (used < SLACK, "no effect", SLACK_LEFT),
+        (F.lit(True), "keep", MOSTLY_USED),
     ]
 
 

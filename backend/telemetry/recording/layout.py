@@ -80,9 +80,9 @@ def file_name(at_ms: int, number: int) -> str:
     return f"{at:%Y%m%dT%H%M%S}{at_ms % 1000:03}Z-{number:010}{SUFFIX}"
 
 
-def written(folder: Path, table: SampleTable) -> list[SampleFile]:
-    """Files as they were written, by hour and number."""
-    return _listed(folder / table)
+def written(folder: Path, table: SampleTable, above: int = -1) -> list[SampleFile]:
+    """Files as they were written, with numbers above one, by hour and number."""
+    return _listed(folder / table, above)
 
 
 def together(folder: Path, table: SampleTable) -> list[SampleFile]:
@@ -165,12 +165,13 @@ def _day_ms(day: str) -> int | None:
         return None
 
 
-def _listed(folder: Path) -> list[SampleFile]:
+def _listed(folder: Path, above: int = -1) -> list[SampleFile]:
     found = []
     for hour_ms, path in hour_folders(folder):
         for name in _names(path):
-            if (match := _NAME.fullmatch(name)) is not None:
-                found.append(SampleFile(path / name, hour_ms, int(match[1])))
+            match = _NAME.fullmatch(name)
+            if match is not None and (number := int(match[1])) > above:
+                found.append(SampleFile(path / name, hour_ms, number))
     return sorted(found, key=lambda part: (part.hour_ms, part.number))
 
 

@@ -125,8 +125,9 @@ class Bench:
 
     def rates(self) -> None:
         """The table `rates` of all, each row looked at."""
+        from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
         from kshunt.backend.pipeline.kernels.quality import Checks
-        from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA, of_files
+        from kshunt.backend.pipeline.spark.row_packing import of_files
         from kshunt.backend.pipeline.tables.rates import rows_of, unlooked
 
         parcels = of_files(self.spark, self.files, SAMPLES_SCHEMA)

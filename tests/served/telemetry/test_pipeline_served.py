@@ -102,7 +102,9 @@ def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
     with running(ClusterSpec(brokers=plain_brokers(3))) as cluster:
         create_topic(cluster.bootstrap_servers, "orders", [[1, 2], [2, 3]])
         with (
-            serving(cluster.bootstrap_servers, tmp_path, "--samples", str(samples)) as address,
+            serving(
+                *(cluster.bootstrap_servers, tmp_path, "--samples", str(samples), "--record-only")
+            ) as address,
             BackendClient(address) as client,
         ):
             first = until(client, lambda one: one.samples is not None)
@@ -212,7 +214,7 @@ def seen(
         (
             seen(folder=None, samples=None),
             PipelineState.ABSENT,
-            "kshunt serve --samples DIR --pipeline",
+            "kshunt serve --samples DIR",
         ),
         (seen(folder=None), PipelineState.ABSENT, "kshunt serve --results DIR"),
         (seen(None), PipelineState.ABSENT, "kshunt pipeline run --samples /s"),

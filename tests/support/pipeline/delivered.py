@@ -85,5 +85,5 @@ def publish(results: Path, run: str, table: ResultTable, hours_ms: Iterable[int]
 def rows_in(folder: Path, table: str, *order: str) -> list[dict[str, Any]]:
     """A table as any reader of Parquet finds it through the manifest."""
     parts = [pq.ParquetFile(path).read() for path in current_files(folder, table)]
-    rows: list[dict[str, Any]] = pa.concat_tables(parts).to_pylist()
+    rows: list[dict[str, Any]] = pa.concat_tables(parts, promote_options="default").to_pylist()
     return sorted(rows, key=lambda row: [str(row[name]) for name in order])

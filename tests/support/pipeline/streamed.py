@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.delivered_files.result_files import current_files
-from kshunt.backend.pipeline.jobs.stream import CountedBatch, Streaming, begun, held, stream
+from kshunt.backend.pipeline.batches.holding import CountedBatch, begun, held
+from kshunt.backend.pipeline.jobs.stream import Streaming, stream
 from kshunt.backend.pipeline.jobs.stream_batches import BatchContext
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.maintenance import KeptDays

@@ -15,10 +15,11 @@ import pytest
 from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES, STALL_S, UNKNOWN_CAUSE
 from kshunt.backend.pipeline.kernels import packed_rows, rate_step
 from kshunt.backend.pipeline.kernels import stalls as stall_step
+from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.kernels.quality import Checks, checked
+from kshunt.backend.pipeline.kernels.rate_step import SETTINGS
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, ReplicaRuns
-from kshunt.backend.pipeline.spark.row_packing import SAMPLES_SCHEMA
-from kshunt.backend.pipeline.tables.rates import MADE_SCHEMA, SETTINGS
+from kshunt.backend.pipeline.tables.rates import MADE_SCHEMA
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls, tick_after
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, table, time_of
 from tests.support.pipeline.spark import same

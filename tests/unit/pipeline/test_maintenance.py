@@ -23,8 +23,8 @@ from kshunt.backend.domain.pipeline.result_columns import (
     ResultTable,
 )
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
+from kshunt.backend.pipeline.batches.arrivals import made_ms
 from kshunt.backend.pipeline.command import main
-from kshunt.backend.pipeline.jobs.stream_sources import made_ms
 from kshunt.backend.pipeline.results import stream_state
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
 from kshunt.backend.pipeline.results.result_runs import ResultsBusy, new_run
