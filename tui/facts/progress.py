@@ -143,7 +143,7 @@ def cancellable(facts: Facts, operations: Iterable[Operation]) -> set[TopicParti
 
 
 def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
-    """Partitions that move and that no operation here owns, while throttles stand."""
+    """Partitions that move and that no operation here owns, while throttles are set."""
     if not facts.moving.any() or not throttled(facts):
         return 0
     moving = facts.moving[facts.starts].copy()

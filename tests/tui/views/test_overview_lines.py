@@ -153,7 +153,7 @@ def test_an_idle_cluster_says_what_drifted_in_the_last_day() -> None:
 
 
 def test_throttles_that_are_left_while_nothing_moves_warn() -> None:
-    assert tones(progress(summary=Summary(), throttled=True)) == [("Throttles stand.", "warn")]
+    assert tones(progress(summary=Summary(), throttled=True)) == [("Throttles are set.", "warn")]
     quiet = progress(summary=Summary())
     assert words(quiet) == ["Nothing moves. No throttle is set."]
     assert tones(quiet) == []

@@ -36,6 +36,7 @@ BURNDOWN_LEAST: Final = 5
 """A lower one tells nothing."""
 GAP: Final = 3
 NAME_LEAST, NAME_MOST = 16, 60
+_NAMES: Final = "Partition"
 _BROKERS, _SHARE, _LEFT, _RATE, _ETA = 11, 4, 8, 10, 7
 _GAUGE: Final = 20
 """A longer one tells no more."""
@@ -119,12 +120,16 @@ def _room(copies: Sequence[CopyLine], width: int) -> _Room:
     state = max((cell_len(word) + 1 for word in words if word), default=0)
     longest = max((cell_len(_name(one)) for one in copies), default=0)
     name = max(min(longest, NAME_MOST), NAME_LEAST)
-    for rate, gauge_cells, short in ((_RATE + 1, 4, 0), (0, 4, 0), (0, 4, 1)):
-        told = min(state, 14) if short else state
+    gauge_cells = 4
+    # Short names leave room for the cause in full.
+    least = max(min(longest, NAME_LEAST), cell_len(_NAMES))
+    forms = ((_RATE + 1, state, name), (0, state, name), (0, state, least), (0, 14, NAME_LEAST))
+    for rate, told, needed in forms:
+        told = min(told, state)
         left = width - _FIXED - rate - gauge_cells - told
-        if left >= (NAME_LEAST if short else min(name, NAME_MOST)):
+        if left >= needed:
             break
-    name = max(min(name, left), NAME_LEAST)
+    name = max(min(name, left), min(needed, NAME_LEAST))
     more = min(max(left - name, 0), _GAUGE - gauge_cells)
     return _Room(name, gauge_cells + more, rate, told)
 
@@ -143,7 +148,7 @@ def _lanes(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> 
 
 
 def _titles(room: _Room, glyphs: Glyphs) -> Line:
-    titles = fit("Partition", room.name, glyphs) + " " + fit("from to", _BROKERS, glyphs)
+    titles = fit(_NAMES, room.name, glyphs) + " " + fit("from to", _BROKERS, glyphs)
     titles += " " + fit("Copied", room.gauge + _SHARE, glyphs)
     rate = (("Rate", room.rate - 1),) if room.rate else ()
     for title, cells in (("Left", _LEFT), *rate, ("Done in", _ETA)):

@@ -169,7 +169,7 @@ def progress(
 
 
 def _idle(overview: Overview) -> Line:
-    throttles = "Throttles stand." if overview.throttled else "No throttle is set."
+    throttles = "Throttles are set." if overview.throttled else "No throttle is set."
     return Line((Cell("Nothing moves. "), Cell(throttles, "warn" if overview.throttled else "dim")))
 
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
 
 
+BEFORE: Final = "before"
+
+
 @dataclass(frozen=True, slots=True)
 class ThrottleRow:
     """One row: a broker with rates, or a topic with lists."""
@@ -96,7 +99,10 @@ def throttle_table(
     for key, row in rows.items():
         judged = _judged(row, drifted.get(key, ()), left.get(key, ()))
         rows[key] = judged if owned is None else _owned(judged, whose.get(key, ()))
-    table = ThrottleTable(FIELDS, rows, order, more=_more)
+    # What comes back is there to be said only where something is ours: a note needs the room.
+    ours = any(row.before for row in rows.values())
+    fields = [field for field in FIELDS if ours or field.column.key != BEFORE]
+    table = ThrottleTable(fields, rows, order, more=_more)
     if pending:
         table.foresight = _foresight(facts, pending)
     return table
@@ -277,7 +283,7 @@ FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
         lambda row: row.owner,
     ),
     ListColumn(
-        Column("before", "Before", 7, 20, 4, grows=True, comfort=9),
+        Column(BEFORE, "Before", 7, 20, 4, grows=True, comfort=9),
         lambda row, width: Cell(row.before, "dim" if row.before == "none" else ""),
         lambda row: row.before,
     ),
