@@ -344,7 +344,8 @@ def test_short_names_leave_room_for_the_cause_in_full() -> None:
     cluster.move(partition, (*stay, newcomer))
     cluster.stuck = {(partition, newcomer): Stuck(partition, newcomer, Cause.THROTTLE_TOO_LOW)}
     home = home_of(cluster)
-    for width in range(64, 80):
+    assert "Done in" not in moves(cluster, 96, 18)[2].text, "nobody knows when"
+    for width in range(56, 80):
         lines = part_lines(MOVES, home, width, 18, UNICODE, MORE)
         lane = next(line for line in lines if line.key is not None)
         assert lane.text.rstrip().endswith("throttle too low"), width
