@@ -38,6 +38,8 @@ NO_MOUSE: Final = f"--{dashboard.NO_MOUSE.name}"
 STAYS: Final = ("--read-only", "--no-record", NO_MOUSE)
 """What holds for every cluster of a session."""
 _NAMES: Final = ("bootstrap-server", "zookeeper", "backend")
+_ANSWERED: Final = (*_NAMES, "in-browser", "command-config")
+"""With one of these no cluster is chosen from a list: properties are for brokers that are named."""
 _CLUSTER: Final = frozenset(flag.name for flag in (*CLUSTER_FLAGS, *BACKEND_FLAGS)) - {"context"}
 _FILES: Final = frozenset({"command-config", "zk-tls-config-file", "token-file", "ca-file"})
 ASKED_S: Final = 2.0
@@ -120,7 +122,7 @@ class Session:
         from kshunt.tui.terminal.signals import not_terminals
 
         options = read(dashboard.COMMAND, arguments)
-        if options is None or any(name in options.given for name in (*_NAMES, "in-browser")):
+        if options is None or any(name in options.given for name in _ANSWERED):
             return False
         return not not_terminals()
 

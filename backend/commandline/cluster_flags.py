@@ -45,6 +45,7 @@ CONTEXT: Final = Flag(
     "NAME",
     variable="KSHUNT_CONTEXT",
 )
+_NAME_BROKERS: Final = (BOOTSTRAP_SERVER.name, ZOOKEEPER.name, "bootstrap-controller")
 CLUSTER_FLAGS: Final = (BOOTSTRAP_SERVER, COMMAND_CONFIG, ZOOKEEPER, ZK_CONFIG)
 CLIENT_FLAGS: Final = (
     Flag(
@@ -107,13 +108,14 @@ def check_one_cluster(given: Mapping[str, str], *, may_lack: bool = False) -> No
     """Whether the flags name exactly one cluster or backend; `may_lack`: or none.
 
     Raises:
-        UsageError: they do not, or its flag has no value.
+        UsageError: they do not, its flag has no value, or `COMMAND_CONFIG` is not for it.
     """
     ways = [flag.name for flag in (BOOTSTRAP_SERVER, ZOOKEEPER, BACKEND) if flag.name in given]
     if len(ways) > 1 or not (ways or may_lack):
         raise UsageError("give either --bootstrap-server, --backend or --context")
     if ways and not given[ways[0]].strip():
         raise UsageError(f"--{ways[0]} needs a value.")
+    check_command_config(given)
 
 
 def cluster_address(given: Mapping[str, str]) -> str:
@@ -143,9 +145,11 @@ def check_command_config(given: Mapping[str, str]) -> None:
     Raises:
         UsageError: it is not.
     """
-    if COMMAND_CONFIG.name in given and BACKEND.name in given:
+    has_brokers = BACKEND.name not in given and not given.keys().isdisjoint(_NAME_BROKERS)
+    if COMMAND_CONFIG.name in given and not has_brokers:
         raise UsageError(
-            "--command-config needs --bootstrap-server; a backend has its own configuration"
+            "--command-config needs --bootstrap-server; a backend has its own configuration",
+            advice="Leave out --command-config, or name the brokers instead of the backend.",
         )
 
 

@@ -20,7 +20,6 @@ from kshunt.backend.commandline.cluster_flags import (
     ZK_CONFIG,
     ZOOKEEPER,
     backend_address,
-    check_command_config,
     check_one_cluster,
     check_zk_config,
     cluster_address,
@@ -232,7 +231,6 @@ def _check_source(given: Mapping[str, str]) -> None:
     for name in ("output", "operation"):
         if not given.get(name, "x").strip():
             raise UsageError(f"--{name} needs a value.")
-    check_command_config(given)
 
 
 def _time_ms(given: Mapping[str, str], name: str, now_ms: int) -> int | None:

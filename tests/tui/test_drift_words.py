@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kshunt.backend.domain.throttles.owners import DriftKind, SettingValue, ShownDrift
+from kshunt.backend.domain.throttles.owners import DriftKind, OrphanOrigin, SettingValue, ShownDrift
 from kshunt.tui.facts.drift_words import (
+    BRIEF_ORIGINS,
+    ORIGINS,
     change_words,
     drift_words,
     orphan_words,
@@ -22,6 +24,11 @@ LIST = ShownDrift(
     *("d2", "leader.replication.throttled.replicas", None, "orders", DriftKind.NARROWED),
     *(SettingValue(replicas="0:1,0:2"), SettingValue(replicas="0:1"), "0:2"),
 )
+
+
+def test_every_origin_has_a_brief_form_too() -> None:
+    assert {*BRIEF_ORIGINS} == {*ORIGINS} == {*OrphanOrigin}
+    assert all(len(f"orphan: {words}") <= 23 for words in BRIEF_ORIGINS.values())
 
 
 def test_broker_0_is_a_broker() -> None:

@@ -35,13 +35,14 @@ from kshunt.tui.text.glyphs import ASCII
 from kshunt.tui.views.brokers.table import broker_table
 from kshunt.tui.views.operations.table import operation_table
 from kshunt.tui.views.partitions.table import sorted_rows
-from kshunt.tui.views.throttles.table import FIELDS as THROTTLE_FIELDS
 from kshunt.tui.views.throttles.table import (
+    BEFORE,
     ThrottleRow,
     ThrottleTable,
     orphan_hint,
     throttle_table,
 )
+from kshunt.tui.views.throttles.table import FIELDS as THROTTLE_FIELDS
 from tests.support.tui.cluster import ScriptedCluster, incident
 from tests.support.tui.tables import facts_of, keys, partitions, row_words
 
@@ -338,6 +339,7 @@ def test_a_silent_broker_says_since_when_and_why() -> None:
 
 def test_throttles_list_brokers_then_topics() -> None:
     table = throttle_table(facts_of(incident()), Order())
+    assert BEFORE not in {column.key for column in table.columns}, "nothing is ours"
     assert keys(table)[:5] == [RateRowKey(id) for id in range(1, 6)]
     assert keys(table)[5:] == [ListRowKey(topic) for topic in (CLICKS, "orders", PAYMENTS)]
     assert row_words(table, 0)["leader"] == "25.0 MB/s"

@@ -129,7 +129,7 @@ class ChangeWorkflows:
 
     def steer(self, operation: Operation, verb: OperationVerb) -> None:
         """Pause, resume, cancel or undo an operation."""
-        self._start(lambda facts, target: self._steer(target, operation, verb))
+        self._start(lambda facts, target: self._steer(facts, target, operation, verb))
 
     def abandon(self, operation: Operation) -> None:
         """End an operation although brokers that are gone for good have its throttle."""
@@ -223,9 +223,9 @@ class ChangeWorkflows:
             self._app.changing = False
 
     async def _steer(
-        self, target: TargetCluster, operation: Operation, verb: OperationVerb
+        self, facts: Facts | None, target: TargetCluster, operation: Operation, verb: OperationVerb
     ) -> None:
-        await self._carry_out(lambda: operations.operation_intent(target, operation, verb))
+        await self._carry_out(lambda: operations.operation_intent(facts, target, operation, verb))
 
     async def _then(self, then: NextStep | None) -> None:
         """What an operator wants next of the operation that was just started."""
@@ -236,7 +236,8 @@ class ChangeWorkflows:
         if then.name == "confirm":
             await self._confirm_shrink(target, then.operation)
         else:
-            await self._steer(target, then.operation, operations.verb_named(then.name))
+            verb = operations.verb_named(then.name)
+            await self._steer(self._app.store.facts, target, then.operation, verb)
 
     async def _plan(self, brokers: Sequence[int], topics: Sequence[str]) -> None:
         from kshunt.tui.changes.plan.screen import Beginning, PlanScreen
@@ -290,11 +291,9 @@ class ChangeWorkflows:
     async def _cancel(
         self, facts: Facts, target: TargetCluster, partitions: Sequence[TopicPartition] | None
     ) -> None:
-        from kshunt.tui.facts.progress import unstarted
+        from kshunt.tui.facts.progress import cancellable
 
-        # What waits for its turn would start after everything else was cancelled.
-        waiting = await asyncio.to_thread(unstarted, facts, self._app.store.scene.operations)
-        able = waiting.union(facts.moving_partitions)
+        able = await asyncio.to_thread(cancellable, facts, self._app.store.scene.operations)
         chosen = sorted(able if partitions is None else able.intersection(partitions))
         if not chosen:
             self._app.say(_not_moving(partitions, len(able)), "warn")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, parse_plan, rollback_path
 from kshunt.backend.errors import BadInput, PlanError, WrongCluster
-from kshunt.tui.terminal.downloads import Downloads
+from kshunt.tui.terminal.downloads import Downloads, whole_lines
 
 PLAN_BYTES_MOST: Final = 4 * 1024 * 1024
 """A plan of 10,000 partitions is about 1 MB; no backend takes more than this."""
@@ -146,23 +146,29 @@ def save_text(text: str, path: Path) -> None:
     Raises:
         BadInput: there is such a file already, or the folder cannot be written to.
     """
+    _save(whole_lines(text).encode(), path)
+
+
+def _save(content: bytes, path: Path) -> None:
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text if text.endswith("\n") else text + "\n")
+        with path.open("xb") as file:
+            file.write(content)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror or error}. No file was replaced.") from None
 
 
-def deliver(text: str, path: Path, downloads: Downloads | None) -> None:
-    """Have the browser download a text, where there is one; else write it to a new file.
+def deliver(content: str | bytes, path: Path, downloads: Downloads | None) -> None:
+    """Have the browser download a text or bytes, where there is one; else write a new file.
 
     Raises:
         BadInput: as `save_text`.
     """
-    if downloads is None:
-        save_text(text, path)
+    if downloads is not None:
+        downloads.offer(path.name, content)
+    elif isinstance(content, bytes):
+        _save(content, path)
     else:
-        downloads.offer(path.name, text)
+        save_text(content, path)
 
 
 def new_plan_file(text: str) -> Path:

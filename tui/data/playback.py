@@ -6,6 +6,7 @@ While nothing of the past is shown, none of this is at work. The live feed goes 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kshunt.tui.data.host import Host
     from kshunt.tui.data.live_scene import LiveScene
     from kshunt.tui.feed.messages import ActionTaken
+    from kshunt.tui.feed.scene import Scene
     from kshunt.tui.recorder.reader import RecordingReader
 
     NoteWriter = Callable[[RecordingReader, int, Path], Sequence[Path]]
@@ -35,6 +37,9 @@ TOGGLE: Final = "time_toggle"
 NOT_RECORDED: Final = "not recorded: this was not shown during the recording"
 """Of what is asked only while somebody looks at it, and nobody did."""
 NO_RECORDING: Final = "Nothing is recorded here, so you cannot go back."
+NOTHING_YET: Final = (
+    "Nothing is recorded yet, so you cannot go back. The recording begins with the first snapshot."
+)
 
 
 class Playback:
@@ -72,6 +77,7 @@ class Playback:
         self._live = live
         self._write = write
         self._recording = OpenRecording(live.recorder, reel)
+        self._entering = asyncio.Lock()
         self._aim_ms: int | None = None
         """Where the screens are on their way to; None where they have arrived."""
         self._ticker: Timer | None = None
@@ -181,12 +187,12 @@ class Playback:
         """Write a hand-over note and a timeline, up to the moment that is shown."""
         self._start(self._write_note())
 
-    # What a film does
-
     @property
     def measured(self) -> bool:
-        """Whether the first moment of the recording is shown."""
-        return self.position_ms > 0
+        """Whether a moment of the recording is shown: a replay begins with none."""
+        return self.past and self.position_ms > 0
+
+    # What a film does
 
     @property
     def arrived(self) -> bool:
@@ -273,26 +279,54 @@ class Playback:
     async def _go_back(self, seconds: int) -> None:
         """From live to some moment before it."""
         await self._enter()
-        if self.past:
-            self._seek(self._present_ms() + seconds * 1000)
+        if self.past and seconds:
+            # Of several keys while the recording was being opened, each counts.
+            self._seek(self._aimed_ms + seconds * 1000)
 
     async def _enter(self) -> None:
-        """Leave the present, if there is a past."""
-        app = self._app
-        if self.past:
-            return
-        if app.changing:
-            app.say("A change is running; time can be held when its answer is there.", "warn")
-            return
-        if not self._recording.exists:
-            recorder = self._live.recorder
-            app.say((recorder.stopped if recorder else "") or NO_RECORDING, "warn")
-            return
+        """Leave the present, if there is a past; the screens stay live until that is read."""
+        async with self._entering:
+            if self.past:
+                return
+            if not (why := self._refusal_to_enter()):
+                try:
+                    why = await self._open_past()
+                finally:
+                    await self._recording.close(wanted=lambda: self.past)
+            if why:
+                self._app.say(why, "warn")
+
+    def _refusal_to_enter(self) -> str:
+        """Why the present cannot be left, or empty."""
+        if self._app.changing:
+            return "A change is running; time can be held when its answer is there."
+        return "" if self._recording.exists else self._why_nothing()
+
+    def _why_nothing(self) -> str:
+        """Why there is nothing to go back to."""
+        recorder = self._live.recorder
+        if recorder is None:
+            return NO_RECORDING
+        stopped = f"Recording has stopped: {recorder.stopped}. You cannot go back."
+        return stopped if recorder.stopped else NOTHING_YET
+
+    async def _open_past(self) -> str:
+        """Show the present moment from the recording; or why that cannot be, and nothing is shown.
+
+        Raises:
+            RecordingError: it cannot be read.
+        """
         await self._recording.open()
-        self.past = True
-        self.speed = SPEEDS[0]
         await self._measure()
-        await self._arrive(self.last_ms)
+        if not self.first_ms:
+            return self._why_nothing()
+        here_ms = self.last_ms = max(self.last_ms, self._present_ms())
+        scene = await self._recording.read(lambda reel: reel.scene_at(here_ms))
+        if why := self._refusal_to_enter():
+            return why
+        self.past, self.position_ms, self.speed = True, here_ms, SPEEDS[0]
+        self._show(scene)
+        return ""
 
     async def _measure(self) -> None:
         """Learn how far the recording reaches by this time."""
@@ -322,7 +356,10 @@ class Playback:
         scene = await self._recording.read(lambda reel: reel.scene_at(time_ms))
         if self.past:
             self.position_ms = time_ms
-            self._app.show_scene(scene, lambda: self.position_ms / 1000)
+            self._show(scene)
+
+    def _show(self, scene: Scene) -> None:
+        self._app.show_scene(scene, lambda: self.position_ms / 1000)
 
     async def _jump(self, kind: str, direction: int) -> None:
         from kshunt.tui.recorder.recording_file import CHANGED, INCIDENT
@@ -348,10 +385,17 @@ class Playback:
             app.say("A dashboard in a browser writes no files.", "warn")
             return
         if not self._recording.exists:
-            app.say(NO_RECORDING, "warn")
+            app.say(self._why_nothing(), "warn")
             return
         app.say("Writing; this may take a moment.")
-        paths = await self._recording.read_once(
-            lambda reel: self._write(reel, reel.last_ms if here is None else here, Path.cwd())
-        )
+        paths = await self._recording.read_once(lambda reel: self._written(reel, here))
+        if not paths:
+            app.say(self._why_nothing(), "warn")
+            return
         app.say(f"Written: {' and '.join(path.name for path in paths)}", "good")
+
+    def _written(self, reel: RecordingReader, time_ms: int | None) -> Sequence[Path]:
+        """The notes up to a moment, or to the end; none where nothing is recorded. In a thread."""
+        if not reel.first_ms:
+            return ()
+        return self._write(reel, reel.last_ms if time_ms is None else time_ms, Path.cwd())

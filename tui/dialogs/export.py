@@ -11,6 +11,7 @@ from kshunt.tui.data.files import complete_path, deliver, new_file
 from kshunt.tui.dialogs.form import FormField
 from kshunt.tui.dialogs.save_file import SaveFileScreen
 from kshunt.tui.tables.model import Table
+from kshunt.tui.tables.parquet import rows_parquet
 from kshunt.tui.tables.row_texts import rows_csv, rows_json
 from kshunt.tui.terminal.downloads import Downloads, download_name
 from kshunt.tui.text.picture import portable
@@ -28,13 +29,18 @@ def export_screen(
         svg: the screen as Textual draws it.
         downloads: of a dashboard in a browser.
     """
-    formats: dict[str, Callable[[], str]] = {}
+    formats: dict[str, Callable[[], str | bytes]] = {}
     if table is not None:
-        formats = {".csv": partial(rows_csv, table), ".json": partial(rows_json, table)}
+        formats = {
+            ".csv": partial(rows_csv, table),
+            ".json": partial(rows_json, table),
+            ".parquet": partial(rows_parquet, table),
+        }
     formats |= {".txt": lambda: "\n".join(screen), ".svg": lambda: portable(svg)}
     lines = ["The screen: .txt as text, .svg as a picture."]
     if table is not None:
-        lines.insert(0, f"The table ({many(len(table), 'row')}): .csv or .json.")
+        rows = many(len(table), "row")
+        lines.insert(0, f"The table ({rows}): .csv or .json in words, .parquet in figures.")
     endings = tuple(formats)
     proposed = f"{name}{endings[0]}"
     if downloads is not None:
@@ -52,9 +58,9 @@ def export_screen(
 
 
 def _write(
-    formats: Mapping[str, Callable[[], str]], downloads: Downloads | None, path: Path
+    formats: Mapping[str, Callable[[], str | bytes]], downloads: Downloads | None, path: Path
 ) -> None:
-    """Make the text and write it.
+    """Make the file's content and write it.
 
     Raises:
         BadInput: the file is there already, or cannot be written.

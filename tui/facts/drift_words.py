@@ -27,6 +27,15 @@ ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
     OrphanOrigin.UNKNOWN: "unknown; perhaps set by an operator",
 }
 """Where an orphan is likely to be from."""
+BRIEF_ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
+    OrphanOrigin.LEFT_BY_US: "kept on request",
+    OrphanOrigin.ENDED_MOVE: "move ended",
+    OrphanOrigin.CANCELLED_MOVE: "move cancelled",
+    OrphanOrigin.UNLISTED_RATE: "no effect",
+    OrphanOrigin.NO_SUCH_PARTITION: "no partition",
+    OrphanOrigin.UNKNOWN: "unknown",
+}
+"""The same where there is no room."""
 
 
 def setting_words(one: ShownDrift | ShownOrphan) -> str:

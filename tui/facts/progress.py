@@ -134,8 +134,16 @@ def unstarted(facts: Facts, operations: Iterable[Operation]) -> set[TopicPartiti
     }
 
 
+def cancellable(facts: Facts, operations: Iterable[Operation]) -> set[TopicPartition]:
+    """Partitions that move, and those that wait for their turn in these operations.
+
+    What waits would start after everything else was cancelled.
+    """
+    return unstarted(facts, operations).union(facts.moving_partitions)
+
+
 def foreign_moves(facts: Facts, operations: Iterable[Operation]) -> int:
-    """Partitions that move and that no operation here owns, while throttles stand."""
+    """Partitions that move and that no operation here owns, while throttles are set."""
     if not facts.moving.any() or not throttled(facts):
         return 0
     moving = facts.moving[facts.starts].copy()

@@ -17,6 +17,7 @@ from kshunt.tui.actions.view_names import HISTORY, OPERATIONS, OVERVIEW, THROTTL
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
+    from kshunt.backend.domain.audit.past_drift import PastDrift
     from kshunt.backend.domain.backend.backend_status import BackendStatus
     from kshunt.backend.domain.operations.approval import ShownProposal
     from kshunt.backend.domain.operations.team import Presence
@@ -181,6 +182,16 @@ PROPOSALS: Final[PolledFact[tuple[ShownProposal, ...]]] = PolledFact(
     dispensable=_unknown_to_backend,
 )
 """Changes that take two people, newest first; an earlier backend has none."""
+PAST_DRIFT: Final[PolledFact[PastDrift | None]] = PolledFact(
+    "drift of the last day",
+    lambda client, _: client.throttles.past_drift(),
+    interval_s=60.0,
+    unknown=None,
+    wanted=lambda state: state.view == OVERVIEW and not state.running,
+    dispensable=_unknown_to_backend,
+)
+"""What the audit says of drift, for the home screen of an idle cluster; an earlier backend has no
+such answer."""
 POLLED: Final[tuple[PolledFact[Any], ...]] = (
     BACKEND_STATUS,
     DRIFT,
@@ -191,6 +202,7 @@ POLLED: Final[tuple[PolledFact[Any], ...]] = (
     DELIVERED,
     PRESENCE,
     PROPOSALS,
+    PAST_DRIFT,
 )
 
 

@@ -89,9 +89,9 @@ class TimeBar(Widget):
 
     def update_bar(self) -> None:
         """Repaint if what is said has changed."""
-        past = self._playback.past
-        self.set_class(past, "-shown")
-        said = self._text() if past else ""
+        shown = self._playback.measured
+        self.set_class(shown, "-shown")
+        said = self._text() if shown else ""
         if said != self._said:
             self._said = said
             self.refresh()

@@ -101,13 +101,19 @@ def clipped(line: Line, width: int, glyphs: Glyphs) -> Line:
 
 
 def wrapped(cells: Sequence[Cell], width: int, most: int, glyphs: Glyphs) -> list[Line]:
-    """Cells one after the other, in at most `most` lines; a cell is not broken up."""
+    """Cells one after the other, in at most `most` lines; a cell is not broken up.
+
+    Where cells are left out after a comma, a mark takes its place.
+    """
     lines: list[list[Cell]] = [[]]
     used = 0
     for text, tone in cells:
         length = cell_len(text)
         if used and used + 1 + length > width:
             if len(lines) == most:
+                last = lines[-1][-1]
+                cut = last.text.removesuffix(",") + glyphs.ellipsis
+                lines[-1][-1] = last._replace(text=cut) if last.text.endswith(",") else last
                 break
             lines.append([])
             used = 0

@@ -18,6 +18,8 @@ class ListColumn(Generic[R]):
     column: Column
     cell: Callable[[R, int], Cell]
     value: Callable[[R], Any]
+    number: Callable[[R], float | None] | None = None
+    """What is known in figures, where the column has a unit; None: what it sorts by."""
 
 
 class ListTable(Generic[R]):
@@ -71,6 +73,12 @@ class ListTable(Generic[R]):
         """The row's texts for these columns."""
         value = self._rows[row][1]
         return [self._fields[column.key].cell(value, width) for column, width in placed]
+
+    def number(self, row: int, key: str) -> float | None:
+        """What a column with a unit says in figures."""
+        field = self._fields[key]
+        found: float | None = (field.number or field.value)(self._rows[row][1])
+        return found
 
     def longest(self, key: str) -> int:
         """Rows are few: those in sight are measured."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 RowKey: TypeAlias = Hashable
@@ -18,6 +19,25 @@ class Cell(NamedTuple):
 
     text: str
     tone: str = ""
+
+
+class Unit(StrEnum):
+    """What the numbers of a column count."""
+
+    ID = "id"
+    COUNT = "count"
+    BYTES = "bytes"
+    RATE = "bytes/s"
+    MESSAGE_RATE = "messages/s"
+    SECONDS = "s"
+    SHARE = "1 is all of it"
+    TIMES = "times an even share"
+    TIME = "ms since the epoch"
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole; the others may be infinite."""
+        return self in (Unit.ID, Unit.COUNT, Unit.BYTES, Unit.TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,8 @@ class Column:
     sortable: bool = True
     label: str = ""
     """The title in full, where there is room, for details and for the choice of a sort column."""
+    unit: Unit | None = None
+    """Of the numbers that its cells say in words; None: it holds text."""
 
     @property
     def name(self) -> str:
@@ -143,6 +165,10 @@ class Table(Protocol):
 
     def cells(self, row: int, placed: Sequence[Placed]) -> list[Cell]:
         """The row's texts for these columns."""
+        ...
+
+    def number(self, row: int, key: str) -> float | None:
+        """The number that the row has in a column with a unit; None where it is not known."""
         ...
 
     def longest(self, key: str) -> int:

@@ -33,17 +33,20 @@ def rows_csv(table: Table) -> str:
     writer = csv.writer(out)
     writer.writerow(column.name for column in table.columns)
     for row in range(len(table)):
-        writer.writerow("" if text == UNKNOWN else text for text in _texts(table, row))
+        writer.writerow(text or "" for text in known_texts(table, row))
     return out.getvalue()
 
 
 def rows_json(table: Table) -> str:
     """A list of every row, by the names of the columns; null where nothing is known."""
-    rows = (
-        {name: None if text == UNKNOWN else text for name, text in labelled(table, row)}
-        for row in range(len(table))
-    )
+    names = [column.name for column in table.columns]
+    rows = (dict(zip(names, known_texts(table, row), strict=True)) for row in range(len(table)))
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]\n"
+
+
+def known_texts(table: Table, row: int) -> list[str | None]:
+    """What the row has in each column; None where nothing is known."""
+    return [None if text == UNKNOWN else text for text in _texts(table, row)]
 
 
 def _texts(table: Table, row: int) -> Sequence[str]:

@@ -23,19 +23,27 @@ NAME_MAX: Final = 100
 
 
 class Downloads:
-    """Offers texts to the browser."""
+    """Offers files to the browser."""
 
     def __init__(self, app: App[None]) -> None:
         self._app = app
 
-    def offer(self, name: str, text: str) -> None:
-        """Have the browser download a text under a name. From any thread."""
-        whole = text if text.endswith("\n") else text + "\n"
+    def offer(self, name: str, content: str | bytes) -> None:
+        """Have the browser download a text, or a file of bytes, under a name. From any thread."""
         # `call_later` posts a message, which any thread may do.
-        self._app.call_later(self._deliver, name, whole)
+        self._app.call_later(self._deliver, name, content)
 
-    def _deliver(self, name: str, text: str) -> None:
-        self._app.deliver_text(io.StringIO(text), save_filename=name, encoding="utf-8")
+    def _deliver(self, name: str, content: str | bytes) -> None:
+        if isinstance(content, bytes):
+            self._app.deliver_binary(io.BytesIO(content), save_filename=name)
+        else:
+            text = io.StringIO(whole_lines(content))
+            self._app.deliver_text(text, save_filename=name, encoding="utf-8")
+
+
+def whole_lines(text: str) -> str:
+    """A text as files have it: its last line ends as the others do."""
+    return text if text.endswith("\n") else text + "\n"
 
 
 def download_name(text: str, endings: tuple[str, ...]) -> Path:

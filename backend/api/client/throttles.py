@@ -14,6 +14,7 @@ from kshunt.backend.api.schema.throttles import (
     rates_json,
     replicas_json,
 )
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
@@ -77,6 +78,10 @@ class ThrottlesClient(Subject):
     def drift(self) -> tuple[ShownDrift, ...]:
         """Changes that somebody else made to the throttles of running operations."""
         return self._sender.ask(DriftedThrottles, "/v1/drift").drift
+
+    def past_drift(self) -> PastDrift:
+        """Drift of the last 24 hours, whether or not it is over."""
+        return self._sender.ask(PastDrift, "/v1/drift/past")
 
     def reapply_or_accept_drift(
         self, ids: Sequence[str], change: Change = ANONYMOUS_CHANGE, *, ours: bool

@@ -137,6 +137,9 @@ def test_what_somebody_did_to_its_throttle_is_settled_by_who_steers_it(
     assert {one.id for one in team.ada.throttles.drift()} == set(ids)
     team.ada.throttles.reapply_or_accept_drift(ids, ours=True)
     assert team.ada.throttles.drift() == ()
+    # The audit has it once the engine has looked, and keeps it.
+    wait_until(lambda: team.ada.throttles.past_drift().throttles, DEADLINE_S, "it is in the audit")
+    assert moved.id in team.ada.throttles.past_drift().operations
 
 
 def set_rate(bootstrap: str, broker: int, rate_bytes_per_s: int) -> None:

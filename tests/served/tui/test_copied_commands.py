@@ -15,7 +15,8 @@ from textual.pilot import Pilot
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import format_plan, parse_plan
 from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate, ThrottledReplicas
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
@@ -27,7 +28,7 @@ from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.screen import WizardScreen
 from kshunt.tui.facts.pending_rates import typed_rate
 from tests.support.admin import fresh_name
-from tests.support.clients import newest
+from tests.support.clients import newest, operation_of
 from tests.support.paths import ROOT
 from tests.support.topics import create_topic, produce
 from tests.support.tui.app import dashboard, frame
@@ -250,6 +251,49 @@ async def test_a_move_and_its_cancel(
     await wait_until_async(cancelled, DEADLINE_S, "nothing moves")
     (found,) = client.topics.describe([topic], configs=False).topics
     assert [set(one.replicas) for one in found.partitions] == [{1, 2}, {2, 3}, {3, 1}]
+
+
+@pytest.mark.parametrize("by_command", [True, False])
+async def test_the_cancel_of_an_operation_ends_it_as_the_key_does(
+    shown: Dashboard, client: BackendClient, bootstrap: str, topic: str, by_command: bool
+) -> None:
+    """One of its partitions moves, and the others wait for their turn: all of them return."""
+    produce(bootstrap, topic, 200, 200_000)
+    plan = {TopicPartition(topic, at): (4, at + 2 if at < 2 else 1) for at in range(3)}
+    answer = client.reassignments.start(
+        parse_plan(format_plan(plan)), throttle_bytes_per_s=SLOW, caps=MoveCaps(1, 1)
+    )
+
+    def seen() -> Operation | None:
+        store = shown.app.store
+        known = {one.id: one for one in store.scene.operations}
+        one = known.get(answer.operation_id or "")
+        moves = store.facts is not None and store.facts.summary.moving_partitions == 1
+        return one if one is not None and one.waiting == 2 and moves else None
+
+    await shown.until(seen, "one moves and two wait")
+    found = seen()
+    assert found is not None
+    shown.app.workflows.steer(found, "cancel")
+    if by_command:
+        command = await shown.copied()
+        assert operation_of(client, answer).state is OperationState.RUNNING
+        await shown.run(command)
+    else:
+        await shown.until(lambda: isinstance(shown.app.screen, ConfirmScreen), "asked")
+        await shown.pilot.press("y")
+
+    async def ended() -> bool:
+        return (await asyncio.to_thread(operation_of, client, answer)).state.ended
+
+    await wait_until_async(ended, DEADLINE_S, "the operation has ended")
+    await shown.leave()
+    one = operation_of(client, answer)
+    assert one.state is OperationState.CANCELLED
+    assert one.outcome == "0 of 3 where the plan wants them, 3 cancelled, throttle removed"
+    assert newest(client).kind is OperationKind.CANCEL
+    (described,) = client.topics.describe([topic], configs=False).topics
+    assert [set(one.replicas) for one in described.partitions] == [{1, 2}, {2, 3}, {3, 1}]
 
 
 def modes_of(client: BackendClient, topic: str) -> list[PartitionMode]:

@@ -22,6 +22,7 @@ from kshunt.backend.api.schema.cluster import (
     UnreadableEntry,
 )
 from kshunt.backend.api.schema.frames.snapshot_writer import FrameWriter
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.backend.backend_status import BackendStatus
 from kshunt.backend.domain.cluster.metadata import TopicPartition
@@ -82,6 +83,8 @@ class ScriptedBackend:
         self.delivered: dict[str, Any] = {}
         """What the data pipeline delivered, by the end of its path: `eta`, `stalls`, …"""
         self.drift: dict[str, ShownDrift] = {}
+        self.past_drift: PastDrift | None = None
+        """Of the last day; None: as an earlier backend, it has no such route."""
         self.orphans: dict[str, ShownOrphan] = {}
         self.owned_problem: Problem | None = None
         """Answer who asks for owners with this."""
@@ -281,6 +284,8 @@ class ScriptedBackend:
             return asdict(self.pipeline)
         if path.startswith("/v1/pipeline/"):
             return answer_of(self.delivered, path)
+        if path == "/v1/drift/past" and self.past_drift is not None:
+            return to_document(self.past_drift)
         if path == "/v1/drift" and self.drift_problem is not None:
             raise self.drift_problem
         if path == "/v1/drift":

@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 
 from kshunt.backend.commandline.reading import read
+from kshunt.backend.domain.operations.operation import OperationKind
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.shrink.phases import CutOver, ShrinkRequest
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.tools.topics.options import COMMAND, parse_options
+from kshunt.tui.changes.intents.operations import operation_intent
 from kshunt.tui.changes.intents.shrink import shrink_intent
 from kshunt.tui.changes.wizard import copy_command as copying
 from kshunt.tui.changes.wizard.command_line import CommandLine
@@ -30,6 +32,7 @@ from kshunt.tui.changes.wizard.result import ResultScreen
 from kshunt.tui.shell.contexts import ClusterChoice
 from tests.support.tui.app import Shown, answer_form, at_step, dashboard, plan_file
 from tests.support.tui.cluster import incident, running_move
+from tests.support.tui.tables import facts_of
 
 HOSTILE = 'it\'s `$(rm -rf ~)` "$HOME" \\ ; |'
 
@@ -213,6 +216,32 @@ def test_a_shrink_by_a_copy_is_asked_for_as_the_tool_asks() -> None:
 def test_what_the_tool_has_no_flag_for_has_no_command(chosen: dict[str, Any]) -> None:
     request = replace(ShrinkRequest("orders", 3, 90_000), **chosen)
     assert shrink_intent(TargetCluster("c", "h:9"), request, 6, "").command is None
+
+
+def test_the_cancel_of_an_operation_names_what_it_still_moves() -> None:
+    cluster = incident()
+    operation, facts, target = running_move(cluster), facts_of(cluster), TargetCluster("c", "h:9")
+    moving = set(facts.moving_partitions)
+    arrived = next(one for one in cluster.partitions if one not in moving)
+    operation = replace(operation, partitions=(arrived, *operation.partitions))
+    command = operation_intent(facts, target, operation, "cancel").command
+    assert command is not None
+    assert set(parse_plan(command.document).replicas) == moving
+    assert operation_intent(facts, target, operation, "pause").command is None
+    assert operation_intent(None, target, operation, "cancel").command is None
+    ended = replace(operation, partitions=(arrived,))
+    assert operation_intent(facts, target, ended, "cancel").command is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [kind for kind in OperationKind if kind not in (OperationKind.REASSIGN, OperationKind.ADOPT)],
+)
+def test_no_command_cancels_an_operation_of_another_kind(kind: OperationKind) -> None:
+    cluster = incident()
+    operation = replace(running_move(cluster), kind=kind)
+    intent = operation_intent(facts_of(cluster), TargetCluster("c", "h:9"), operation, "cancel")
+    assert intent.command is None
 
 
 async def test_a_change_without_a_command_says_so(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.view_query import PARTS as PARTS_ASKED
 from kshunt.tui.facts.view_query import Job, Query
 from kshunt.tui.tables.gauges import HEAT, curve, gauge, heat, heat_cell, parts_gauge
-from kshunt.tui.tables.lines import Line
-from kshunt.tui.tables.model import RowKey
+from kshunt.tui.tables.lines import Line, wrapped
+from kshunt.tui.tables.model import Cell, RowKey
 from kshunt.tui.text.glyphs import ASCII, UNICODE, Glyphs
 from kshunt.tui.views.overview.broker_tiles import tile_lines
 from kshunt.tui.views.overview.event_lines import event_lines
@@ -227,7 +227,7 @@ def test_few_brokers_say_what_they_copy_and_what_is_produced_to_them() -> None:
     lines = tiles(6, 116, 16)
     assert lines[0].split()[0] == "1"
     assert "controller" in lines[0]
-    assert [line.split()[0] for line in lines[1:6]] == ["in", "out", "disk", "write", "lead"]
+    assert [line.split()[0] for line in lines[1:6]] == ["in", "out", "disk", "write", "leads"]
     assert lines[6] == ""
     assert lines[7].split()[0] == "4"
 
@@ -278,8 +278,16 @@ def test_an_idle_broker_says_what_is_written_and_what_it_leads() -> None:
         state.leader = 1
     found = cockpit_of(cluster)
     lines = texts(tile_lines(found.brokers, found.traffic.brokers, 60, 16, UNICODE, MORE))
-    assert [line.split()[0] for line in lines[1:4]] == ["write", "lead", "disk"]
-    assert "6 of 2" in lines[2]
+    assert [line.split()[0] for line in lines[1:4]] == ["write", "leads", "disk"]
+    assert "6, preferred 2" in lines[2]
+
+
+def test_a_line_of_an_idle_broker_says_once_what_it_leads() -> None:
+    cluster = ScriptedCluster.of(6, {"orders": 6})
+    found = cockpit_of(cluster)
+    lines = texts(tile_lines(found.brokers, found.traffic.brokers, 44, 9, UNICODE, MORE))
+    assert lines[0].split() == ["write", "leads", "disk"]
+    assert all(line.rstrip().endswith("%") for line in lines[1:])
 
 
 # Moves
@@ -326,6 +334,29 @@ def test_a_stuck_copy_says_why_and_comes_first() -> None:
     assert first.text.startswith("orders-2")
     assert "throttle too low" in first.text
     assert first.spans[-1].tone == "bad"
+
+
+def test_short_names_leave_room_for_the_cause_in_full() -> None:
+    cluster = ScriptedCluster.of(4, {"orders": 3})
+    partition = TopicPartition("orders", 1)
+    stay = cluster.partitions[partition].replicas[:-1]
+    newcomer = max({1, 2, 3, 4} - {*cluster.partitions[partition].replicas})
+    cluster.move(partition, (*stay, newcomer))
+    cluster.stuck = {(partition, newcomer): Stuck(partition, newcomer, Cause.THROTTLE_TOO_LOW)}
+    home = home_of(cluster)
+    assert "Done in" not in moves(cluster, 96, 18)[2].text, "nobody knows when"
+    for width in range(56, 80):
+        lines = part_lines(MOVES, home, width, 18, UNICODE, MORE)
+        lane = next(line for line in lines if line.key is not None)
+        assert lane.text.rstrip().endswith("throttle too low"), width
+        assert cell_len(lane.text) <= width
+
+
+def test_what_is_left_out_after_a_comma_is_marked() -> None:
+    cells = [Cell("46.9 GB (broker 6)"), Cell("to 55.6 GB (broker 3),"), Cell("1.09x the mean")]
+    assert texts(wrapped(cells, 30, 2, UNICODE)) == ["46.9 GB (broker 6)", "to 55.6 GB (broker 3)…"]
+    assert texts(wrapped(cells, 60, 1, UNICODE)) == [" ".join(cell.text for cell in cells)]
+    assert texts(wrapped([Cell("One."), Cell("Two.")], 5, 1, UNICODE)) == ["One."]
 
 
 def test_what_is_left_is_drawn_at_the_right() -> None:
@@ -402,6 +433,10 @@ def test_the_flows_of_an_idle_cluster_are_those_of_producers() -> None:
     lines = texts(part_lines(FLOWS, home, 60, 20, UNICODE, MORE))
     assert "6.00 MB/s to 1 topic" in lines[0]
     assert any("min-ISR" in line for line in lines)
+    for height in range(1, 8):
+        low = texts(part_lines(FLOWS, home, 42, height, UNICODE, MORE))
+        assert len(low) <= height
+        assert not low[-1].endswith(","), height
     assert any(line.rstrip().endswith("now") for line in lines)
     listed = texts(part_lines(MOVES, home, 90, 18, UNICODE, MORE))
     assert any(line.startswith("orders ") and "6.00 MB/s" in line for line in listed)

@@ -101,7 +101,7 @@ def _step(given: Given) -> Intent:
 
 def _steered(verb: str) -> Callable[[Given], Intent]:
     return lambda given: operations.operation_intent(
-        given.target, given.operation, operations.verb_named(verb)
+        given.facts, given.target, given.operation, operations.verb_named(verb)
     )
 
 

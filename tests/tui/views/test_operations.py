@@ -29,7 +29,7 @@ from kshunt.backend.domain.throttles.owners import (
 )
 from kshunt.backend.errors import BadInput
 from kshunt.backend.operator_identity import who_am_i
-from kshunt.tui.actions.view_names import OVERVIEW
+from kshunt.tui.actions.view_names import OPERATIONS, OVERVIEW
 from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.pages import Step
 from kshunt.tui.changes.wizard.parsing import default_caps
@@ -43,6 +43,7 @@ from kshunt.tui.feed.polled_facts import (
     DRIFT,
     ORPHANS,
     OWNED,
+    PAST_DRIFT,
     PIPELINE,
     PRESENCE,
     PROPOSALS,
@@ -541,7 +542,8 @@ async def test_a_backend_that_follows_says_whom(shown: Shown) -> None:
 def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
     idle = PollingState(100.0, live=True, running=False, view=OVERVIEW)
     always = {BACKEND_STATUS, PIPELINE, PRESENCE, PROPOSALS}
-    assert set(due(idle, {})) == always
+    assert set(due(idle, {})) == {*always, PAST_DRIFT}
+    assert set(due(replace(idle, view=OPERATIONS), {})) == always
     assert due(replace(idle, live=False), {}) == ()
     busy = replace(idle, running=True, throttles_set=True)
     assert set(due(busy, {})) == {*always, DRIFT, ORPHANS, OWNED}
@@ -551,7 +553,8 @@ def test_an_idle_cluster_is_asked_for_no_configuration() -> None:
 
 def test_a_fact_is_not_asked_for_again_before_it_is_answered() -> None:
     state = PollingState(100.0, live=True, running=False, view=OVERVIEW)
-    assert set(due(state, {}, {PIPELINE.name})) == {BACKEND_STATUS, PRESENCE, PROPOSALS}
+    asked = {BACKEND_STATUS, PRESENCE, PROPOSALS, PAST_DRIFT}
+    assert set(due(state, {}, {PIPELINE.name})) == asked
     assert due(state, {}, {one.name for one in due(state, {})}) == ()
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.cluster.failed_requests import FailedRequest
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.operations.lifecycle import OperationState
@@ -27,7 +28,7 @@ from kshunt.tui.facts.overview import HomeBuilder, Total, share_text, total_of, 
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.view_query import Job, Query
-from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS
+from kshunt.tui.feed.polled_facts import BACKEND_STATUS, DRIFT, ORPHANS, PAST_DRIFT
 from kshunt.tui.text.bars import area, bar
 from kshunt.tui.text.glyphs import ASCII, UNICODE
 from kshunt.tui.views.attention import unread
@@ -99,6 +100,25 @@ async def test_something_is_broken(size: str, tmp_path: Path) -> None:
         await shown.until(lambda: shown.app.store.scene.answer(ORPHANS), "the orphan is known")
         await shown.publish()
         await check_frame(named("broken", size), shown)
+
+
+async def test_an_idle_cluster_says_what_drifted_since_yesterday(tmp_path: Path) -> None:
+    cluster = idle()
+    past = PastDrift(2, cluster.now_ms - 11_520_000, ("op-1",))
+    async with dashboard(
+        tmp_path / "s", cluster, size=SIZES["80x24"], start_view=OVERVIEW
+    ) as shown:
+        # As an earlier backend, it has no such answer: nobody is told.
+        asked = shown.app.polling._asked_s
+        await shown.until(lambda: PAST_DRIFT.name in asked, "it is asked for")
+        await answered(shown)
+        assert "drift of the last day" not in shown.frame()
+        assert "drifted" not in shown.frame()
+        shown.backend.past_drift = past
+        shown.app.polling.nudge()
+        await shown.until(lambda: shown.app.store.scene.answer(PAST_DRIFT) == past, "it is known")
+        await answered(shown)
+        await check_frame(named("drifted", "80x24"), shown)
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
@@ -129,13 +130,30 @@ MOVING = Summary(
 )
 
 
-def progress(width: int = 120, *, held: bool = False, **others: Any) -> list[Line]:
+PAST = PastDrift(2, NOW_MS - 3 * 3_600_000, ("op-7", "op-5"))
+
+
+def progress(
+    width: int = 120, *, held: bool = False, past: PastDrift | None = None, **others: Any
+) -> list[Line]:
     found = overview(others.pop("summary", MOVING), **others)
-    return sections.progress(Home(found.total, FINE, found, held), width, 5, ASCII)
+    return sections.progress(Home(found.total, FINE, found, held), width, 5, ASCII, past)
+
+
+def test_an_idle_cluster_says_what_drifted_in_the_last_day() -> None:
+    said = "2 throttles drifted in the last 24 h, the last one 3h00m ago"
+    lines = progress(summary=Summary(), past=PAST)
+    assert words(lines)[1:] == [f"{said} (op-7, op-5)."]
+    assert tones(lines) == [(lines[1].text, "warn")]
+    assert words(progress(67, summary=Summary(), past=PAST))[1:] == [f"{said}."]
+    one = progress(summary=Summary(), past=PastDrift(1, NOW_MS - 60_000, ("op-7",)))
+    assert words(one)[1:] == ["1 throttle drifted in the last 24 h, 1m00s ago (op-7)."]
+    assert len(progress(summary=Summary(), past=PastDrift())) == 1
+    assert not any("drifted" in line for line in words(progress(past=PAST, total=Total(1, 1))))
 
 
 def test_throttles_that_are_left_while_nothing_moves_warn() -> None:
-    assert tones(progress(summary=Summary(), throttled=True)) == [("Throttles stand.", "warn")]
+    assert tones(progress(summary=Summary(), throttled=True)) == [("Throttles are set.", "warn")]
     quiet = progress(summary=Summary())
     assert words(quiet) == ["Nothing moves. No throttle is set."]
     assert tones(quiet) == []

@@ -238,6 +238,20 @@ def test_kafkas_own_name_of_the_security_is_accepted_too(typed: Typed, tmp_path:
         assert f"Unable to read file {lacks}" in err
 
 
+@pytest.mark.parametrize("words", ["", "doctor", "audit", "throttles set-rates --rate 1=1MB"])
+@pytest.mark.parametrize("way", ["--backend unix:/x", "--context shared"])
+def test_client_properties_are_refused_where_a_backend_reads_the_cluster(
+    words: str, way: str, typed: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "kshunt").mkdir()
+    (tmp_path / "kshunt" / "config.toml").write_text('[contexts.shared]\nbackend = "unix:/x"\n')
+    code, out, err = typed(*words.split(), *way.split(), "--command-config", "f")
+    assert (code, out) == (2, "")
+    message, advice, _ = err.splitlines()
+    assert "--command-config needs --bootstrap-server" in message
+    assert "Leave out --command-config" in advice
+
+
 # Processes
 
 

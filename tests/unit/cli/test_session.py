@@ -211,3 +211,10 @@ def test_a_damaged_file_of_recent_clusters_is_ignored(tmp_path: Path, content: s
     path = tmp_path / "recent.json"
     path.write_text(content)
     assert recent(path) == ()
+
+
+def test_client_properties_alone_open_no_list_that_would_ignore_them(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = session_of(monkeypatch, ["--command-config", "f"])
+    assert [argv for argv, _, _ in shown.started] == [["--command-config", "f"]]

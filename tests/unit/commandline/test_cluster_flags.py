@@ -24,3 +24,16 @@ def test_several_are_refused_and_none_where_one_is_needed() -> None:
     with pytest.raises(UsageError, match=EITHER):
         check_one_cluster({})
     check_one_cluster({}, may_lack=True)
+
+
+@pytest.mark.parametrize("way", ["bootstrap-server", "zookeeper"])
+def test_client_properties_are_for_brokers_that_are_named(way: str) -> None:
+    check_one_cluster({way: "h:1", "command-config": "f"})
+
+
+@pytest.mark.parametrize("given", [{"backend": "unix:/x"}, {}])
+def test_client_properties_that_nothing_reads_are_refused(given: dict[str, str]) -> None:
+    check_one_cluster(given, may_lack=True)
+    with pytest.raises(UsageError, match="--command-config needs --bootstrap-server") as refused:
+        check_one_cluster({**given, "command-config": "f"}, may_lack=True)
+    assert "Leave out --command-config" in refused.value.advice

@@ -13,10 +13,13 @@ from kshunt.backend.domain.operations.operation import Operation, OperationKind
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.text.formatting import limit_text
+from kshunt.tui.changes.intents.reassignment import cancel_command
+from kshunt.tui.changes.wizard.command_line import CommandLine
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster, counted, short_name
 from kshunt.tui.changes.wizard.pages import Page, Wizard, goal_page
 from kshunt.tui.changes.wizard.parsing import broker_ids
 from kshunt.tui.dialogs.form import FormField
+from kshunt.tui.facts.progress import cancellable
 from kshunt.tui.shell.dashboard import OperationVerb
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _VERBS: Final[tuple[OperationVerb, ...]] = ("pause", "resume", "cancel", "undo")
+_MOVES: Final = (OperationKind.REASSIGN, OperationKind.ADOPT)
 _TITLES: Final = {
     "pause": "Pause",
     "resume": "Resume",
@@ -50,7 +54,9 @@ def verb_named(name: str) -> OperationVerb:
     return found
 
 
-def operation_intent(target: TargetCluster, operation: Operation, verb: OperationVerb) -> Intent:
+def operation_intent(
+    facts: Facts | None, target: TargetCluster, operation: Operation, verb: OperationVerb
+) -> Intent:
     """Pause, resume, cancel or undo an operation."""
 
     def send(client: BackendClient, change: Change) -> ChangeAnswer:
@@ -76,7 +82,16 @@ def operation_intent(target: TargetCluster, operation: Operation, verb: Operatio
         send=send,
         preview=None if shrinks or verb == "resume" else preview,
         effect=_SHRINK_EFFECTS.get(verb, "") if shrinks else _EFFECTS[verb],
+        command=_cancel_command(facts, operation) if verb == "cancel" else None,
     )
+
+
+def _cancel_command(facts: Facts | None, operation: Operation) -> CommandLine | None:
+    """The command that returns what an operation still moves; None where no command does."""
+    if facts is None or operation.kind not in _MOVES:
+        return None
+    left = cancellable(facts, [operation]).intersection(operation.partitions)
+    return cancel_command(facts, sorted(left)) if left else None
 
 
 def operation_lines(operation: Operation) -> tuple[tuple[str, str], ...]:

@@ -180,14 +180,16 @@ def cancel_intent(
         touches=(*partition_lines(partitions), ("Brokers", counted(sorted(brokers)))),
         send=send,
         preview=lambda client: client.previews.cancel(partitions),
-        command=CommandLine(
-            (*_TOOL, "--cancel"),
-            format_plan({one: facts.replicas_of(one) for one in partitions}),
-            _PLAN_FLAG,
-        ),
+        command=cancel_command(facts, partitions),
         effect="The copied data is dropped; the original replicas stay.",
         typed=(short_name(target.cluster_id),) if every else (),
     )
+
+
+def cancel_command(facts: Facts, partitions: Iterable[TopicPartition]) -> CommandLine:
+    """The command that returns these partitions; where they are now is all that it needs."""
+    plan = format_plan({one: facts.replicas_of(one) for one in partitions})
+    return CommandLine((*_TOOL, "--cancel"), plan, _PLAN_FLAG)
 
 
 def _start_command(target: TargetCluster, start: Start, *, additional: bool) -> CommandLine:

@@ -169,6 +169,10 @@ class DiffTable:
         rows = self._facts.rows_of(*partition)
         return int(self._facts.rows.leader[rows.start]) if len(rows) else None
 
+    def number(self, row: int, key: str) -> float | None:
+        """Its columns are text."""
+        return None
+
     def longest(self, key: str) -> int:
         """Partitions in sight are measured."""
         return 0

@@ -11,7 +11,7 @@ from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.backend.domain.text.formatting import duration_text, moment_text
 from kshunt.backend.errors import BadInput
 from kshunt.tui.tables.list_table import ListColumn, ListTable
-from kshunt.tui.tables.model import NATURAL, Cell, Column, RowKey
+from kshunt.tui.tables.model import NATURAL, Cell, Column, RowKey, Unit
 
 LINES_MOST: Final = 5_000
 """Older lines are left to what is written to a file."""
@@ -124,9 +124,10 @@ def _when(row: AuditRow, width: int) -> Cell:
 
 FIELDS: Final[tuple[ListColumn[AuditRow], ...]] = (
     ListColumn(
-        Column("when", "When (UTC)", 14, 19, 0),
+        Column("when", "When (UTC)", 14, 19, 0, unit=Unit.TIME),
         _when,
         lambda row: row.line.time_ms or 0,
+        lambda row: row.line.time_ms,
     ),
     ListColumn(
         Column("event", "Event", 10, 16, 1),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
 from kshunt.tui.facts.brokers.disks import disk_tone, peak_tone
 from kshunt.tui.tables.list_table import ListColumn
-from kshunt.tui.tables.model import Cell, Column
+from kshunt.tui.tables.model import Cell, Column, Unit
 from kshunt.tui.text.bars import bar
 from kshunt.tui.text.glyphs import UNICODE
 
@@ -113,87 +113,113 @@ def _known(value: float) -> float:
     return -1.0 if math.isnan(value) else value
 
 
+def _throttle(row: BrokerRow, leader: bool) -> float | None:
+    """Infinite where none is set."""
+    return None if row.throttle is None else _rate_value(row, leader)
+
+
+def _bytes(value: int) -> int | None:
+    return None if value < 0 else value
+
+
 def _field(
-    column: Column, cell: Callable[[BrokerRow, int], Cell], value: Callable[[BrokerRow], Any]
+    column: Column,
+    cell: Callable[[BrokerRow, int], Cell],
+    value: Callable[[BrokerRow], Any],
+    number: Callable[[BrokerRow], float | None] | None = None,
 ) -> ListColumn[BrokerRow]:
-    return ListColumn(column, cell, value)
+    return ListColumn(column, cell, value, number)
 
 
 FIELDS: Final = (
     _field(
-        Column("broker", "Brk", 3, 4, 0, right=True, label="Broker"),
+        Column("broker", "Brk", 3, 4, 0, right=True, label="Broker", unit=Unit.ID),
         lambda row, width: Cell(str(row.id)),
         lambda row: row.id,
     ),
     _field(
-        Column("leaders", "Lead", 5, 8, 7, 4, right=True, label="Led/pref"),
+        Column("leaders", "Lead", 5, 8, 7, 4, right=True, label="Led/pref", unit=Unit.COUNT),
         _leaders,
         lambda row: row.leaders,
     ),
     _field(
-        Column("replicas", "Repl", 5, 0, 13, right=True, extra=True, label="Replicas"),
+        Column(
+            "replicas", "Repl", 5, 0, 13, right=True, extra=True, label="Replicas", unit=Unit.COUNT
+        ),
         lambda row, width: _count(row.replicas, width),
         lambda row: row.replicas,
     ),
     _field(
-        Column("moving_in", "In", 3, 0, 12, right=True, extra=True, label="In"),
+        Column("moving_in", "In", 3, 0, 12, right=True, extra=True, label="In", unit=Unit.COUNT),
         lambda row, width: _count(row.moving_in, width),
         lambda row: row.moving_in,
     ),
     _field(
-        Column("moving_out", "Out", 3, 0, 12, right=True, extra=True, label="Out"),
+        Column("moving_out", "Out", 3, 0, 12, right=True, extra=True, label="Out", unit=Unit.COUNT),
         lambda row, width: _count(row.moving_out, width),
         lambda row: row.moving_out,
     ),
     _field(
-        Column("lag_in", "LagIn", 6, 9, 3, 1, right=True, label="Lag in"),
+        Column("lag_in", "LagIn", 6, 9, 3, 1, right=True, label="Lag in", unit=Unit.BYTES),
         lambda row, width: _amount(row.lag_in_bytes, width),
         lambda row: row.lag_in_bytes,
+        lambda row: _bytes(row.lag_in_bytes),
     ),
     _field(
-        Column("lag_out", "LagOut", 6, 9, 6, 1, right=True, label="Lag out"),
+        Column("lag_out", "LagOut", 6, 9, 6, 1, right=True, label="Lag out", unit=Unit.BYTES),
         lambda row, width: _amount(row.lag_out_bytes, width),
         lambda row: row.lag_out_bytes,
+        lambda row: _bytes(row.lag_out_bytes),
     ),
     _field(
-        Column("rate_in", "In/s", 6, 10, 2, 1, right=True, label="Rate in"),
+        Column("rate_in", "In/s", 6, 10, 2, 1, right=True, label="Rate in", unit=Unit.RATE),
         lambda row, width: _speed(row.rate_in_bytes_per_s, row.moving_in, width),
         lambda row: _known(row.rate_in_bytes_per_s),
+        lambda row: row.rate_in_bytes_per_s,
     ),
     _field(
-        Column("follower_rate", "ThrF", 6, 10, 4, 1, right=True, label="Follow thr"),
+        Column(
+            "follower_rate", "ThrF", 6, 10, 4, 1, right=True, label="Follow thr", unit=Unit.RATE
+        ),
         lambda row, width: _limit(row, False, width),
         lambda row: _rate_value(row, False),
+        lambda row: _throttle(row, False),
     ),
     _field(
-        Column("used_in", "Use", 4, 14, 3, 2, right=True, label="Used in"),
+        Column("used_in", "Use", 4, 14, 3, 2, right=True, label="Used in", unit=Unit.SHARE),
         lambda row, width: _used(row, False, width),
         lambda row: _share(row.used_share(False)),
+        lambda row: row.used_share(False),
     ),
     _field(
-        Column("rate_out", "Out/s", 6, 10, 2, 1, right=True, label="Rate out"),
+        Column("rate_out", "Out/s", 6, 10, 2, 1, right=True, label="Rate out", unit=Unit.RATE),
         lambda row, width: _speed(row.rate_out_bytes_per_s, row.moving_out, width),
         lambda row: _known(row.rate_out_bytes_per_s),
+        lambda row: row.rate_out_bytes_per_s,
     ),
     _field(
-        Column("leader_rate", "ThrL", 6, 10, 4, 1, right=True, label="Leader thr"),
+        Column("leader_rate", "ThrL", 6, 10, 4, 1, right=True, label="Leader thr", unit=Unit.RATE),
         lambda row, width: _limit(row, True, width),
         lambda row: _rate_value(row, True),
+        lambda row: _throttle(row, True),
     ),
     _field(
-        Column("used_out", "Use", 4, 14, 3, 2, right=True, label="Used out"),
+        Column("used_out", "Use", 4, 14, 3, 2, right=True, label="Used out", unit=Unit.SHARE),
         lambda row, width: _used(row, True, width),
         lambda row: _share(row.used_share(True)),
+        lambda row: row.used_share(True),
     ),
     _field(
-        Column("disk", "Disk", 4, 23, 5, 5, right=True, label="Disk used"),
+        Column("disk", "Disk", 4, 23, 5, 5, right=True, label="Disk used", unit=Unit.BYTES),
         _disk,
         lambda row: _share(row.disk.share),
+        lambda row: _bytes(row.disk.used_bytes),
     ),
     _field(
-        Column("peak", "Peak", 4, 0, 5, right=True, label="Disk peak"),
+        Column("peak", "Peak", 4, 0, 5, right=True, label="Disk peak", unit=Unit.BYTES),
         _peak,
         lambda row: _share(row.disk.peak_share),
+        lambda row: _bytes(row.disk.peak_bytes),
     ),
     _field(
         Column("rack", "Rack", 10, 0, 14, extra=True),

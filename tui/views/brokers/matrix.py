@@ -19,7 +19,7 @@ from kshunt.backend.domain.text.formatting import rate_text, terse_rate_text
 from kshunt.tui.facts.brokers.flows import ALL, NOBODY, CopyFlow, Sent, flows_of
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListColumn, ListTable
-from kshunt.tui.tables.model import Cell, Column, Order, RowKey
+from kshunt.tui.tables.model import Cell, Column, Order, RowKey, Unit
 
 FLOWS: Final = "flows"
 PLACES: Final = "places"
@@ -61,9 +61,10 @@ def _flow_field(
 ) -> ListColumn[Sent]:
     """A column as wide as the largest number of copies, a sign and a short rate."""
     return ListColumn(
-        Column(key, title, len(str(most)) + 5, 12, rank, 1, right=True),
+        Column(key, title, len(str(most)) + 5, 12, rank, 1, right=True, unit=Unit.RATE),
         lambda sent, room: _flow_cell(flow(sent), room),
         lambda sent: (flow(sent).copies, _known(flow(sent).rate_bytes_per_s)),
+        lambda sent: flow(sent).rate_bytes_per_s if flow(sent).copies else 0.0,
     )
 
 

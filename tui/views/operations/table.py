@@ -26,7 +26,7 @@ from kshunt.tui.facts.shrink_phases import (
 )
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListColumn, ListTable
-from kshunt.tui.tables.model import Cell, Column, Order, RowKey
+from kshunt.tui.tables.model import Cell, Column, Order, RowKey, Unit
 
 _KINDS: Final = {
     "throttled_rates": "rates",
@@ -219,6 +219,10 @@ def _eta_value(row: OperationRow) -> float:
     return math.inf if end.p50_s is None else end.p50_s
 
 
+def _known(value: float) -> float | None:
+    return None if value < 0 else value
+
+
 FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
     ListColumn(
         Column("state", "State", 10, 0, 0),
@@ -236,39 +240,43 @@ FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
         lambda row: row.operation.summary,
     ),
     ListColumn(
-        Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas"),
+        Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas", unit=Unit.COUNT),
         _arrived,
         lambda row: -1 if row.progress is None else row.progress.arrived,
+        lambda row: None if row.progress is None else row.progress.arrived,
     ),
     ListColumn(
-        Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left"),
+        Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left", unit=Unit.BYTES),
         _left,
         _left_value,
+        lambda row: _known(_left_value(row)),
     ),
     ListColumn(
-        Column("eta", "Done", 5, 19, 1, 1, right=True),
+        Column("eta", "Done", 5, 19, 1, 1, right=True, unit=Unit.SECONDS),
         _eta,
         _eta_value,
+        lambda row: None if held(row.operation) else _known(_eta_value(row)),
     ),
     ListColumn(
-        Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting"),
+        Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting", unit=Unit.COUNT),
         _waiting,
         lambda row: row.operation.waiting,
     ),
     ListColumn(
-        Column("age", "Ago", 6, 0, 2, right=True),
+        Column("age", "Ago", 6, 0, 2, right=True, unit=Unit.SECONDS),
         lambda row, width: Cell(duration_text(row.age_s)),
         lambda row: row.age_s,
     ),
     ListColumn(
-        Column("took", "Took", 6, 0, 5, right=True, extra=True),
+        Column("took", "Took", 6, 0, 5, right=True, extra=True, unit=Unit.SECONDS),
         lambda row, width: Cell(duration_text(row.took_s), "dim"),
         lambda row: row.took_s,
     ),
     ListColumn(
-        Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle"),
+        Column("throttle", "Thr", 6, 15, 6, 4, right=True, label="Throttle", unit=Unit.RATE),
         _throttle,
         lambda row: row.operation.throttle_bytes_per_s or 0,
+        lambda row: row.operation.throttle_bytes_per_s or math.inf,
     ),
     ListColumn(
         Column("who", "Who", 10, 24, 3, 3),

@@ -113,7 +113,7 @@ def _tall_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list
     if row.state == "up":
         more = [
             _measure("write", *_produced(row, scale), room, glyphs),
-            _measure("lead", *_leads(row, scale), room, glyphs),
+            _measure("leads", *_leads(row, scale), room, glyphs),
         ]
     padding = (padded(line, width, glyphs) for line in (head, *lines, *more))
     return list(padding)
@@ -161,7 +161,7 @@ def _measures(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
         ]
     return [
         _measure("write", *_produced(row, scale), room, glyphs),
-        _measure("lead", *_leads(row, scale), room, glyphs),
+        _measure("leads", *_leads(row, scale), room, glyphs),
         _measure("disk", *_disk(row), room, glyphs),
     ]
 
@@ -217,7 +217,7 @@ def _produced(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
 
 def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
     share = row.leaders / scale.leaders_most if scale.leaders_most else 0.0
-    wanted = f" of {row.preferred:,}" if row.preferred != row.leaders else ""
+    wanted = f", preferred {row.preferred:,}" if row.preferred != row.leaders else ""
     return share, f"{row.leaders:,}{wanted}", ""
 
 
@@ -234,7 +234,7 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     tone = _disk(row)[2]
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     (one, first), (two, second) = _pair(row, scale)
-    names = ("in", "out") if scale.moving else ("write", "lead")
+    names = ("in", "out") if scale.moving else ("write", "leads")
     lines = [
         [
             _name(row, scale.ids),
@@ -326,9 +326,10 @@ _LINE_WORDS: Final = 1 + 2 * (1 + 5 + 1) + 1 + 4 + 5
 
 def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
     room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
-    names = ("in", "out") if scale.moving else ("write", "lead")
+    names = ("in", "out") if scale.moving else ("write", "leads")
     first, second = (fit(name, room + 6, glyphs) for name in names)
-    return f"{'':{scale.ids + 1}}{first} {second} {fit('disk', room + 5, glyphs)}leads"
+    last = "leads" if scale.moving else ""
+    return f"{'':{scale.ids + 1}}{first} {second} {fit('disk', room + 5, glyphs)}{last}"
 
 
 def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[Cell]:
@@ -346,7 +347,7 @@ def _one_line(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     share, _, tone = _disk(row)
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     cells += [*_short_gauge(share, room, glyphs, tone), Cell(f" {percent:<4}", tone)]
-    return [*cells, Cell(f"{row.leaders:>5,}", "dim")]
+    return [*cells, Cell(f"{row.leaders:>5,}", "dim")] if scale.moving else cells
 
 
 def _short_gauge(share: float, width: int, glyphs: Glyphs, tone: str = "") -> tuple[Cell, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.tui.facts.overview import Home, Overview
 from kshunt.tui.tables.lines import BLANK, Line, beside, clipped, labelled
 from kshunt.tui.tables.model import Cell
@@ -46,6 +47,8 @@ class OverviewState:
     """None while it is not known."""
     orphans: int | None = None
     """None while it is not known."""
+    past_drift: PastDrift | None = None
+    """Of the last day; None where it is not known, or something runs."""
 
 
 _ORDER: Final = ("health", "progress", "plot", "operations", "worst", "items")
@@ -138,7 +141,7 @@ def _builders(
     listed = overview.running or overview.ended
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
-        "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs)),
+        "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs, sight.past_drift)),
         "plot": ("Rate", lambda w, n: parts.plot(home.history, span_s, w, n, glyphs)),
         "operations": (
             "Running" if overview.running else "Last" if listed else "",

@@ -36,10 +36,11 @@ BURNDOWN_LEAST: Final = 5
 """A lower one tells nothing."""
 GAP: Final = 3
 NAME_LEAST, NAME_MOST = 16, 60
+_NAMES: Final = "Partition"
 _BROKERS, _SHARE, _LEFT, _RATE, _ETA = 11, 4, 8, 10, 7
 _GAUGE: Final = 20
 """A longer one tells no more."""
-_FIXED: Final = _BROKERS + _SHARE + _LEFT + _ETA + 4
+_FIXED: Final = _BROKERS + _SHARE + _LEFT + 3
 """Cells of what is always there, with the blanks between."""
 
 
@@ -110,6 +111,7 @@ class _Room(NamedTuple):
     name: int
     gauge: int
     rate: int
+    eta: int
     state: int
 
 
@@ -119,14 +121,20 @@ def _room(copies: Sequence[CopyLine], width: int) -> _Room:
     state = max((cell_len(word) + 1 for word in words if word), default=0)
     longest = max((cell_len(_name(one)) for one in copies), default=0)
     name = max(min(longest, NAME_MOST), NAME_LEAST)
-    for rate, gauge_cells, short in ((_RATE + 1, 4, 0), (0, 4, 0), (0, 4, 1)):
-        told = min(state, 14) if short else state
-        left = width - _FIXED - rate - gauge_cells - told
-        if left >= (NAME_LEAST if short else min(name, NAME_MOST)):
+    gauge_cells = 4
+    # Where every copy is held, nobody knows an end.
+    eta = 0 if copies and all(map(_held, copies)) else _ETA + 1
+    # Short names leave room for the cause in full.
+    least = max(min(longest, NAME_LEAST), cell_len(_NAMES))
+    forms = ((_RATE + 1, state, name), (0, state, name), (0, state, least), (0, 14, NAME_LEAST))
+    for rate, told, needed in forms:
+        told = min(told, state)
+        left = width - _FIXED - eta - rate - gauge_cells - told
+        if left >= needed:
             break
-    name = max(min(name, left), NAME_LEAST)
+    name = max(min(name, left), min(needed, NAME_LEAST))
     more = min(max(left - name, 0), _GAUGE - gauge_cells)
-    return _Room(name, gauge_cells + more, rate, told)
+    return _Room(name, gauge_cells + more, rate, eta, told)
 
 
 def _lanes(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> list[Line]:
@@ -143,10 +151,11 @@ def _lanes(moves: Moves, width: int, height: int, glyphs: Glyphs, more: str) -> 
 
 
 def _titles(room: _Room, glyphs: Glyphs) -> Line:
-    titles = fit("Partition", room.name, glyphs) + " " + fit("from to", _BROKERS, glyphs)
+    titles = fit(_NAMES, room.name, glyphs) + " " + fit("from to", _BROKERS, glyphs)
     titles += " " + fit("Copied", room.gauge + _SHARE, glyphs)
-    rate = (("Rate", room.rate - 1),) if room.rate else ()
-    for title, cells in (("Left", _LEFT), *rate, ("Done in", _ETA)):
+    for title, cells in (("Left", _LEFT), ("Rate", room.rate - 1), ("Done in", room.eta - 1)):
+        if cells < 0:
+            continue
         titles += " " + fit(title, cells, glyphs, right=True)
     return Line((Cell(titles, "dim"),))
 
@@ -165,17 +174,25 @@ def _lane(one: CopyLine, room: _Room, glyphs: Glyphs) -> Line:
     numbers += " " + fit(bytes_text(one.lag_bytes), _LEFT, glyphs, right=True)
     if room.rate:
         numbers += " " + fit(rate_text(one.rate_bytes_per_s), room.rate - 1, glyphs, right=True)
-    held = one.stuck or one.cause is Cause.PAUSED
+    held = _held(one)
     eta = "-" if held else eta_text(one.eta_s, _ETA)
     cells = (
         Cell(fit_middle(_name(one), room.name, glyphs) + " "),
         Cell(fit(way, _BROKERS, glyphs) + " ", "dim"),
         *gauge(share, room.gauge, glyphs, tone or "heat3"),
-        Cell(numbers + " "),
-        Cell(fit(eta, _ETA, glyphs, right=True), "dim" if held else tone),
+        Cell(numbers),
+        *(
+            [Cell(" " + fit(eta, _ETA, glyphs, right=True), "dim" if held else tone)]
+            * bool(room.eta)
+        ),
         *([Cell(" " + fit(word, room.state - 1, glyphs), tone)] if room.state else []),
     )
     return Line(cells, one.key, ScreenTarget(PARTITIONS, one.key))
+
+
+def _held(one: CopyLine) -> bool:
+    """Whether it stands still, so that nobody knows when it will be done."""
+    return one.stuck or one.cause is Cause.PAUSED
 
 
 def _share(one: CopyLine) -> float:

@@ -13,7 +13,7 @@ from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.tui.actions import PARTED
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS
 from kshunt.tui.facts.view_query import PARTS as PARTS_ASKED
-from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PolledFact
+from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, PAST_DRIFT, PolledFact
 from kshunt.tui.grid.part import Part
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.model import Cell
@@ -213,6 +213,7 @@ class OverviewScreen(BoardScreen):
             nothing=self._nothing_words(),
             drift=self._known(DRIFT, needed=scene.running),
             orphans=self._known(ORPHANS, needed=self._throttled),
+            past_drift=None if scene.running else scene.answer(PAST_DRIFT),
         )
 
     @property

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
+from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.forecast.end_words import HELD, end_text
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.text.axes import CHANGE_MARKS, Tick, Unit, axis_top, value_ticks
@@ -146,12 +147,20 @@ def _count(noun: str, count: int | None, tone: str) -> Cell:
 # Progress
 
 
-def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
-    """How far everything is: a bar with amounts, then when it will be done and how fast it goes."""
+def progress(
+    home: Home, width: int, most: int, glyphs: Glyphs, past: PastDrift | None = None
+) -> list[Line]:
+    """How far everything is: a bar with amounts, then when it will be done and how fast it goes.
+
+    While nothing moves, it says what drifted in the last day.
+    """
     overview = home.overview
     assert overview is not None
     if not overview.summary.moving_partitions and not overview.total.waiting:
-        return [_idle(overview)][:most]
+        drifted = (
+            [_drifted(past, overview.now_ms, width, glyphs)] if past and past.throttles else []
+        )
+        return [_idle(overview), *drifted][:most]
     cells = done_cells(overview.summary.end, overview.now_ms, glyphs)
     if home.held:
         cells = [Cell(HELD_TEXT, "warn")]
@@ -160,8 +169,19 @@ def progress(home: Home, width: int, most: int, glyphs: Glyphs) -> list[Line]:
 
 
 def _idle(overview: Overview) -> Line:
-    throttles = "Throttles stand." if overview.throttled else "No throttle is set."
+    throttles = "Throttles are set." if overview.throttled else "No throttle is set."
     return Line((Cell("Nothing moves. "), Cell(throttles, "warn" if overview.throttled else "dim")))
+
+
+def _drifted(past: PastDrift, now_ms: int, width: int, glyphs: Glyphs) -> Line:
+    """`2 throttles drifted in the last 24 h, the last one 3h12m ago (op-7).`"""
+    said = f"{many(past.throttles, 'throttle')} drifted in the last 24 h"
+    if past.newest_ms is not None:
+        last = "the last one " if past.throttles > 1 else ""
+        said += f", {last}{duration_text(max(now_ms - past.newest_ms, 0) / 1000)} ago"
+    names = f" ({listed(past.operations, 2)})" if past.operations else ""
+    text = next((text for text in (said + names, said) if len(text) < width), said)
+    return Line((Cell(f"{text}.", "warn"),))
 
 
 def _bar_line(total: Total, width: int, glyphs: Glyphs) -> Line:

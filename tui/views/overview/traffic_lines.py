@@ -47,11 +47,11 @@ def traffic_lines(
         ("Replication", _replication(health)),
     ]
     room = max(width - _LABEL - 1, 12)
-    facts = [
-        line
-        for label, cells in said
-        for line in labelled(label, wrapped(cells, room, 2, glyphs), _LABEL + 1)
-    ]
+    facts: list[Line] = []
+    for label, cells in said:
+        most = min(height - len(facts), 2)
+        if most > 0:
+            facts += labelled(label, wrapped(cells, room, most, glyphs), _LABEL + 1)
     return [*facts, *_course(traffic, width, height - len(facts), glyphs)][:height]
 
 

@@ -31,7 +31,7 @@ from kshunt.tui.facts.replica_groups import (
 )
 from kshunt.tui.facts.row_keys import ReplicaKey
 from kshunt.tui.facts.snapshot_facts import Facts
-from kshunt.tui.tables.model import Cell, Column, Order, Placed, RowKey
+from kshunt.tui.tables.model import Cell, Column, Order, Placed, RowKey, Unit
 from kshunt.tui.views.partitions.group_sums import Sums, sums_of
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 from kshunt.tui.views.partitions.table import matching_rows
@@ -101,6 +101,13 @@ class GroupTable:
 
     def _cell(self, key: str, place: int, width: int) -> Cell:
         return _CELLS[key](self.sums, place, width)
+
+    def number(self, row: int, key: str) -> float | None:
+        """What a column with a unit says in figures."""
+        return self._number(key, int(self.shown[row]))
+
+    def _number(self, key: str, place: int) -> float | None:
+        return _NUMBERS[key](self.sums, place)
 
     def longest(self, key: str) -> int:
         """Groups are few: those in sight are measured."""
@@ -187,15 +194,15 @@ def partitions_of(
 def _columns(title: str) -> tuple[Column, ...]:
     return (
         Column("group", title, 12, 80, 0, grows=True, comfort=34, names=True),
-        Column("partitions", "Parts", 5, 10, 6, 3, right=True, label="Partitions"),
-        Column("replicas", "Repl", 6, 8, 5, 3, right=True, label="Replicas"),
-        Column("moving", "Mov", 5, 6, 4, 3, right=True, label="Moving"),
-        Column("behind", "Behind", 6, 0, 3, right=True),
-        Column("lag_bytes", "Lag", 7, 10, 1, 1, right=True, label="Lag bytes"),
-        Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up"),
-        Column("eta", "ETA", 13, 26, 2, 2, right=True),
-        Column("stuck", "Stuck", 5, 0, 2, right=True),
-        Column("size", "Size", 8, 0, 8, right=True, extra=True),
+        Column("partitions", "Parts", 5, 10, 6, 3, right=True, label="Partitions", unit=Unit.COUNT),
+        Column("replicas", "Repl", 6, 8, 5, 3, right=True, label="Replicas", unit=Unit.COUNT),
+        Column("moving", "Mov", 5, 6, 4, 3, right=True, label="Moving", unit=Unit.COUNT),
+        Column("behind", "Behind", 6, 0, 3, right=True, unit=Unit.COUNT),
+        Column("lag_bytes", "Lag", 7, 10, 1, 1, right=True, label="Lag bytes", unit=Unit.BYTES),
+        Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up", unit=Unit.RATE),
+        Column("eta", "ETA", 13, 26, 2, 2, right=True, unit=Unit.SECONDS),
+        Column("stuck", "Stuck", 5, 0, 2, right=True, unit=Unit.COUNT),
+        Column("size", "Size", 8, 0, 8, right=True, extra=True, unit=Unit.BYTES),
     )
 
 
@@ -245,6 +252,30 @@ _CELLS: Final[dict[str, Callable[[Sums, int, int], Cell]]] = {
     "rate": _rate,
     "eta": _eta,
     "size": lambda sums, place, width: Cell(bytes_text(int(sums.size_bytes[place])), "dim"),
+}
+
+
+def _eta_s(sums: Sums, place: int) -> float:
+    """Infinite where one of its replicas never arrives."""
+    if not sums.behind[place]:
+        return math.nan
+    return math.inf if sums.eta_never[place] else float(sums.eta_s[place])
+
+
+def _rate_value(sums: Sums, place: int) -> float:
+    return float(sums.rate_bytes_per_s[place]) if sums.behind[place] else math.nan
+
+
+_NUMBERS: Final[dict[str, Callable[[Sums, int], float]]] = {
+    "partitions": lambda sums, place: int(sums.partitions[place]),
+    "replicas": lambda sums, place: int(sums.replicas[place]),
+    "moving": lambda sums, place: int(sums.moving[place]),
+    "behind": lambda sums, place: int(sums.behind[place]),
+    "stuck": lambda sums, place: int(sums.stuck[place]),
+    "lag_bytes": lambda sums, place: int(sums.lag_bytes[place]),
+    "rate": _rate_value,
+    "eta": _eta_s,
+    "size": lambda sums, place: int(sums.size_bytes[place]),
 }
 
 

@@ -19,32 +19,42 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import stuck_word
-from kshunt.tui.tables.model import Cell, Column
+from kshunt.tui.tables.model import Cell, Column, Unit
 
 
 def columns_of(facts: Facts) -> tuple[Column, ...]:
     """Widths follow the longest ids of the cluster, so that they do not change between ticks."""
     rows = facts.rows
-    partition = len(str(int(rows.partition.max(initial=0))))
-    broker = len(str(int(rows.broker.max(initial=0))))
+    part = max(4, len(str(int(rows.partition.max(initial=0)))))
+    brk = max(4, len(str(int(rows.broker.max(initial=0)))) + 1)
     # A column for what hardly any cluster has is there only where a partition has it.
     modes = (Column("mode", "Mode", 8, 18, 2),) if rows.mode.any() else ()
     return (
         Column("topic", "Topic", 14, 80, 0, grows=True, comfort=34, names=True),
-        Column("partition", "Part", max(4, partition), 0, 1, right=True, label="Partition"),
-        Column("broker", "Brk", max(4, broker + 1), 7, 1, right=True, label="Broker"),
+        Column("partition", "Part", part, 0, 1, right=True, label="Partition", unit=Unit.ID),
+        Column("broker", "Brk", brk, 7, 1, right=True, label="Broker", unit=Unit.ID),
         Column("role", "Role", 8, 0, 5),
         Column("status", "Status", 11, 33, 2, 3),
         *modes,
-        Column("lag_messages", "Msgs", 5, 10, 6, 2, right=True, label="Lag msgs"),
-        Column("lag_bytes", "Bytes", 6, 9, 3, 1, right=True, label="Lag bytes"),
-        Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up"),
-        Column("eta", "ETA", 6, 16, 3, 1, right=True),
+        Column("lag_messages", "Msgs", 5, 10, 6, 2, right=True, label="Lag msgs", unit=Unit.COUNT),
+        Column("lag_bytes", "Bytes", 6, 9, 3, 1, right=True, label="Lag bytes", unit=Unit.BYTES),
+        Column("rate", "Rate", 6, 10, 4, 1, right=True, label="Catch-up", unit=Unit.RATE),
+        Column("eta", "ETA", 6, 16, 3, 1, right=True, unit=Unit.SECONDS),
         Column("throttled", "Thr", 3, 0, 7, label="Throttled"),
-        Column("size", "Size", 8, 0, 8, right=True, extra=True),
-        Column("age", "Age", 6, 0, 9, right=True, extra=True, sortable=False),
-        Column("leader", "Leader", 6, 0, 10, right=True, extra=True),
-        Column("message_rate", "Msgs/s", 9, 0, 11, right=True, extra=True, label="Catch-up msgs"),
+        Column("size", "Size", 8, 0, 8, right=True, extra=True, unit=Unit.BYTES),
+        Column("age", "Age", 6, 0, 9, right=True, extra=True, sortable=False, unit=Unit.SECONDS),
+        Column("leader", "Leader", 6, 0, 10, right=True, extra=True, unit=Unit.ID),
+        Column(
+            "message_rate",
+            "Msgs/s",
+            9,
+            0,
+            11,
+            right=True,
+            extra=True,
+            label="Catch-up msgs",
+            unit=Unit.MESSAGE_RATE,
+        ),
     )
 
 
@@ -211,3 +221,34 @@ CELLS: Final[dict[str, Callable[[Facts, int, int], Cell]]] = {
     "leader": _leader,
     "age": _age,
 }
+
+
+def _age_s(facts: Facts, place: int) -> float:
+    """Of a broker that is silent; else what it said is new."""
+    return facts.broker_age_s(int(facts.rows.broker[place])) if facts.stale[place] else math.nan
+
+
+_COLUMNS_OF_NUMBERS: Final = {
+    "partition": "partition",
+    "broker": "broker",
+    "lag_messages": "lag_messages",
+    "lag_bytes": "lag_bytes",
+    "rate": "catch_up_bytes_per_s",
+    "message_rate": "catch_up_messages_per_s",
+    "eta": "eta_s",
+    "size": "size_bytes",
+    "leader": "leader",
+}
+_OF_COPIES: Final = frozenset({"rate", "message_rate", "eta"})
+"""What only a replica has that has something to copy."""
+
+
+def number_of(facts: Facts, place: int, key: str) -> float:
+    """What a column with a unit says in figures; -1 or NaN where it is not known."""
+    if key == "age":
+        return _age_s(facts, place)
+    held = key == "eta" and facts.rows.cause[place] == Cause.PAUSED
+    if held or (key in _OF_COPIES and _quiet(facts, place)):
+        return math.nan
+    found: float = getattr(facts.rows, _COLUMNS_OF_NUMBERS[key])[place].item()
+    return found

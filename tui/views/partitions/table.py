@@ -21,7 +21,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.facts.stuck_words import why_lines
 from kshunt.tui.tables.model import Cell, Order, Placed, RowKey
 from kshunt.tui.views.partitions.filter_masks import mask_of
-from kshunt.tui.views.partitions.replica_columns import CELLS, columns_of, role_cell
+from kshunt.tui.views.partitions.replica_columns import CELLS, columns_of, number_of, role_cell
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks, sorted_places
 
 if TYPE_CHECKING:
@@ -85,6 +85,10 @@ class PartitionTable:
         """The row's texts for these columns."""
         place = int(self._rows[row])
         return [CELLS[column.key](self.facts, place, width) for column, width in placed]
+
+    def number(self, row: int, key: str) -> float | None:
+        """What a column with a unit says in figures."""
+        return number_of(self.facts, int(self._rows[row]), key)
 
     def longest(self, key: str) -> int:
         """The longest name of a topic, so that the columns stay as rows go by."""

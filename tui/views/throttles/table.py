@@ -19,6 +19,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.domain.throttles.owners import OwnedThrottle, ShownDrift, ShownOrphan
 from kshunt.tui.facts.drift_words import (
+    BRIEF_ORIGINS,
     ORIGINS,
     drift_words,
     orphan_words,
@@ -34,6 +35,11 @@ from kshunt.tui.views.throttles.owners import NOT_OURS, before_text, owned_lines
 
 if TYPE_CHECKING:
     from kshunt.tui.facts.view_query import Job
+
+
+BEFORE: Final = "before"
+BRIEF_BELOW: Final = 40
+"""Cells of a note that is cut and still says what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,8 @@ class ThrottleRow:
     """What comes back in the end; empty where nothing of it is ours."""
     pending: ThrottledRate | None = None
     """What an operator is about to set."""
+    brief: str = ""
+    """The note where there is no room for it; empty: it is cut."""
 
 
 class ThrottleTable(ListTable[ThrottleRow]):
@@ -96,7 +104,10 @@ def throttle_table(
     for key, row in rows.items():
         judged = _judged(row, drifted.get(key, ()), left.get(key, ()))
         rows[key] = judged if owned is None else _owned(judged, whose.get(key, ()))
-    table = ThrottleTable(FIELDS, rows, order, more=_more)
+    # What comes back is there to be said only where something is ours: a note needs the room.
+    ours = any(row.before for row in rows.values())
+    fields = [field for field in FIELDS if ours or field.column.key != BEFORE]
+    table = ThrottleTable(fields, rows, order, more=_more)
     if pending:
         table.foresight = _foresight(facts, pending)
     return table
@@ -136,9 +147,9 @@ def _judged(
         )
         return replace(row, note=f"DRIFT: {should}", note_tone="bad", drift=drift, orphans=orphans)
     if orphans:
-        return replace(
-            row, note=f"orphan: {ORIGINS[orphans[0].origin]}", note_tone="warn", orphans=orphans
-        )
+        origin = orphans[0].origin
+        note, brief = (f"orphan: {words[origin]}" for words in (ORIGINS, BRIEF_ORIGINS))
+        return replace(row, note=note, brief=brief, note_tone="warn", orphans=orphans)
     return row
 
 
@@ -251,6 +262,11 @@ def _follower(row: ThrottleRow, width: int) -> Cell:
     return _rate_cell(row.follower, wanted, row, width)
 
 
+def _note(row: ThrottleRow, width: int) -> Cell:
+    short = row.brief and width < min(len(row.note), BRIEF_BELOW)
+    return Cell(row.brief if short else row.note, row.note_tone)
+
+
 def _owner(row: ThrottleRow, width: int) -> Cell:
     return Cell(row.owner, "dim" if row.owner in (NOT_OURS, UNKNOWN) else "")
 
@@ -277,13 +293,13 @@ FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
         lambda row: row.owner,
     ),
     ListColumn(
-        Column("before", "Before", 7, 20, 4, grows=True, comfort=9),
+        Column(BEFORE, "Before", 7, 20, 4, grows=True, comfort=9),
         lambda row, width: Cell(row.before, "dim" if row.before == "none" else ""),
         lambda row: row.before,
     ),
     ListColumn(
         Column("note", "Note", 16, 70, 3, grows=True, comfort=20),
-        lambda row, width: Cell(row.note, row.note_tone),
+        _note,
         lambda row: row.note,
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.text.formatting import bytes_text, count_text, rate_text
-from kshunt.tui.tables.model import Cell, Column
+from kshunt.tui.tables.model import Cell, Column, Unit
 from kshunt.tui.views.partitions.group_table import GROUP_RANKS
 from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks
 from kshunt.tui.views.topics.topic_sums import TopicSums
@@ -19,21 +19,23 @@ UNEVEN: Final = 1.5
 """So many times an even share is worth a look."""
 COLUMNS: Final = (
     Column("group", "Topic", 24, 80, 0, grows=True, comfort=34, names=True),
-    Column("partitions", "Parts", 5, 10, 3, 6, right=True, label="Partitions"),
-    Column("factor", "RF", 3, 0, 6, right=True, label="RF"),
-    Column("size", "Size", 7, 9, 2, 1, right=True),
-    Column("written", "Write/s", 7, 10, 1, 1, right=True, label="Written/s"),
-    Column("leader_skew", "LSkw", 4, 9, 8, 4, right=True, label="Lead skew"),
-    Column("size_skew", "DSkw", 4, 9, 9, 4, right=True, label="Data skew"),
-    Column("moving_partitions", "Mov", 4, 6, 2, 3, right=True, label="Moving"),
-    Column("copied", "Copy", 4, 6, 2, 3, right=True, label="Copied"),
-    Column("under_replicated", "Under", 5, 10, 1, 2, right=True, label="Under-repl"),
-    Column("at_min_isr", "AtMin", 5, 10, 4, 2, right=True, label="At min ISR"),
+    Column("partitions", "Parts", 5, 10, 3, 6, right=True, label="Partitions", unit=Unit.COUNT),
+    Column("factor", "RF", 3, 0, 6, right=True, label="RF", unit=Unit.COUNT),
+    Column("size", "Size", 7, 9, 2, 1, right=True, unit=Unit.BYTES),
+    Column("written", "Write/s", 7, 10, 1, 1, right=True, label="Written/s", unit=Unit.RATE),
+    Column("leader_skew", "LSkw", 4, 9, 8, 4, right=True, label="Lead skew", unit=Unit.TIMES),
+    Column("size_skew", "DSkw", 4, 9, 9, 4, right=True, label="Data skew", unit=Unit.TIMES),
+    Column("moving_partitions", "Mov", 4, 6, 2, 3, right=True, label="Moving", unit=Unit.COUNT),
+    Column("copied", "Copy", 4, 6, 2, 3, right=True, label="Copied", unit=Unit.SHARE),
+    Column(
+        "under_replicated", "Under", 5, 10, 1, 2, right=True, label="Under-repl", unit=Unit.COUNT
+    ),
+    Column("at_min_isr", "AtMin", 5, 10, 4, 2, right=True, label="At min ISR", unit=Unit.COUNT),
     Column("listed", "Thr", 3, 11, 5, 5, label="Throttled"),
-    Column("lag_bytes", "Left", 9, 0, 10, right=True, extra=True),
-    Column("eta", "ETA", 13, 0, 11, right=True, extra=True),
-    Column("stuck", "Stuck", 5, 0, 12, right=True, extra=True),
-    Column("replicas", "Replicas", 8, 0, 13, right=True, extra=True),
+    Column("lag_bytes", "Left", 9, 0, 10, right=True, extra=True, unit=Unit.BYTES),
+    Column("eta", "ETA", 13, 0, 11, right=True, extra=True, unit=Unit.SECONDS),
+    Column("stuck", "Stuck", 5, 0, 12, right=True, extra=True, unit=Unit.COUNT),
+    Column("replicas", "Replicas", 8, 0, 13, right=True, extra=True, unit=Unit.COUNT),
 )
 """`kshunt.tui.views.partitions.group_table` has the cells of those that are not in `CELLS`."""
 
@@ -143,6 +145,26 @@ CELLS: Final[dict[str, Callable[[TopicSums, int, int], Cell]]] = {
     "at_min_isr": _at_min,
     "listed": _listed,
 }
+
+
+def _at_min_number(sums: TopicSums, place: int) -> float:
+    """Those below it too, as where the cell has no room for both."""
+    under, at = int(sums.under_min_isr[place]), int(sums.at_min_isr[place])
+    return math.nan if sums.min_isr_unknown[place] and not under + at else under + at
+
+
+NUMBERS: Final[dict[str, Callable[[TopicSums, int], float]]] = {
+    "factor": lambda sums, place: int(sums.factor_least[place]),
+    "size": lambda sums, place: int(sums.size_bytes[place]),
+    "written": lambda sums, place: float(sums.written_bytes_per_s[place]),
+    "leader_skew": lambda sums, place: float(sums.leader_skew[place]),
+    "size_skew": lambda sums, place: float(sums.size_skew[place]),
+    "moving_partitions": lambda sums, place: int(sums.moving_partitions[place]),
+    "copied": lambda sums, place: float(sums.copied[place]) if sums.moving[place] else math.nan,
+    "under_replicated": lambda sums, place: int(sums.under_replicated[place]),
+    "at_min_isr": _at_min_number,
+}
+"""In figures, what `CELLS` says in words; -1 or NaN where it is not known."""
 
 
 def ranks_of(sums: TopicSums, key: str) -> Ranks:

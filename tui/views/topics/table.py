@@ -15,7 +15,7 @@ from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.model import Cell, Column, Order
 from kshunt.tui.views.partitions.filter_masks import mask_of
 from kshunt.tui.views.partitions.group_table import GroupTable, sorted_groups
-from kshunt.tui.views.topics.columns import CELLS, COLUMNS, ranks_of
+from kshunt.tui.views.topics.columns import CELLS, COLUMNS, NUMBERS, ranks_of
 from kshunt.tui.views.topics.topic_sums import TopicSums, topic_sums
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ class TopicTable(GroupTable):
         if key in CELLS:
             return CELLS[key](self.sums, place, width)
         return super()._cell(key, place, width)
+
+    def _number(self, key: str, place: int) -> float | None:
+        if key in NUMBERS:
+            return NUMBERS[key](self.sums, place)
+        return super()._number(key, place)
 
 
 def topic_table(

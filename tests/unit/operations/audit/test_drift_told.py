@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched
+from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, Touched, selected
+from kshunt.backend.domain.audit.past_drift import PastDrift, past_drift
 from kshunt.backend.domain.cluster.config_names import ConfigSource
 from kshunt.backend.domain.operations.operation import OperationKind, OperationState
 from kshunt.backend.domain.throttles.configs import ReplicaSet
@@ -104,3 +105,15 @@ async def test_a_backend_that_begins_without_drift_has_nothing_to_look_up() -> N
     await second.tell([])
     await second.tell([rate(one)])
     assert len(told(here)) == 2
+
+
+async def test_what_the_audit_says_of_drift_is_counted_newest_first() -> None:
+    here = side()
+    assert past_drift(here.audit()) == PastDrift()
+    one, two = await begun(here), await begun(here)
+    audit = DriftAudit(here.registry)
+    await audit.tell([rate(one), rate(one, broker=4)])
+    await audit.tell([replicas(two)])
+    newest = told(here)[-1]
+    assert past_drift(here.audit()) == PastDrift(3, newest.time_ms, (two, one))
+    assert past_drift(selected(here.audit(), since_ms=newest.time_ms + 1)) == PastDrift()
