@@ -10,7 +10,7 @@ PIP := $(PY) -m pip --disable-pip-version-check install --no-compile
 
 # Processes that run tests: more than the cores of a small machine, since a test of a screen or of
 # brokers waits much. Each imports all tests of its tier. 0 is this one alone, for a debugger.
-WORKERS ?= 4
+WORKERS ?= 6
 
 PYTEST := -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
