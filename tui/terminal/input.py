@@ -16,7 +16,7 @@ from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from textual import events, on
 from textual._time import get_time
@@ -43,6 +43,9 @@ ALWAYS: Final = "ctrl+q"
 
 WAITS_S: Final = 0.5
 """A key waits for the one before it at the most so long: what had that one may be gone."""
+
+PAINTED_S: Final = 5.0
+"""So long a key waits for a question that is being painted: a busy machine may take a while."""
 
 
 class KeyDone(Message):
@@ -72,9 +75,11 @@ class InputApp(DiffApp):
         """Keys that are on their way, and the screen that was in sight as each was pressed."""
         self._asked_at_s: WeakKeyDictionary[Screen[Any], float] = WeakKeyDictionary()
         """When each screen's question was painted, by the clock of events."""
-        self._paints_at_s = 0.0
-        """When the newest frame was begun, by the same clock."""
+        self._paints_at_s: WeakKeyDictionary[Screen[Any], float] = WeakKeyDictionary()
+        """When the newest frame of each screen was begun, by the same clock."""
 
+        self._unpainted: WeakSet[Widget] = WeakSet()
+        """Questions that are on their way to the terminal."""
         self._waiting: deque[events.Key | events.Paste] = deque()
         self._current: KeyDone | None = None
         """Of the key that acts now."""
@@ -111,11 +116,16 @@ class InputApp(DiffApp):
             await super().on_event(event)
 
     async def _in_order(self, event: events.Key | events.Paste) -> None:
-        """Let it act once those before it have."""
-        if self._current is None or self._current.is_lost(self.screen):
+        """Let it act once those before it have, and the question in sight is known to be there."""
+        gone = self._current is None or self._current.is_lost(self.screen)
+        if gone and not self._is_painting():
             await self._act(event)
         else:
             self._waiting.append(event)
+
+    def _is_painting(self) -> bool:
+        """Whether a question is on its way: a key can follow its frame before the app knows."""
+        return any(one.is_attached and one.screen is self.screen for one in self._unpainted)
 
     async def _act(self, event: events.Key | events.Paste) -> None:
         await super().on_event(event)
@@ -135,7 +145,11 @@ class InputApp(DiffApp):
         self._current = None
         if done.rounds > 1:
             self._follow(done.rounds - 1)
-        while self._waiting and self._current is None:
+        await self._go_on()
+
+    async def _go_on(self) -> None:
+        """Let keys that waited act, as far as nothing holds them up."""
+        while self._waiting and self._current is None and not self._is_painting():
             event = self._waiting.popleft()
             if not self._held_back(event):
                 await self._act(event)
@@ -154,10 +168,22 @@ class InputApp(DiffApp):
             return not (isinstance(event, events.Key) and event.key == ALWAYS)
         return isinstance(event, events.Key) and self._late(event)
 
-    def question_was_painted(self, screen: Screen[Any]) -> None:
-        """Keys that were pressed before this moment agree to nothing on the screen."""
-        # A key can follow its frame before anyone is told that the frame is there.
-        self._asked_at_s[screen] = self._paints_at_s
+    def paints_question(self, question: Widget) -> None:
+        """Keys wait until this question was painted, or is gone."""
+        self._unpainted.add(question)
+        get_running_loop().call_later(PAINTED_S, self._no_longer_painting, question)
+
+    def question_was_painted(self, question: Widget) -> None:
+        """Keys that were pressed before this moment agree to nothing on its screen."""
+        # A key can follow its frame before anyone is told that the frame is there, and a frame of
+        # a screen behind it can come in between.
+        screen = question.screen
+        self._asked_at_s[screen] = self._paints_at_s.get(screen, get_time())
+        self._no_longer_painting(question)
+
+    def _no_longer_painting(self, question: Widget) -> None:
+        self._unpainted.discard(question)
+        self.call_later(self._go_on)
 
     def _late(self, key: events.Key) -> bool:
         """Whether a key was pressed at another screen, or before the question in sight was."""
@@ -169,7 +195,7 @@ class InputApp(DiffApp):
         return key.key != "escape" and key.time < self._asked_at_s.get(self.screen, 0.0)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        self._paints_at_s = get_time()
+        self._paints_at_s[screen] = get_time()
         if self.too_small and self._diff is not None and renderable is not None:
             renderable = notice(self._terminal)
         super()._display(screen, renderable)
@@ -181,11 +207,14 @@ def once_painted(question: Widget, note: Callable[[], None]) -> None:
     `question`: what asks, in an `InputApp`.
     """
 
+    app = question.app
+    assert isinstance(app, InputApp)
+
     def painted() -> None:
         note()
-        assert isinstance(question.app, InputApp)
-        question.app.question_was_painted(question.screen)
+        app.question_was_painted(question)
 
+    app.paints_question(question)
     question.call_after_refresh(painted)
 
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +35,8 @@ from tests.support.tui.cluster import START_MS, incident, running_move
 from tests.support.tui.screen import Emulator
 
 DEADLINE_S = 60.0
+AGAIN_S = 5.0
+"""After so long somebody presses a key again that did nothing."""
 PORT = 8096
 HOST = f"127.0.0.1:{PORT}"
 INSIDE = "/s0/"
@@ -161,23 +163,39 @@ class Page:
 
     async def shows(self, text: str) -> None:
         """Wait until this text is on the screen."""
-        async with asyncio.timeout(DEADLINE_S):
-            while text not in self._screen.text():
-                message = await self._terminal.receive()
-                assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), self._screen.text()
-                if message.type is WSMsgType.BINARY:
-                    self._screen.write(message.data.decode())
+        until_s = asyncio.get_running_loop().time() + DEADLINE_S
+        while text not in self._screen.text():
+            assert await self._told(until_s) is None, self._screen.text()
 
-    async def opens(self) -> str:
-        """Wait until the page is told to open an address."""
-        async with asyncio.timeout(DEADLINE_S):
-            while True:
+    async def opens(self, key: str) -> str:
+        """Press a key until the page is told to open an address.
+
+        A question is not answered by a key that comes while it is being painted.
+        """
+        until_s = asyncio.get_running_loop().time() + DEADLINE_S
+        said: str | None = None
+        while said is None:
+            await self.press(key)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S):
+                    while (said := await self._told(until_s)) is None:
+                        pass
+        kind, about = json.loads(said)
+        assert kind == "open_url"
+        return str(about["url"])
+
+    async def _told(self, until_s: float) -> str | None:
+        """What the page is told next; None, and it is painted, where that is for the screen."""
+        try:
+            async with asyncio.timeout_at(until_s):
                 message = await self._terminal.receive()
-                assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), self._screen.text()
-                if message.type is WSMsgType.TEXT:
-                    kind, said = json.loads(message.data)
-                    assert kind == "open_url"
-                    return str(said["url"])
+        except TimeoutError:
+            raise AssertionError(f"too late, the page shows:\n{self._screen.text()}") from None
+        assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), self._screen.text()
+        if message.type is WSMsgType.TEXT:
+            return str(message.data)
+        self._screen.write(message.data.decode())
+        return None
 
 
 async def test_a_session_in_a_browser(tmp_path: Path) -> None:
@@ -300,8 +318,7 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
             await page.press("\r")
             await page.shows("Rehearsed, nothing changed yet")
             await page.shows("y: Write it")
-            await page.press("y")
-            address = await page.opens()
+            address = await page.opens("y")
             got = await browser.get(opened.url.join(URL(address)))
             assert got.status == 200
             assert "attachment" in got.headers["Content-Disposition"]

@@ -135,6 +135,22 @@ async def test_nothing_is_agreed_to_before_the_question_was_in_sight(shown: Show
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 
 
+async def test_a_key_that_follows_its_question_before_the_app_knows_agrees(shown: Shown) -> None:
+    """On a busy machine an answer can be there before it is noted that the question is."""
+    await shown.press("f", "c")
+    question = await shown.dialog(ConfirmScreen)
+    part = question.query_one(AskPart)
+    part.was_painted = False
+    shown.app.paints_question(part)
+    burst(shown, "y")
+    await shown.pilot.pause()
+    assert shown.app.screen is question
+    assert shown.backend.changes == []
+    part.was_painted = True
+    shown.app.question_was_painted(part)
+    await shown.until(lambda: shown.backend.changes, "it is agreed to")
+
+
 async def test_a_question_that_is_answered_twice_is_answered_once(shown: Shown) -> None:
     await shown.press("f", "c")
     question = await shown.dialog(ConfirmScreen)
