@@ -19,7 +19,7 @@ _PANDAS: Final = "pandas"
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Among the finders of this process, it hides pandas from whoever imports it."""
+    """Among the finders of this process, it hides pandas from every import."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

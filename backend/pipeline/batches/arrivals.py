@@ -54,7 +54,7 @@ class Arrived(Generic[S]):
     samples: S
     """In the form that its job takes them in."""
     newest_ms: int | None
-    """Of those that are not ahead of this machine's clock; None: there is none."""
+    """The newest sample that is not ahead of this machine's clock; None without one."""
     files_to: int = 0
     position: str = ""
     """What tells a topic's batch; see `Meta.position`."""

@@ -153,7 +153,7 @@ class WorkerFindings:
 
 @dataclass(slots=True)
 class BatchWork(ABC, Generic[S, R]):
-    """One batch at work; whoever derives from it says what does the work.
+    """One batch at work; a class that derives from it names what does the work.
 
     `S` is the form in which samples come, and `R` that in which rates are read.
     """

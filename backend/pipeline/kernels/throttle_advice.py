@@ -11,7 +11,7 @@ SEEN_S: Final = 30
 BINDS: Final = 0.9
 """So much of a rate is used by whom it holds."""
 SLACK: Final = 0.8
-"""Whoever uses less is held by something else."""
+"""Copies that use less have another limit."""
 LAG_S: Final = 5.0
 """Half of what the oldest Kafkas allow before a follower leaves the ISR."""
 GREW: Final = 1.5

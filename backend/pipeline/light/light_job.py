@@ -101,7 +101,7 @@ class LightJob:
             raise
 
     def release(self) -> None:
-        """Give the results to whoever wants to make them."""
+        """Release the results, so that another job can make them."""
         self.meta = None
         self._hold.close()
 
@@ -192,7 +192,7 @@ class LightPipeline:
 
     @contextlib.asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
-        """Make results meanwhile."""
+        """Make results until the block ends."""
         with ThreadPoolExecutor(1, "results") as thread:
             task = asyncio.create_task(self._run(thread), name="results")
             try:
@@ -222,7 +222,7 @@ class LightPipeline:
         try:
             self.job.turn()
         except ResultsBusy as error:
-            self._step_aside(f"{error.message} The backend makes none meanwhile.")
+            self._step_aside(f"{error.message} The backend makes none until then.")
             return ASIDE_S
         except (KshuntError, OSError) as error:
             return self._failed(error)

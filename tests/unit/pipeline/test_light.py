@@ -188,7 +188,7 @@ def test_it_steps_aside_while_another_job_holds_the_results_and_continues_after(
         assert pipeline.turn() == ASIDE_S
         assert pipeline.status() is None
         assert newest(tmp_path / "results") is None
-    assert caplog.text.count("The backend makes none meanwhile.") == 1
+    assert caplog.text.count("The backend makes none until then.") == 1
     assert pipeline.turn() == EVERY_S
     status = pipeline.status()
     assert status is not None
