@@ -168,7 +168,10 @@ class Table(Protocol):
         ...
 
     def number(self, row: int, key: str) -> float | None:
-        """The number that the row has in a column with a unit; None where it is not known."""
+        """The number that the row has in a column with a unit.
+
+        Not known: None or NaN, and where numbers are whole, one below 0.
+        """
         ...
 
     def longest(self, key: str) -> int:

@@ -13,7 +13,8 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.drift import MendRequestModel
 from kshunt.backend.api.schema.throttles import DriftedThrottles
 from kshunt.backend.domain.audit.lines import selected
-from kshunt.backend.domain.audit.past_drift import PAST_MS, PastDrift, past_drift
+from kshunt.backend.domain.audit.past_drift import PastDrift, past_drift
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.throttles.repair import shown_drift, still_there
@@ -34,7 +35,7 @@ def install(app: FastAPI, backend: Backend) -> None:
     async def past() -> Any:
         """Drift of the last 24 hours, as the audit has it, whether or not it is over."""
         rows = read_audit(backend.membership.state)
-        since_ms = max(backend.clock.now_ms() - PAST_MS, 0)
+        since_ms = max(backend.clock.now_ms() - DAY_MS, 0)
         return past_drift(selected(rows, since_ms=since_ms))
 
     async def reapply_or_accept(body: MendRequestModel, *, ours: bool) -> Any:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent, AuditRow
-
-PAST_MS: Final = 24 * 3_600_000
-"""So far back it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)

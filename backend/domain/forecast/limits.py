@@ -21,12 +21,11 @@ OF_BROKERS: Final = (
 class Limits:
     """The resources of copies from `source` to `target`, which have shape (copies,).
 
-    Those that get another leader come from `next_source` then. A broker that is not known is -1,
+    They come from `next_source` once their leaders have changed. A broker that is not known is -1,
     and has a number of its own.
     """
 
-    def __init__(self, source: Ints, target: Ints, next_source: Ints | None = None) -> None:
-        next_source = source if next_source is None else next_source
+    def __init__(self, source: Ints, target: Ints, next_source: Ints) -> None:
         known = np.concatenate([source, target, next_source])
         self.brokers, places = np.unique(known, return_inverse=True)
         ends: Ints = places.reshape(3, -1)

@@ -34,7 +34,7 @@ from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING
 from kshunt.backend.domain.replicas.snapshot import Replicas, Snapshot, partition_starts
 from kshunt.backend.domain.replicas.stuck_causes import CURABLE_CAUSES, IDLE_CAUSES, Cause
-from kshunt.backend.domain.throttles.configs import Move, ThrottledRate
+from kshunt.backend.domain.throttles.configs import Move, ThrottledRate, ThrottledReplicas
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,8 +328,13 @@ def _takes_over(move: Move, broker: int) -> bool:
 
 
 def _listed(known: _Known, move: Move, broker: int) -> bool:
+    return (move.partition.partition, broker) in _lists(known, move).followers
+
+
+def _lists(known: _Known, move: Move) -> ThrottledReplicas:
+    """The throttled replicas of the move's topic."""
     lists = known.snapshot.throttles.replicas.get(move.partition.topic)
-    return lists is not None and (move.partition.partition, broker) in lists.followers
+    return ThrottledReplicas() if lists is None else lists
 
 
 def _why_not(known: _Known, operation: RunningOperation, leader: int, broker: int) -> str:
@@ -404,7 +409,7 @@ _ARRAYS: Final = tuple(
 )
 
 
-# Leaders that change meanwhile
+# Leaders that change while copies run
 
 
 def _next_leaders(known: _Known, rows: NDArray[np.intp], waiting: _Waiting) -> NextLeaders | None:
@@ -452,13 +457,11 @@ def _next_of_waiting(known: _Known, waiting: _Waiting) -> NextLeaders:
         (move, move.target[0] if move.target[0] in move.current else NOBODY)
         for move in waiting.moves
     ]
-    lists = known.snapshot.throttles.replicas
     source = np.array([broker for _, broker in moves], np.int64)
     source = np.where(source == waiting.leader, NOBODY, source)
     listed = np.array(
         [
-            move.partition.topic in lists
-            and (move.partition.partition, broker) in lists[move.partition.topic].leaders
+            (move.partition.partition, broker) in _lists(known, move).leaders
             for move, broker in moves
         ],
         bool,

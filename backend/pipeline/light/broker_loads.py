@@ -17,7 +17,15 @@ from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.pipeline.kernels.nan_arithmetic import Floats, ratio
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, Bools, Ints, ints, longs, millis
 from kshunt.backend.pipeline.light.broker_rows import growth_points
-from kshunt.backend.pipeline.light.grouped import Groups, flags, known_only, moments, numbers
+from kshunt.backend.pipeline.light.grouped import (
+    Groups,
+    at_places,
+    flags,
+    known_only,
+    moments,
+    numbers,
+    places_of,
+)
 from kshunt.backend.pipeline.light.light_tables import Rates, in_columns
 
 _POINTS: Final = 3
@@ -141,13 +149,11 @@ def _written(rates: Any, hours: Ints, brokers: Ints) -> dict[str, Floats]:
     since = at - numbers(rates["elapsed_s"])[which] * 1000
     leads, advanced = (leader[which] == broker), advanced[which]
     groups = Groups.by(at // HOUR_MS, broker)
-    keys = zip(groups.first(at // HOUR_MS).tolist(), groups.first(broker).tolist(), strict=True)
-    place = {key: n for n, key in enumerate(keys)}
-    wanted = zip(hours.tolist(), brokers.tolist(), strict=True)
-    found = [place.get(key, -1) for key in wanted]
+    keys = groups.first(at // HOUR_MS), groups.first(broker)
+    found = places_of((hours, brokers), keys)
     of = {}
     for name, mine in (("produced_bytes_per_s", leads), ("replicated_bytes_per_s", ~leads)):
         span = groups.most(np.where(mine, at, np.nan)) - groups.least(np.where(mine, since, np.nan))
         speed = ratio(groups.sum(np.where(mine, advanced, np.nan)) * 1e3, span)
-        of[name] = np.array([speed[n] if n >= 0 else np.nan for n in found], np.float64)
+        of[name] = at_places(speed, found)
     return of

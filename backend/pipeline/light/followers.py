@@ -18,7 +18,7 @@ from kshunt.backend.pipeline.kernels.throttle_advice import (
     LEADER,
     NOT_ITS_FAULT,
 )
-from kshunt.backend.pipeline.light.grouped import Groups, flags, numbers
+from kshunt.backend.pipeline.light.grouped import Groups, flags, numbers, places_of
 
 SLICE_MS: Final = EFFECT_S * 1000
 _WRITTEN: Final = f"produced_{WINDOWS[0].name}"
@@ -114,9 +114,7 @@ class Steady:
 
     def places(self, piece: Ints, owner: Ints) -> Ints:
         """Where these are; -1: nothing is known of them."""
-        known = {key: n for n, key in enumerate(zip(self.piece, self.owner, strict=True))}
-        found = [known.get(key, -1) for key in zip(piece, owner, strict=True)]
-        return np.array(found, np.int64)
+        return places_of((piece, owner), (self.piece, self.owner))
 
 
 @dataclass(frozen=True, eq=False)

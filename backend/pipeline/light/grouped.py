@@ -124,6 +124,21 @@ class Groups:
         return how.reduceat(values[self.order], self.starts)
 
 
+def places_of(wanted: tuple[Ints, ...], keys: tuple[Ints, ...]) -> Ints:
+    """Where each wanted row of keys stands among `keys`, which are unique; -1: it is not there."""
+    known = {key: n for n, key in enumerate(zip(*(one.tolist() for one in keys), strict=True))}
+    found = (known.get(key, -1) for key in zip(*(one.tolist() for one in wanted), strict=True))
+    return np.fromiter(found, np.int64, len(wanted[0]))
+
+
+def at_places(values: Floats, places: Ints) -> Floats:
+    """The values at some places; NaN for -1."""
+    found = np.full(len(places), np.nan)
+    there = places >= 0
+    found[there] = values[places[there]]
+    return found
+
+
 def known_only(values: Floats) -> Any:
     """Numbers as Arrow has them: null where they are not known."""
     return pa.array(values, pa.float64(), from_pandas=True)

@@ -37,7 +37,7 @@ from kshunt.backend.pipeline.kernels.throttle_advice import (
     SLACK_LEFT,
 )
 from kshunt.backend.pipeline.light.followers import COLUMNS, SLICE_MS, Followers, steady_by_side
-from kshunt.backend.pipeline.light.grouped import Groups, known_only, moments
+from kshunt.backend.pipeline.light.grouped import Groups, at_places, known_only, moments
 from kshunt.backend.pipeline.light.light_tables import Rates, in_columns
 
 _TICK_MS: Final = TICK_S * 1000
@@ -215,10 +215,7 @@ def _advised(e: _Effects, side: str, steady: Any) -> Any:
     def counted(values: Ints) -> Ints:
         return np.array([values[at] if at >= 0 else 0 for at in place.tolist()], np.int64)
 
-    def known(values: Floats) -> Floats:
-        return np.array([values[at] if at >= 0 else np.nan for at in place.tolist()], np.float64)
-
-    first, second = known(steady.p95_first_s), known(steady.p95_second_s)
+    first, second = at_places(steady.p95_first_s, place), at_places(steady.p95_second_s, place)
     grew = second >= np.fmax(LAG_S, first * GREW)
     followers, pushed = counted(steady.steady), counted(steady.pushed_out) > 0
     lower, higher = _other_rates(e)
@@ -243,8 +240,8 @@ def _advised(e: _Effects, side: str, steady: Any) -> Any:
             "steady": followers,
             "left_isr": counted(steady.left),
             "joined_isr": counted(steady.joined),
-            "steady_lag_p50_s": known_only(known(steady.lag_p50_s)),
-            "steady_lag_p95_s": known_only(known(steady.lag_p95_s)),
+            "steady_lag_p50_s": known_only(at_places(steady.lag_p50_s, place)),
+            "steady_lag_p95_s": known_only(at_places(steady.lag_p95_s, place)),
             "steady_lag_change_s": known_only(second - first),
             "advice": pa.array(advice, pa.string()),
             "recommended_bytes_per_s": pa.array(recommended, pa.int64()),

@@ -13,18 +13,10 @@ import pyarrow.parquet as pq
 from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.domain.pipeline.result_columns import MANIFEST, Manifest, ResultTable, RunRecord
 from kshunt.backend.domain.pipeline.sample_columns import Type, hour_folder
+from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
 
 Row = dict[str, Any]
 
-_TYPES = {
-    # Spark writes microseconds.
-    Type.TIME: pa.timestamp("us", "UTC"),
-    Type.STRING: pa.string(),
-    Type.INT: pa.int32(),
-    Type.LONG: pa.int64(),
-    Type.DOUBLE: pa.float64(),
-    Type.BOOL: pa.bool_(),
-}
 _NOTHING: Mapping[Type, Any] = {
     Type.STRING: "",
     Type.INT: 0,
@@ -43,7 +35,7 @@ def arrow(table: ResultTable, rows: Sequence[Row]) -> pa.Table:
     """The rows in the table's columns; times are given in milliseconds; what lacks is null, or
     nothing where a column may not be null."""
     columns = {}
-    for column in table.columns:
+    for column, field in zip(table.columns, arrow_of(table.columns), strict=True):
         values = [row.get(column.name) for row in rows]
         if column.type is Type.TIME:
             first = [row[table.hour_of] for row in rows]
@@ -53,7 +45,7 @@ def arrow(table: ResultTable, rows: Sequence[Row]) -> pa.Table:
             ]
         elif not column.nullable:
             values = [_NOTHING[column.type] if value is None else value for value in values]
-        columns[column.name] = pa.array(values, _TYPES[column.type])
+        columns[column.name] = pa.array(values, field.type)
     return pa.table(columns)
 
 

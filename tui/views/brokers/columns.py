@@ -118,10 +118,6 @@ def _throttle(row: BrokerRow, leader: bool) -> float | None:
     return None if row.throttle is None else _rate_value(row, leader)
 
 
-def _bytes(value: int) -> int | None:
-    return None if value < 0 else value
-
-
 def _field(
     column: Column,
     cell: Callable[[BrokerRow, int], Cell],
@@ -163,13 +159,11 @@ FIELDS: Final = (
         Column("lag_in", "LagIn", 6, 9, 3, 1, right=True, label="Lag in", unit=Unit.BYTES),
         lambda row, width: _amount(row.lag_in_bytes, width),
         lambda row: row.lag_in_bytes,
-        lambda row: _bytes(row.lag_in_bytes),
     ),
     _field(
         Column("lag_out", "LagOut", 6, 9, 6, 1, right=True, label="Lag out", unit=Unit.BYTES),
         lambda row, width: _amount(row.lag_out_bytes, width),
         lambda row: row.lag_out_bytes,
-        lambda row: _bytes(row.lag_out_bytes),
     ),
     _field(
         Column("rate_in", "In/s", 6, 10, 2, 1, right=True, label="Rate in", unit=Unit.RATE),
@@ -213,13 +207,13 @@ FIELDS: Final = (
         Column("disk", "Disk", 4, 23, 5, 5, right=True, label="Disk used", unit=Unit.BYTES),
         _disk,
         lambda row: _share(row.disk.share),
-        lambda row: _bytes(row.disk.used_bytes),
+        lambda row: row.disk.used_bytes,
     ),
     _field(
         Column("peak", "Peak", 4, 0, 5, right=True, label="Disk peak", unit=Unit.BYTES),
         _peak,
         lambda row: _share(row.disk.peak_share),
-        lambda row: _bytes(row.disk.peak_bytes),
+        lambda row: row.disk.peak_bytes,
     ),
     _field(
         Column("rack", "Rack", 10, 0, 14, extra=True),

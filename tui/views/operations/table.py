@@ -219,10 +219,6 @@ def _eta_value(row: OperationRow) -> float:
     return math.inf if end.p50_s is None else end.p50_s
 
 
-def _known(value: float) -> float | None:
-    return None if value < 0 else value
-
-
 FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
     ListColumn(
         Column("state", "State", 10, 0, 0),
@@ -243,19 +239,17 @@ FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
         Column("arrived", "Copied", 7, 11, 1, 2, right=True, label="Replicas", unit=Unit.COUNT),
         _arrived,
         lambda row: -1 if row.progress is None else row.progress.arrived,
-        lambda row: None if row.progress is None else row.progress.arrived,
     ),
     ListColumn(
         Column("left", "Left", 7, 10, 1, 2, right=True, label="Bytes left", unit=Unit.BYTES),
         _left,
         _left_value,
-        lambda row: _known(_left_value(row)),
     ),
     ListColumn(
         Column("eta", "Done", 5, 19, 1, 1, right=True, unit=Unit.SECONDS),
         _eta,
         _eta_value,
-        lambda row: None if held(row.operation) else _known(_eta_value(row)),
+        lambda row: None if held(row.operation) or _eta_value(row) < 0 else _eta_value(row),
     ),
     ListColumn(
         Column("waiting", "Wait", 5, 7, 8, 2, right=True, label="Waiting", unit=Unit.COUNT),
