@@ -39,6 +39,10 @@ ASK_BROKERS_MAX: Final = 4
 DECODE_INLINE_BYTES_MAX: Final = 64 * 1024
 """A larger answer is decoded on another thread, so that the event loop goes on."""
 RETRY_TIMEOUT_S_MIN: Final = 1.0
+CONTROLLER_SEARCH_S: Final = 2.0
+"""A controller that is down is looked for this long; `BrokerConnections` remembers a refusal for
+half of it. In KRaft each answer names a broker at random, also one that has just started."""
+CONTROLLER_SEARCH_PAUSE_S: Final = 0.1
 
 NO_TOPICS: Final[Sequence[str]] = ()
 """Describe with these, and only the brokers are told."""
@@ -160,6 +164,9 @@ class BrokerCalls:
         """The controller's answer, looking for the controller again if it is not where it was.
 
         A change is sent a second time only if the first was surely not carried out.
+
+        Raises:
+            BrokerDown: nothing was sent; no controller was up within `CONTROLLER_SEARCH_S`.
         """
         deadline = self._clock.monotonic_s() + timeout_s
         if self._controller not in self._links.known:
@@ -173,9 +180,18 @@ class BrokerCalls:
         except BrokerUnreachable as error:
             if lane == "write" and not isinstance(error, BrokerDown):
                 raise
-        remaining_s = max(deadline - self._clock.monotonic_s(), RETRY_TIMEOUT_S_MIN)
-        await self.describe(NO_TOPICS, timeout_s=remaining_s)
-        return await self._links.call(self._controller, request(), timeout_s=remaining_s, lane=lane)
+        search_until = min(deadline, self._clock.monotonic_s() + CONTROLLER_SEARCH_S)
+        while True:
+            remaining_s = max(deadline - self._clock.monotonic_s(), RETRY_TIMEOUT_S_MIN)
+            await self.describe(NO_TOPICS, timeout_s=remaining_s)
+            try:
+                return await self._links.call(
+                    self._controller, request(), timeout_s=remaining_s, lane=lane
+                )
+            except BrokerDown:
+                if self._clock.monotonic_s() >= search_until:
+                    raise
+            await self._clock.wait_s(CONTROLLER_SEARCH_PAUSE_S)
 
     async def close(self) -> None:
         """Release the connections; no other call may follow."""
