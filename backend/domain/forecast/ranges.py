@@ -23,6 +23,8 @@ WANDERS: Final[tuple[Wander, ...]] = get_args(Wander)
 _, UNEASY, RESTLESS = range(len(WANDERS))
 WANDER_S: Final = 30.0
 """Lately."""
+FIRST_S: Final = 12.0
+"""Copies still begin, and bursts of a throttle have not passed: nobody has seen much."""
 CALM_MOST: Final = 0.08
 UNEASY_MOST: Final = 0.15
 QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WANDERS), 3)
@@ -74,8 +76,9 @@ def wander_places(share: Floats, age_s: Floats) -> Ints:
     What has not been watched for long has had no time to move.
     """
     found = np.digitize(np.nan_to_num(share, nan=np.inf), (CALM_MOST, UNEASY_MOST))
-    young = np.nan_to_num(age_s) < WANDER_S
-    return np.where(young, np.maximum(found, UNEASY), found).astype(np.int64)
+    age_s = np.nan_to_num(age_s)
+    found = np.where(age_s < WANDER_S, np.maximum(found, UNEASY), found)
+    return np.where(age_s < FIRST_S, RESTLESS, found).astype(np.int64)
 
 
 def unwatched(age_s: Floats) -> Ints:

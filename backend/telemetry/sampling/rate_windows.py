@@ -10,6 +10,8 @@ Algorithm
        because a broker was down or it was held, starts afresh: the outage tells nothing. So does
        one whose throttle has another rate. For `SETTLES_S` nothing is said of it then: a throttled
        follower is served in bursts, and until they average out the throttle itself says more.
+       The same seconds of a copy that begins leave the mean when they are over: copies begin one
+       by one, or with a burst.
     2. Of two copies that share what limits them, one gets twice as much once the other has ended,
        long before its own mean says so. What the broker sends to all of them stays what it was. So
        that is averaged by broker, too, and parted as the last seconds say.
@@ -31,7 +33,7 @@ from kshunt.backend.domain.replicas.stuck_causes import IDLE_CAUSES, Cause
 from kshunt.backend.telemetry.stuck.throttle_shares import numbered
 
 SLOW_S: Final = 150.0
-BROKER_S: Final = 60.0
+BROKER_S: Final = 150.0
 LATEST_S: Final = 8.0
 PART_MOST: Final = 3.0
 """What a copy got over the last seconds is corrected by no more than this factor."""
@@ -124,7 +126,7 @@ class RateWindows:
             copied_s,
             settles_ms,
             written_s,
-            mean(fresh["slow"], grown, copied_s, SLOW_S),
+            mean(fresh["slow"], grown, _counted_s(copied_s, passed_s, SETTLES_S), SLOW_S),
             mean(fresh["latest"], grown, copied_s, LATEST_S),
             mean(last.written, written, written_s, SLOW_S),
             mean(last.varies, np.abs(written - last.written), written_s, SLOW_S),
@@ -183,12 +185,19 @@ class _BrokerMeans:
             if total > 0:
                 before, seconds = self._means.get(id, (total, 0.0))
                 seconds += passed_s
-                share = max(passed_s / seconds if seconds else 1.0, 1 - exp(-passed_s / BROKER_S))
+                all_s = float(_counted_s(seconds, passed_s, SETTLES_S + LATEST_S))
+                share = max(passed_s / all_s if all_s else 1.0, 1 - exp(-passed_s / BROKER_S))
                 mean = before + share * (total - before)
                 means[id] = mean, seconds
                 factors[n] = min(max(mean / total, 1 / PART_MOST), PART_MOST)
         self._means = means
         return factors[place]
+
+
+def _counted_s(seconds: Floats | float, passed_s: Floats | float, begins_s: float) -> Floats:
+    """How much time a mean is of: it starts again at `begins_s`, without what was before."""
+    after = np.maximum(np.subtract(seconds, begins_s), passed_s)
+    return np.where(np.greater(seconds, begins_s), after, seconds)
 
 
 def _towards(before: Floats, now: Floats, share: Floats) -> Floats:

@@ -9,7 +9,7 @@ import pytest
 
 from kshunt.backend.domain.replicas.snapshot import DTYPES, UNKNOWN, Replicas
 from kshunt.backend.domain.replicas.stuck_causes import Cause
-from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
+from kshunt.backend.telemetry.sampling.rate_windows import SETTLES_S, RateWindows
 
 
 def varies(written: Sequence[float]) -> float:
@@ -83,3 +83,19 @@ def test_a_copy_that_goes_on_is_measured_from_the_next_look_on() -> None:
         told.append(found.seen_bytes_per_s.item())
     assert np.isnan(told[:3]).all()
     assert told[3] == pytest.approx(3e6)
+
+
+def test_what_a_copy_got_while_it_began_leaves_the_mean_when_it_is_settled() -> None:
+    """It gets 1 MB/s for its first seconds, and 5 MB/s from then on."""
+    windows, keys = RateWindows(), np.arange(1)
+    told, size_bytes = [], 0
+    for tick in range(24):
+        now_ms = 1_760_000_000_000 + tick * 2_000
+        size_bytes += 2_000_000 if tick * 2 <= SETTLES_S else 10_000_000
+        columns = {name: np.zeros(1, kind) for name, kind in DTYPES.items()}
+        columns["sampled_ms"][:], columns["size_bytes"][:] = now_ms, size_bytes
+        found = windows.update(Replicas(**columns), keys, np.zeros(1), now_ms)
+        told.append((found.seen_bytes_per_s.item(), found.target_seen_bytes_per_s.item()))
+    seen, together = told[-1]
+    assert seen == pytest.approx(5e6, rel=0.05)
+    assert together == pytest.approx(5e6, rel=0.1)

@@ -9,6 +9,7 @@ import pytest
 
 from kshunt.backend.domain.forecast.ranges import (
     COPY,
+    FIRST_S,
     HOLDS,
     QUANTILES,
     STAGES,
@@ -38,7 +39,10 @@ def wander(share: float, age_s: float) -> str:
         # It has had no time to move: that it did not says nothing, and that it did says a lot.
         (0.0, WANDER_S - 1, "uneasy"),
         (0.2, WANDER_S - 1, "restless"),
-        (0.0, math.nan, "uneasy"),
+        # Copies begin one by one, or with a burst.
+        (0.0, FIRST_S - 1, "restless"),
+        (0.0, FIRST_S, "uneasy"),
+        (0.0, math.nan, "restless"),
         (0.0, WANDER_S, "calm"),
     ],
 )
