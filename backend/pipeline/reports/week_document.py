@@ -15,6 +15,7 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
+    clock_text,
     duration_text,
     listed,
     many,
@@ -95,6 +96,10 @@ class WeekFigures:
     def of_day(self, by_hour: Mapping[int, float], day_ms: int) -> float:
         """What was copied on a day."""
         return sum(size for hour, size in by_hour.items() if day_ms <= hour < day_ms + DAY_MS)
+
+    def known_hours(self, day_ms: int) -> int:
+        """Hours of a day that have results."""
+        return sum(day_ms <= hour < day_ms + DAY_MS for hour in self.material.rates.hours)
 
     def longest_of(self, day_ms: int) -> tuple[str, float] | None:
         """What held operations up longest on a day; None where nothing did."""
@@ -181,8 +186,8 @@ def _ends(figures: WeekFigures) -> list[str]:
     journal = figures.material.journal
     if journal is None:
         return [
-            "How operations ended is in the journal, and this report was made without it: name a "
-            "running backend by --backend."
+            "How operations ended is in the journal, and this report was made without it. To have "
+            "it, name a running backend: kshunt report --backend."
         ]
     ended = ended_in_week(figures.material)
     if not ended:
@@ -229,31 +234,7 @@ def _dropped(figures: WeekFigures) -> str:
 
 
 def _days(figures: WeekFigures) -> list[Block]:
-    material, rates = figures.material, figures.material.rates
-    bars, rows = [], []
-    for day_ms in material.week.days_ms:
-        known = sum(day_ms <= hour < day_ms + DAY_MS for hour in rates.hours)
-        copied = figures.of_day(rates.copied_by_hour, day_ms)
-        others = figures.of_day(rates.others_by_hour, day_ms)
-        text = bytes_text(copied + others) if known else "unknown"
-        bars.append(Bar(day_text(day_ms), copied + others, text))
-        longest = figures.longest_of(day_ms)
-        drops = sum(day_ms <= drop.at_ms < day_ms + DAY_MS for drop in rates.drops)
-        throttled = rates.throttled_minutes.get(day_ms, 0)
-        stalled = None if figures.stalls is None else figures.stalls.by_day.get(day_ms, 0.0)
-        rows.append(
-            (
-                day_text(day_ms),
-                f"{known} h",
-                bytes_text(copied) if known else "?",
-                bytes_text(others) if known else "?",
-                duration_text(throttled * 60) if known else "?",
-                longest[0] if longest else "-" if known else "?",
-                duration_text(longest[1]) if longest else "-" if known else "?",
-                duration_text(stalled),
-                str(drops) if known else "?",
-            )
-        )
+    days = figures.material.week.days_ms
     names = (
         "day (UTC)", "known", "copied by kshunt", "by others", "throttled", "held up most by",
         "for", "stalled", "left the ISR",
@@ -261,10 +242,42 @@ def _days(figures: WeekFigures) -> list[Block]:
     numbers = frozenset(names) - {"day (UTC)", "held up most by"}
     return [
         Heading("Day by day"),
-        Bars("Bytes copied a day", bars),
-        TableBlock(names, rows, numbers),
+        Bars("Bytes copied a day", [_day_bar(figures, day_ms) for day_ms in days]),
+        TableBlock(names, [_day_row(figures, day_ms) for day_ms in days], numbers),
         *_course(figures),
     ]
+
+
+def _day_bar(figures: WeekFigures, day_ms: int) -> Bar:
+    rates = figures.material.rates
+    copied = sum(figures.of_day(o, day_ms) for o in (rates.copied_by_hour, rates.others_by_hour))
+    unknown = "unknown" if day_ms < figures.until_ms else "not yet"
+    text = bytes_text(copied) if figures.known_hours(day_ms) else unknown
+    return Bar(day_text(day_ms), copied, text)
+
+
+def _day_row(figures: WeekFigures, day_ms: int) -> tuple[str, ...]:
+    rates, stalled = figures.material.rates, figures.stalls
+    known = figures.known_hours(day_ms)
+    if day_ms >= figures.until_ms:
+        return (day_text(day_ms), *("-",) * 8)
+    stalled_s = None if stalled is None else stalled.by_day.get(day_ms, 0.0)
+    if not known:
+        rest = duration_text(stalled_s) if stalled_s else "?"
+        return (day_text(day_ms), "0 h", "?", "?", "?", "?", "?", rest, "?")
+    longest = figures.longest_of(day_ms)
+    bound, lasted = ("-", "-") if longest is None else (longest[0], duration_text(longest[1]))
+    return (
+        day_text(day_ms),
+        f"{known} h",
+        bytes_text(figures.of_day(rates.copied_by_hour, day_ms)),
+        bytes_text(figures.of_day(rates.others_by_hour, day_ms)),
+        duration_text(rates.throttled_minutes.get(day_ms, 0) * 60),
+        bound,
+        lasted,
+        duration_text(stalled_s),
+        str(sum(day_ms <= drop.at_ms < day_ms + DAY_MS for drop in rates.drops)),
+    )
 
 
 def _course(figures: WeekFigures) -> list[Block]:
@@ -276,14 +289,15 @@ def _course(figures: WeekFigures) -> list[Block]:
 
     def line(name: str, by_hour: Mapping[int, float]) -> PlotLine:
         values = [by_hour.get(h, 0.0) / 3600 if h in rates.hours else np.nan for h in hours]
-        return PlotLine(name, np.array(values, np.float64))
+        return PlotLine(name, np.array([*values, np.nan], np.float64))
 
     lines = [line("by kshunt", rates.copied_by_hour)]
     if any(rates.others_by_hour.values()):
         lines.append(line("by others", rates.others_by_hour))
     lines.append(line("back into the ISR", rates.behind_by_hour))
-    times = np.array([hour + HOUR_MS / 2 for hour in hours], np.float64)
-    words = "Each point is the mean over an hour. Gaps in a line are hours without results."
+    times = np.array([*hours, week.to_ms], np.float64)
+    words = "Each point is the mean over the hour that begins there. "
+    words += "Gaps in a line are hours without results."
     return [Plot("Copied, hour by hour", times, Unit.BYTES_PER_S, lines), Paragraph(words)]
 
 
@@ -313,14 +327,15 @@ def _gaps(figures: WeekFigures) -> list[Block]:
     material, week = figures.material, figures.material.week
     lines = []
     for hours in missing_hours(material.rates.hours, week.from_ms, figures.until_ms):
-        sampled = sum(hour in material.sampled_hours for hour in range(*_ends_of(hours), HOUR_MS))
+        sampled = sum(hour in material.sampled_hours for hour in hours[::HOUR_MS])
         count = len(hours) // HOUR_MS
         why = (
-            f"{many(sampled, 'hour')} of it have samples: kshunt pipeline backfill makes results"
+            f"samples are there for {many(sampled, 'hour')} of it: kshunt pipeline backfill makes "
+            "results"
             if sampled
             else "nothing was recorded, or the samples are deleted"
         )
-        when = f"{moment_text(hours.start)} to {moment_text(hours.stop)}"
+        when = f"{_hour_text(hours.start)} to {_hour_text(hours.stop)}"
         lines.append(f"{when} ({many(count, 'hour')}): {why}")
     head = Heading("Gaps and data quality")
     more = len(lines) - STRETCHES_MOST
@@ -331,8 +346,8 @@ def _gaps(figures: WeekFigures) -> list[Block]:
     return [head, Paragraph("Hours without results:"), Bullets(lines)]
 
 
-def _ends_of(hours: range) -> tuple[int, int]:
-    return hours.start, hours.stop
+def _hour_text(at_ms: int) -> str:
+    return f"{day_text(at_ms)} {clock_text(at_ms)}"
 
 
 def _source(figures: WeekFigures, now_ms: float) -> list[Block]:

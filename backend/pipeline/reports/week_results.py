@@ -162,8 +162,7 @@ class WeekMaterial:
             one.started_ms < week.to_ms and (one.ended_ms or week.to_ms) >= week.from_ms
             for one in operations
         )
-        there = any(len(rows) for rows in self.tables.values())
-        return not (self.rates.hours or self.sampled_hours or there or acted)
+        return not (self.rates.hours or self.sampled_hours or acted)
 
 
 def read_week(

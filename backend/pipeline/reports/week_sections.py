@@ -309,8 +309,9 @@ def brokers(material: WeekMaterial) -> list[Block]:
     if not loads:
         return [head, Paragraph("It has nothing of this week.")]
     rows = []
-    for broker, hours in list(loads.items())[:BROKERS_MOST]:
-        busiest = max(hours, key=_total)
+    hottest = [(max(hours, key=_total), broker, hours) for broker, hours in loads.items()]
+    hottest.sort(key=lambda one: (-_total(one[0]), one[1]))
+    for busiest, broker, hours in hottest[:BROKERS_MOST]:
         rows.append(
             (
                 str(broker),
@@ -330,8 +331,8 @@ def brokers(material: WeekMaterial) -> list[Block]:
     )  # fmt: skip
     more = len(loads) - len(rows)
     words = (
-        "Rates are means of hours. `then` adds up what was produced, replicated and moved in the "
-        "busiest hour."
+        "Rates are means of hours. The last column adds up what was produced, replicated and moved "
+        "in the busiest hour."
     )
     words += f" {many(more, 'broker')} left out." if more > 0 else ""
     numbers = frozenset(names) - {"busiest hour"}
