@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
-    BOOTSTRAP_SERVER,
+    CLUSTER_FLAGS,
     COMMAND_CONFIG,
     backend_address,
     check_one_cluster,
+    check_zk_config,
     cluster_address,
 )
 from kshunt.backend.commandline.exit_codes import ExitCode
@@ -83,8 +84,7 @@ It starts no Spark and changes nothing.
             "FILE",
             value=_report_file,
         ),
-        BOOTSTRAP_SERVER,
-        COMMAND_CONFIG,
+        *CLUSTER_FLAGS,
         *BACKEND_FLAGS,
     ),
     (Argument("operation", "OPERATION", "The operation's id.", optional=True),),
@@ -118,6 +118,7 @@ def main(argv: Sequence[str]) -> int:
     if (options.operation is None) == (options.week is None):
         raise UsageError("kshunt report needs either OPERATION or --week WEEK.")
     check_one_cluster(options.given, may_lack=True)
+    check_zk_config(options.given, COMMAND_CONFIG.name)
     if not options.samples.is_dir():
         raise ConfigError(
             f"{options.samples} is not a folder.",
@@ -159,7 +160,8 @@ def _journal(options: Namespace) -> WeekJournal | None:
     from kshunt.backend.local_sockets import running_backend
     from kshunt.backend.pipeline.reports.week_results import WeekJournal
 
-    address = running_backend(named, bootstrap, options.command_config)
+    config = options.zk_tls_config_file or options.command_config
+    address = running_backend(named, bootstrap, config and config.absolute())
     if not address:
         return None
     week: Week = options.week
