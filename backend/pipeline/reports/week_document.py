@@ -11,6 +11,7 @@ import numpy as np
 
 from kshunt import __version__
 from kshunt.backend.domain.operations.operation import OperationState
+from kshunt.backend.domain.pipeline.result_columns import ETA
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.formatting import (
@@ -49,6 +50,7 @@ from kshunt.backend.pipeline.reports.week_sections import (
     disks,
     first_full,
     isr_drops,
+    no_table,
     operations_table,
     stalls,
     stalls_of,
@@ -157,8 +159,12 @@ def _headline(figures: WeekFigures) -> list[str]:
     minutes = sum(rates.throttled_minutes.values())
     idle = sum(rates.idle_minutes.values())
     if minutes:
-        words = f"A throttle was in force for {duration_text(minutes * 60)}"
-        lines.append(f"{words}, of which nothing was copied for {duration_text(idle * 60)}.")
+        rest = (
+            f"nothing was copied for {duration_text(idle * 60)} of it"
+            if idle
+            else ("something was copied all that time")
+        )
+        lines.append(f"A throttle was in force for {duration_text(minutes * 60)}: {rest}.")
     else:
         lines.append("No replica was under a throttle.")
     lines += _held_most(figures)
@@ -304,7 +310,7 @@ def _course(figures: WeekFigures) -> list[Block]:
 def _bottlenecks(figures: WeekFigures) -> list[Block]:
     head = Heading("What held operations up")
     if not figures.material.forecasts.there:
-        return [head, Paragraph("The table of forecasts was not made, so nobody knows.")]
+        return [head, Paragraph(f"{no_table(ETA.name)} Nothing was held up, or nobody knows.")]
     if not figures.held_s:
         return [head, Paragraph("Nothing: no operation of kshunt was held up in these hours.")]
     total = sum(figures.held_s.values())

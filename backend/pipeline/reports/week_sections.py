@@ -41,6 +41,11 @@ DROPS_MOST: Final = 8
 Row = dict[str, Any]
 
 
+def no_table(name: str) -> str:
+    """A table has files once it has rows."""
+    return f"The results have no table {name}."
+
+
 # Operations
 
 
@@ -120,9 +125,9 @@ def _judged(found: Sequence[WeekOperation]) -> str:
         return "No first forecast can be judged: no operation both began and completed here."
     right = sum(judged)
     return (
-        f"The first forecast was right {right} of {many(len(judged), 'time')}: the end was in its "
-        "range. The target is 8 in 10. Of an operation that began before the week, it is the first "
-        "forecast in the week."
+        f"The first forecast was right {right} of {many(len(judged), 'time')}. Right means that "
+        "the end was in its range, and the target is 8 in 10. Of an operation that began before the "
+        "week, it is the first forecast in the week."
     )
 
 
@@ -187,7 +192,7 @@ def stalls(found: StallsOfWeek | None) -> list[Block]:
     """By cause, with what to do."""
     head = Heading("Stalls")
     if found is None:
-        return [head, Paragraph("The table of stalls was not made.")]
+        return [head, Paragraph(f"{no_table(STALLS.name)} No copy stood still, or nobody knows.")]
     if not found.causes:
         return [head, Paragraph("No copy stood still for 10 s or longer.")]
     bars = [Bar(cause, s, duration_text(s)) for cause, (s, _) in found.causes.items()]
@@ -258,7 +263,7 @@ def _in_force(rates: WeekRates, minutes: int) -> str:
     if not minutes:
         return "No sample was under a throttle."
     idle = sum(rates.idle_minutes.values())
-    words = f"Samples were under a throttle for {duration_text(minutes * 60)}."
+    words = f"Samples were under a throttle for {duration_text(minutes * 60)}, in whole minutes."
     if not idle:
         return f"{words} Something was copied all that time."
     worst = max(rates.idle_minutes.items(), key=lambda one: (one[1], one[0]))
@@ -305,7 +310,8 @@ def brokers(material: WeekMaterial) -> list[Block]:
     head = Heading("Load of brokers")
     loads = _loads(material)
     if loads is None:
-        return [head, Paragraph("The table of broker load was not made.")]
+        words = f"{no_table(BROKER_LOAD.name)} It has a row once an hour is over."
+        return [head, Paragraph(words)]
     if not loads:
         return [head, Paragraph("It has nothing of this week.")]
     rows = []

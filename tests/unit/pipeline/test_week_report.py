@@ -249,9 +249,9 @@ def test_an_empty_week_says_so_and_what_is_missing(tmp_path: Path) -> None:
     text = markdown(material)
     assert "Results have nothing of this week" in section(text, "In short")
     assert "(168 hours): nothing was recorded" in section(text, "Gaps and data quality")
-    assert "was not made" in section(text, "Stalls")
-    assert "was not made" in section(text, "What held operations up")
-    assert "was not made" in section(text, "Load of brokers")
+    assert "have no table stalls" in section(text, "Stalls")
+    assert "have no table eta" in section(text, "What held operations up")
+    assert r"have no table broker\_load" in section(text, "Load of brokers")
     assert "without it" in section(text, "Throttles")
     assert "nan" not in text
 
