@@ -126,8 +126,8 @@ def _judged(found: Sequence[WeekOperation]) -> str:
     right = sum(judged)
     return (
         f"The first forecast was right {right} of {many(len(judged), 'time')}. Right means that "
-        "the end was in its range, and the target is 8 in 10. Of an operation that began before the "
-        "week, it is the first forecast in the week."
+        "the end was in its range, and the target is 8 in 10. Of an operation that began before "
+        "the week, it is the first forecast in the week."
     )
 
 
