@@ -44,6 +44,7 @@ def test_pages_of_an_operation_and_of_the_last_week_are_written_once(tmp_path: P
             plan = ReassignmentPlan({TopicPartition("moving", 0): (2,)})
             operation = client.reassignments.start(plan, throttle_bytes_per_s=50_000).operation_id
             wait_until(page.exists, DEADLINE_S, "the last week has a page")
+            assert operation is not None
             of_operation = reports / f"operation-{operation}.html"
             wait_until(of_operation.exists, DEADLINE_S, "the operation has a page")
             week = report(samples, "--week", "this", "--backend", f"unix:{socket}")
