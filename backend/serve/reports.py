@@ -57,6 +57,8 @@ PATIENCE_MS: Final = HOUR_MS
 """So long results of an operation may be late."""
 LOOKED_BACK_MS: Final = DAY_MS
 """A backend that starts writes reports of operations that ended within this time."""
+PAUSE_MOST_MS: Final = 600_000
+"""Before a page is tried again the pause doubles, from `LOOK_S` up to this: reading takes long."""
 JOURNAL_MS: Final = 300_000
 """So long after its start a backend waits for the journal, before it reports a week without."""
 SUFFIX: Final = ".html"
@@ -104,6 +106,8 @@ class ReportWriter:
     """Names of pages that are there, or never will be."""
     _said: dict[str, str] = field(default_factory=dict)
     """What was logged last about a page that failed."""
+    _paused: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of a page that could not be written: when it is tried again, and after which pause."""
 
     def __post_init__(self) -> None:
         self._began_ms = self.clock.now_ms()
@@ -129,7 +133,7 @@ class ReportWriter:
 
     def _write(self, name: str, made: Callable[[], Document | None]) -> None:
         path = self.folder / f"{name}{SUFFIX}"
-        if name in self._settled or self.stopping.is_set():
+        if name in self._settled or self.stopping.is_set() or not self._is_its_turn(name):
             return
         try:
             if not path.exists():
@@ -138,6 +142,7 @@ class ReportWriter:
                     replace_file(path, drawn(document, SUFFIX).encode())
                     log.info("Report written: %s", path)
             self._settled.add(name)
+            self._paused.pop(name, None)
         except (Stopped, _NotYet):
             return
         except (KshuntError, OSError) as error:
@@ -147,6 +152,16 @@ class ReportWriter:
             if name not in self._said:
                 log.exception("The report %s failed", path)
             self._said[name] = str(error)
+
+    def _is_its_turn(self, name: str) -> bool:
+        """Whether a page may be tried now; if so, notes when it may be tried again."""
+        now_ms = self.clock.now_ms()
+        at_ms, pause_ms = self._paused.get(name, (now_ms, 0))
+        if now_ms < at_ms:
+            return False
+        pause_ms = min(2 * pause_ms or round(LOOK_S * 1000), PAUSE_MOST_MS)
+        self._paused[name] = now_ms + pause_ms, pause_ms
+        return True
 
     def _failed(self, name: str, why: str) -> None:
         if self._said.get(name) != why:

@@ -51,6 +51,14 @@ def test_each_day_has_its_bottleneck_and_a_bar_of_its_time() -> None:
     )
 
 
+def test_a_backend_without_results_says_what_to_do() -> None:
+    none = replace(held(), of=TableStatus("eta"))
+    said = dict(week_facts(WEEK, {day(0): none}, (), NOW_MS, ASCII))["All week"]
+    assert "kshunt serve --samples DIR" in said
+    nothing = {day(0): held()}
+    assert "Nothing held" in dict(week_facts(WEEK, nothing, (), NOW_MS, ASCII))["All week"]
+
+
 def test_a_name_cannot_act_on_the_terminal() -> None:
     facts = dict(week_facts(WEEK, {day(0): held(("\x1b[2J", 60.0))}, (), NOW_MS, UNICODE))
     assert "\x1b" not in "".join(facts.values())

@@ -21,6 +21,7 @@ from kshunt.backend.serve.reports import (
     LOOKED_BACK_MS,
     OPERATION_SETTLED_MS,
     PATIENCE_MS,
+    PAUSE_MOST_MS,
     WEEK_SETTLED_MS,
     JournalFacts,
     ReportWriter,
@@ -141,10 +142,28 @@ def test_a_failure_is_logged_once_and_tried_again(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             writer.look(facts())
-            clock.ms += 10_000
+            clock.ms += PAUSE_MOST_MS
     assert len(caplog.records) == 1
     assert "is not written yet" in caplog.text
     manifest.unlink()
+    writer.look(facts())
+    assert pages(tmp_path) == [PAGE]
+
+
+def test_a_page_that_failed_is_tried_after_pauses_that_grow(tmp_path: Path) -> None:
+    write_week(tmp_path)
+    manifest = tmp_path / "results" / "manifest.json"
+    manifest.write_text("{")
+    clock = StoppedClock(WEEK.to_ms + WEEK_SETTLED_MS)
+    writer = writer_of(tmp_path, clock)
+    for seconds in (0, 10, 20):
+        clock.ms += seconds * 1000
+        writer.look(facts())
+    manifest.unlink()
+    clock.ms += 39_999
+    writer.look(facts())
+    assert pages(tmp_path) == []
+    clock.ms += 1
     writer.look(facts())
     assert pages(tmp_path) == [PAGE]
 
@@ -156,8 +175,9 @@ def test_a_folder_that_is_gone_is_a_failure_too(
     clock = StoppedClock(WEEK.to_ms + WEEK_SETTLED_MS)
     writer = writer_of(tmp_path, clock)
     shutil.rmtree(tmp_path / "reports")
-    writer.look(facts())
-    writer.look(facts())
+    for _ in range(2):
+        writer.look(facts())
+        clock.ms += PAUSE_MOST_MS
     assert len([one for one in caplog.records if one.levelno == logging.WARNING]) == 1
     (tmp_path / "reports").mkdir()
     writer.look(facts())
@@ -209,7 +229,7 @@ def test_an_operation_waits_for_results_of_its_end(tmp_path: Path) -> None:
     writer = writer_of(tmp_path, clock)
     writer.look(facts([ended()]))
     assert pages(tmp_path) == []
-    clock.ms += 1
+    clock.ms += PAUSE_MOST_MS
     writer.look(facts([ended()]))
     assert pages(tmp_path) == [OF_OPERATION]
 
@@ -222,8 +242,8 @@ def test_an_operation_without_results_is_waited_for_and_then_said(
     writer = writer_of(tmp_path, clock)
     writer.look(facts([ended()]))
     assert not caplog.records
-    clock.ms += 1
     for _ in range(2):
+        clock.ms += PAUSE_MOST_MS
         writer.look(facts([ended()]))
     assert len(caplog.records) == 1
     assert f"There is no report of operation {OPERATION}" in caplog.text

@@ -50,6 +50,8 @@ def _day(rows: Rows[BottleneckRow] | None, most_s: float, glyphs: Glyphs) -> str
 
 
 def _all(days: Days) -> str:
+    if all(rows.of.newest_ms is None for rows in days.values()):
+        return "This backend has no results. Start it with kshunt serve --samples DIR."
     sums: Counter[str] = Counter()
     for rows in days.values():
         for row in rows.rows:
