@@ -21,6 +21,8 @@ from kshunt.backend.domain.text.weeks import Week
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.reports.document import Bar, Bars, Document
 from kshunt.backend.pipeline.reports.formats import drawn
+from kshunt.backend.pipeline.reports.operation_results import read as read_operation
+from kshunt.backend.pipeline.reports.report_document import OperationFigures
 from kshunt.backend.pipeline.reports.week_document import WeekFigures, week_report
 from kshunt.backend.pipeline.reports.week_operations import week_operations
 from kshunt.backend.pipeline.reports.week_results import (
@@ -32,7 +34,7 @@ from kshunt.backend.pipeline.reports.week_results import (
 )
 from kshunt.backend.settings import LIMITS
 from tests.support.pipeline.recorded import Row, sample, time_of, write
-from tests.support.pipeline.reported import MB, write_results
+from tests.support.pipeline.reported import MB, OPERATION, moved, of_tables, write_results
 from tests.support.pipeline.weeks import (
     BAD,
     GOOD,
@@ -189,6 +191,20 @@ def test_a_first_forecast_is_judged_by_the_end_that_samples_saw(whole: Path) -> 
     assert (good.copies, good.arrived, good.copied_bytes) == (1, 1, 30 * 1_200 * MB)
     assert bad.ended_ms is None
     assert bad.held is None
+
+
+def test_a_week_and_an_operation_are_told_alike(tmp_path: Path) -> None:
+    samples = moved()
+    for table, rows in of_tables(samples, 420).items():
+        write_results(tmp_path / "results", table, rows)
+    material = read_operation(OPERATION, tmp_path, tmp_path / "results")
+    alone = OperationFigures.of(material)
+    (one,) = week_operations(material_of(tmp_path))
+    assert one.id == OPERATION
+    assert (one.copies, one.arrived) == (len(alone.copies), 4)
+    assert one.ended_ms == alone.ended_ms
+    assert one.copied_bytes == pytest.approx(alone.copies.bytes.sum())
+    assert one.bound == "follower throttle of broker 4"
 
 
 @pytest.mark.parametrize(
