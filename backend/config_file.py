@@ -46,7 +46,7 @@ TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COM
 TAKES_CLUSTER: Final = frozenset(
     {
         *("", "audit", "doctor", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
-        *("kafka-topics", "plan", "proposals", "serve", "throttles", "web"),
+        *("kafka-topics", "plan", "proposals", "report", "serve", "throttles", "web"),
     }
 )
 """Commands that a context names a cluster for; the dashboard has no name."""

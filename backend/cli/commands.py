@@ -55,6 +55,7 @@ COMMANDS: Final[Mapping[str, Listed]] = {
     "webhooks": Listed("messages that no webhook accepted; sends them again", "tools.webhooks"),
     "web": Listed("the dashboard in a browser, read-only by default", "cli.web"),
     "audit": Listed("who changed what and why, from the journal", "tools.audit"),
+    "report": Listed("a page of an operation or a week, from recorded samples", "cli.report"),
     "pipeline": Listed("results over days by Spark: rates, stalls", "pipeline.command"),
     "doctor": Listed("whether this machine and a cluster have what kshunt needs", "cli.doctor"),
     "completion": Listed("completion of commands and flags by your shell", "cli.completion"),

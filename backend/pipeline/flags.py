@@ -20,7 +20,6 @@ from kshunt.backend.commandline.values import whole_number
 from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.pipeline.process.console import absolute
 
-SUFFIXES: Final = (".md", ".html")
 _SECONDS: Final = re.compile(r"(\d{1,4}(?:\.\d{1,3})?)s?")
 _KEYLESS: Final = ("round-robin", "as-source")
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -50,13 +49,6 @@ def _seconds(text: str) -> float:
     if match is None or not float(match[1]):
         raise ValueError(f"'{text}' is not a time: 5s or 0.5s")
     return float(match[1])
-
-
-def _report_file(text: str) -> Path:
-    path = absolute(text)
-    if path.suffix not in SUFFIXES:
-        raise ValueError(f"'{text}' must end in .md or .html")
-    return path
 
 
 def _count(text: str) -> int:
@@ -199,33 +191,6 @@ back from the newest hour of results. The last hours stay as they are while a st
     },
 )
 
-REPORT: Final = Command(
-    ("pipeline", "report"),
-    """\
-Write a report of an operation. It shows the moves, their progress, and their rates with the
-throttles. It also shows stalls and their causes, forecasts and the true end, and gaps in the data.
-It recommends a better rate.
-
-It reads results of `kshunt pipeline run` or `backfill`. It starts no Spark and contacts no broker.
-""",
-    (
-        Flag("operation", "The operation's id.", "ID", required=True),
-        _SAMPLES,
-        _RESULTS,
-        Flag(
-            "to",
-            "FILE.md or FILE.html; the whole file is replaced (default: Markdown to the terminal).",
-            "FILE",
-            value=_report_file,
-        ),
-    ),
-    summary="a report of an operation, as Markdown or HTML, from results; needs no Spark",
-    codes={
-        ExitCode.FAILED: "an error: there are no results of it (the message says what to run), or "
-        "they cannot be read",
-    },
-)
-
 BACKTEST: Final = Command(
     ("pipeline", "backtest"),
     """\
@@ -363,17 +328,16 @@ needs no connector. Workers on other machines need confluent-kafka, numpy and py
 COMMAND: Final = Command(
     ("pipeline",),
     "Results over days, made by Spark from recorded samples.",
-    actions=(RUN, BACKFILL, MAINTAIN, REPORT, BACKTEST, REPARTITION),
+    actions=(RUN, BACKFILL, MAINTAIN, BACKTEST, REPARTITION),
     codes={ExitCode.FAILED: "an error; the former results stay valid"},
 )
 MODULES: Final[Mapping[str, str]] = {
     "run": "jobs.run_command",
     "backfill": "jobs.backfill_command",
     "maintain": "jobs.maintain_command",
-    "report": "reports.report_command",
     "backtest": "backtest.backtest_command",
     "repartition": "repartition.repartition_command",
 }
 """Each action's module: it has `run(options) -> exit code`, and Spark is loaded in that only."""
-WITHOUT_SPARK: Final = frozenset({"maintain", "report"})
+WITHOUT_SPARK: Final = frozenset({"maintain"})
 """Actions that work where Spark is not installed."""

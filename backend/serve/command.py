@@ -31,7 +31,7 @@ from kshunt.backend.garbage_collection import kept
 from kshunt.backend.journal_storage import options as journal_options
 from kshunt.backend.notify import options as notify_options
 from kshunt.backend.serve.logs import FORMATS, set_up
-from kshunt.backend.serve.results import pipeline_of, results_of
+from kshunt.backend.serve.results import pipeline_of, results_folder, results_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kshunt.backend.access.cluster_keys import ClusterKeys
     from kshunt.backend.admin.connect import Reached
     from kshunt.backend.admin.kips.backend_placer import BackendPlacer
+    from kshunt.backend.api.core.backend import Backend
     from kshunt.backend.api.server.listener import Listen
     from kshunt.backend.clock import Clock
     from kshunt.backend.journal_storage.zookeeper.parts import ZooKeeperParts
@@ -106,6 +107,12 @@ _SAMPLES: Final = (
     ),
     Flag("record-only", "Make no results of --samples.", either="results"),
     *KEEP_RESULTS,
+    Flag(
+        "reports",
+        "Write a page of each week, and of each operation that ended, to this folder (HTML).",
+        "DIR",
+        value=Path,
+    ),
     Flag(
         "pipeline-master",
         "The Spark master, also to copy a topic that shrinks (default local[*]).",
@@ -185,6 +192,8 @@ def _check(options: Namespace) -> None:
         raise UsageError("--pipeline makes results of files: name their folder by --samples")
     if options.record_only and options.samples is None:
         raise UsageError("--record-only is about files: name their folder by --samples")
+    if options.reports is not None and options.samples is None:
+        raise UsageError("--reports is about samples in files: name their folder by --samples")
     if options.replica_placer_config is not None and not options.replica_placer:
         raise UsageError("--replica-placer-config needs --replica-placer")
 
@@ -215,6 +224,7 @@ def _run_server(options: Namespace) -> int:
     placer = PlacerSettings(options.replica_placer, options.replica_placer_config)
     listen, peers = _listen(options), peers_of(options.peers)
     clock = SystemClock()
+    reporting = _reports(options, clock)
     credentials = credentials_of(options, clock)
     identified = listen is not None and listen.path is None and bool(credentials)
     if listen is not None:
@@ -266,6 +276,7 @@ def _run_server(options: Namespace) -> int:
             contextlib.nullcontext() if pipeline is None else pipeline.beside(),
             contextlib.nullcontext() if parts is None else parts.recovering(backend.membership),
             contextlib.nullcontext() if notifier is None else notifying_webhooks(backend, notifier),
+            contextlib.nullcontext() if reporting is None else reporting(backend),
         ):
             await serve(backend, at, credentials, linger_s=linger_s, peers=peers)
 
@@ -290,6 +301,26 @@ async def _identified(
     """
     state = await admin.cluster.describe((), timeout_s=settings.request_timeout_s)
     return state.cluster_id, keys_of(options, state.cluster_id)
+
+
+def _reports(
+    options: Namespace, clock: Clock
+) -> Callable[[Backend], contextlib.AbstractAsyncContextManager[None]] | None:
+    """What writes reports beside a backend; None, and nothing is loaded, where none are wanted.
+
+    Raises:
+        ConfigError: the folder cannot be written to.
+    """
+    if options.reports is None:
+        return None
+    from functools import partial
+
+    from kshunt.backend.serve.reports import ReportWriter, check_folder, writing_reports
+
+    folder = options.reports.absolute()
+    check_folder(folder)
+    writer = ReportWriter(folder, options.samples.absolute(), results_folder(options), clock)
+    return partial(writing_reports, writer=writer)
 
 
 def _placing(settings: Settings, admin: Reached) -> BackendPlacer | None:

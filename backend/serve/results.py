@@ -20,16 +20,11 @@ if TYPE_CHECKING:
 
 def results_of(options: Namespace, clock: Clock) -> Results | None:
     """What reads the data pipeline's results; None, and nothing is loaded, where there are none."""
-    folder: Path | None = options.results
-    if folder is None and options.samples is not None:
-        from kshunt.backend.domain.pipeline.result_columns import RESULTS
-
-        folder = options.samples / RESULTS
-    if folder is None:
+    if options.results is None and options.samples is None:
         return None
     from kshunt.backend.telemetry.results.results_reader import Results
 
-    return Results(folder.absolute(), clock)
+    return Results(results_folder(options), clock)
 
 
 def pipeline_of(
@@ -43,12 +38,11 @@ def pipeline_of(
         return _supervisor(options, clock)
     if options.samples is None or options.record_only:
         return None
-    from kshunt.backend.domain.pipeline.result_columns import RESULTS
     from kshunt.backend.pipeline.light.light_job import LightJob, LightPipeline
     from kshunt.backend.pipeline.results.maintenance import KeptDays
 
     samples: Path = options.samples.absolute()
-    results: Path = (options.results or samples / RESULTS).absolute()
+    results = results_folder(options)
     kept_days = KeptDays(options.keep_rates, options.keep_results)
 
     def replicas() -> int:
@@ -56,6 +50,14 @@ def pipeline_of(
         return 0 if snapshot is None else len(snapshot.replicas.broker)
 
     return LightPipeline(LightJob(samples, results, kept_days, clock), replicas)
+
+
+def results_folder(options: Namespace) -> Path:
+    """The folder of the results of samples in a folder."""
+    from kshunt.backend.domain.pipeline.result_columns import RESULTS
+
+    folder: Path = options.results or options.samples / RESULTS
+    return folder.absolute()
 
 
 def _supervisor(options: Namespace, clock: Clock) -> PipelineSupervisor:

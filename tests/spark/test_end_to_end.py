@@ -122,8 +122,8 @@ def test_its_end_is_forecast_while_it_runs(move: Moved) -> None:
 
 
 def test_its_report_tells_the_whole_of_it(move: Moved) -> None:
-    command = [sys.executable, "-m", "kshunt", "pipeline", "report"]
-    command += ["--samples", str(move.samples), "--operation", move.operation.id]
+    command = [sys.executable, "-m", "kshunt", "report", move.operation.id]
+    command += ["--samples", str(move.samples)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"# Operation {move.operation.id}" in done.stdout

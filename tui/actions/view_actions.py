@@ -236,6 +236,16 @@ LOOKS: Final = (
         rank=5,
     ),
     Action(
+        "week",
+        ("w",),
+        "A week",
+        "What held operations up on each day of last week, and how operations ended.",
+        "Look",
+        _PAST,
+        hint="week",
+        rank=6,
+    ),
+    Action(
         "part(1)",
         ("tab",),
         "Next part",

@@ -1,6 +1,7 @@
-"""The report of an operation: from results on disk to Markdown and HTML, without Spark.
+"""Reports of an operation or a week: from results on disk to Markdown and HTML, without Spark.
 
 `kshunt.backend.pipeline.reports.operation_results` takes the rows of one operation from the
-results, `operation_history` works out what happened, `report_document` says it as a document
-of blocks, and `markdown` and `html` draw that.
+results, `operation_history` works out what happened, and `report_document` says it as a document
+of blocks. Of a week `week_results`, `week_rates` and `week_operations` do the former, and
+`week_document` and `week_sections` the latter. `formats` has what draws a document.
 """

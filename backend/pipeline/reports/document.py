@@ -74,7 +74,26 @@ class Plot:
     """Below and above; the area between them is shaded."""
 
 
-Block: TypeAlias = Heading | Paragraph | FactList | Bullets | TableBlock | Plot
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One of several."""
+
+    name: str
+    value: float
+    """At least 0."""
+    text: str
+    """The value in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Values of things, one below the other."""
+
+    title: str
+    rows: Sequence[Bar]
+
+
+Block: TypeAlias = Heading | Paragraph | FactList | Bullets | TableBlock | Plot | Bars
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from html import escape
 from typing import Final
 
 from kshunt.backend.pipeline.reports.document import (
+    Bars,
     Block,
     Bullets,
     Document,
@@ -18,7 +19,7 @@ from kshunt.backend.pipeline.reports.document import (
     Plot,
     TableBlock,
 )
-from kshunt.backend.pipeline.reports.svg import as_svg
+from kshunt.backend.pipeline.reports.svg import as_svg, bars_as_svg
 from kshunt.backend.pipeline.reports.visible_text import visible
 
 _STYLE: Final = """\
@@ -53,6 +54,7 @@ svg .line0, svg .line1, svg .line2, svg .limit { fill: none; stroke-width: 2;
 svg .line0 { stroke: var(--one); } svg .line1 { stroke: var(--two); }
 svg .line2 { stroke: var(--ink); }
 svg .limit { stroke: var(--held); stroke-dasharray: 6 5; }
+svg .bar { fill: var(--one); } svg .name { fill: var(--ink); }
 svg .band { fill: var(--one); opacity: .2; stroke: none; }
 @media print { body { font-size: 12px; } figure, tr { break-inside: avoid; } }
 """
@@ -64,7 +66,7 @@ def as_html(document: Document) -> str:
     parts = []
     plots = 0
     for block in document.blocks:
-        plots += isinstance(block, Plot)
+        plots += isinstance(block, Plot | Bars)
         parts.append(_block(block, plots))
     title = _text(document.title)
     return (
@@ -92,6 +94,9 @@ def _block(block: Block, number: int) -> str:
         case Plot():
             caption = f"<figcaption>{_text(block.title)}</figcaption>"
             return f"<figure>\n{caption}\n{as_svg(block, number)}\n</figure>"
+        case Bars():
+            caption = f"<figcaption>{_text(block.title)}</figcaption>"
+            return f"<figure>\n{caption}\n{bars_as_svg(block, number)}\n</figure>"
 
 
 def _table(table: TableBlock) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 from kshunt.backend.domain.text.axes import moment_ticks
 from kshunt.backend.domain.text.plots import Series, plot_lines
 from kshunt.backend.pipeline.reports.document import (
+    Bars,
     Block,
     Bullets,
     Document,
@@ -17,6 +18,7 @@ from kshunt.backend.pipeline.reports.document import (
     PlotLine,
     TableBlock,
 )
+from kshunt.backend.pipeline.reports.svg import NAME_MOST
 from kshunt.backend.pipeline.reports.visible_text import visible
 
 WIDTH: Final = 78
@@ -56,6 +58,8 @@ def _block(block: Block) -> str:
             return _table(block)
         case Plot():
             return f"**{escaped(block.title)}**\n\n```text\n{_plot(block)}\n```"
+        case Bars():
+            return f"**{escaped(block.title)}**\n\n```text\n{_bars(block)}\n```"
 
 
 def _table(table: TableBlock) -> str:
@@ -78,6 +82,19 @@ def _plot(plot: Plot) -> str:
         return "(nothing is known about it)"
     names = "   ".join(f"{mark} {visible(line.name)}" for line, mark in lines)
     return "\n".join([*drawn, f"UTC; {names}"])
+
+
+def _bars(bars: Bars) -> str:
+    # Three backticks would end the block.
+    names = [visible(bar.name).replace("`", "'") for bar in bars.rows]
+    names = [name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…" for name in names]
+    wide = max(map(len, names), default=0)
+    room = WIDTH - wide - max((len(bar.text) for bar in bars.rows), default=0) - 4
+    top = max((bar.value for bar in bars.rows), default=0.0) or 1.0
+    return "\n".join(
+        f"{name:>{wide}} | {'#' * round(room * bar.value / top)} {visible(bar.text)}".rstrip()
+        for name, bar in zip(names, bars.rows, strict=True)
+    )
 
 
 def _marked(plot: Plot) -> list[tuple[PlotLine, str]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kshunt.backend.delivered_files.result_files import (
     UnreadableResults,
@@ -27,19 +25,28 @@ from kshunt.backend.domain.pipeline.result_columns import (
     RATES,
     STALLS,
     THROTTLE_EFFECT,
-    Manifest,
-    ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, hour_start_ms
-from kshunt.backend.domain.text.formatting import many, moment_text
+from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
-from kshunt.backend.telemetry.recording.layout import SampleTable, counted
+from kshunt.backend.pipeline.reports.report_files import (
+    LOOKS,
+    UTC_MS,
+    Missed,
+    TableOrigin,
+    cluster_of,
+    columns_of,
+    gaps_of,
+    hour_of,
+    newest_in,
+    origin_of,
+    recorded_hours,
+    rows_near,
+    samples_newest,
+)
 
-_LOOKS: Final = 5
-"""So often files are listed anew where one is gone before it is read."""
 _MOST: Final = 10
-_UTC: Final = pa.timestamp("ms", tz="UTC")
 
 
 class NoOperation(BadInput):
@@ -52,26 +59,6 @@ class NoResults(KshuntError):
     """There are no results, or none of that operation: they have to be made first."""
 
     title = "No results"
-
-
-@dataclass(frozen=True, slots=True)
-class TableOrigin:
-    """From what a table's rows were taken."""
-
-    table: str
-    rows: int
-    newest_ms: float | None
-    by: str
-    """`a backfill of …`, `the streaming job`, or both."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A time without samples, or perhaps without some."""
-
-    from_ms: float
-    to_ms: float
-    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +89,7 @@ def read(operation: str, samples: Path, results: Path, since_ms: int = 0) -> Mat
         NoOperation: neither knows it.
         UnreadableResults: a file cannot be read, or files vanish faster than they are read.
     """
-    for _ in range(_LOOKS):
+    for _ in range(LOOKS):
         try:
             return _read(operation, samples, results, since_ms)
         except FileNotFoundError:
@@ -114,7 +101,7 @@ def read(operation: str, samples: Path, results: Path, since_ms: int = 0) -> Mat
 
 
 def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Material:
-    files = [path for path in current_files(results, RATES.name) if _hour_of(path) >= since_ms]
+    files = [path for path in current_files(results, RATES.name) if hour_of(path) >= since_ms]
     found = _OperationHours.of(files, operation)
     if found is None:
         raise _missing(operation, samples, results, since_ms, files)
@@ -123,19 +110,19 @@ def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Materi
     tables = {
         table.name: rows
         for table in (STALLS, THROTTLE_EFFECT, ETA, BROKER_LOAD, QUALITY, QUARANTINE_FILES)
-        if (rows := _table(results, table, first, last)) is not None
+        if (rows := rows_near(results, table, first, last)) is not None
     }
     manifest = read_manifest(results)
     return Material(
         operation=operation,
-        cluster=_cluster(samples),
+        cluster=cluster_of(samples),
         rates=rates,
         tables=tables,
-        missed=[gap for gap in _gaps(samples) if gap.to_ms >= first and gap.from_ms <= last],
-        made=[_made(manifest, results, RATES.name, rates)]
-        + [_made(manifest, results, name, rows) for name, rows in tables.items()],
-        results_newest_ms=_newest(files[-1:]),
-        samples_newest_ms=_samples_newest(samples),
+        missed=[gap for gap in gaps_of(samples) if gap.to_ms >= first and gap.from_ms <= last],
+        made=[origin_of(manifest, results, RATES.name, rates)]
+        + [origin_of(manifest, results, name, rows) for name, rows in tables.items()],
+        results_newest_ms=newest_in(files[-1:]),
+        samples_newest_ms=samples_newest(samples),
     )
 
 
@@ -155,12 +142,12 @@ class _OperationHours:
     def of(cls, files: Sequence[Path], operation: str) -> _OperationHours | None:
         parts = []
         for path in files:
-            rows = _columns(path, ["at", "rid", "operation_id"], operation)
+            rows = columns_of(path, ["at", "rid", "operation_id"], operation)
             parts.append(rows.filter(pc.equal(rows["operation_id"], operation)))
         rows = pa.concat_tables(parts) if parts else None
         if rows is None or not len(rows):
             return None
-        times = pc.min_max(rows["at"].cast(_UTC, safe=False).cast(pa.int64())).as_py()
+        times = pc.min_max(rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())).as_py()
         return cls(times["min"], times["max"], pc.unique(rows["rid"]))
 
 
@@ -169,9 +156,9 @@ def _rates(files: Sequence[Path], operation: str, found: _OperationHours) -> Any
     first, last = found.first_ms, found.last_ms + GAP_S * 1000
     parts = []
     for path in files:
-        if first - HOUR_MS < _hour_of(path) <= last:
-            rows = _columns(path, [*COLUMNS, "operation_id"])
-            at = rows["at"].cast(_UTC, safe=False).cast(pa.int64())
+        if first - HOUR_MS < hour_of(path) <= last:
+            rows = columns_of(path, [*COLUMNS, "operation_id"])
+            at = rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())
             whose = rows["operation_id"]
             ours = pc.or_kleene(pc.is_null(whose), pc.equal(whose, operation))
             during = pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last))
@@ -184,7 +171,7 @@ def _missing(
     operation: str, samples: Path, results: Path, since_ms: int, files: Sequence[Path]
 ) -> KshuntError:
     """Why there is nothing, and what to run."""
-    recorded = {hour: paths for hour, paths in _recorded(samples).items() if hour >= since_ms}
+    recorded = {hour: paths for hour, paths in recorded_hours(samples).items() if hour >= since_ms}
     hours = [hour for hour, paths in recorded.items() if _mentions(paths, operation)]
     if hours:
         command = (
@@ -212,7 +199,7 @@ def _missing(
 
 def _mentions(paths: Iterable[Path], operation: str) -> bool:
     return any(
-        pc.any(pc.equal(_columns(path, ["operation_id"], operation)[0], operation)).as_py()
+        pc.any(pc.equal(columns_of(path, ["operation_id"], operation)[0], operation)).as_py()
         for path in paths
     )
 
@@ -221,148 +208,11 @@ def _operations(files: Sequence[Path]) -> list[str]:
     """The ids of the last operations, the newest last."""
     found: dict[str, None] = {}
     for path in reversed(files):
-        ids = pc.unique(_columns(path, ["operation_id"])["operation_id"]).to_pylist()
+        ids = pc.unique(columns_of(path, ["operation_id"])["operation_id"]).to_pylist()
         found |= dict.fromkeys(id for id in reversed(ids) if id is not None)
         if len(found) >= _MOST:
             break
     return list(found)[:_MOST][::-1]
-
-
-# Files
-
-
-def _columns(path: Path, names: Sequence[str], operation: str | None = None) -> Any:
-    """Columns of a file by name; what it lacks is null.
-
-    Given an operation, parts of the file that cannot have it are passed over.
-
-    Raises:
-        UnreadableResults: it is no Parquet file.
-        FileNotFoundError: it is gone.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            there = [name for name in names if name in file.schema_arrow.names]
-            if operation is None:
-                rows = file.read(columns=there)
-            else:
-                rows = file.read_row_groups(_groups(file.metadata, operation), there)
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableResults(
-            f"{path} cannot be read as Parquet ({str(error).splitlines()[0]}).",
-            advice="Make its hour again: kshunt pipeline backfill.",
-        ) from None
-    nothing = pa.nulls(len(rows))
-    return pa.table({name: rows[name] if name in there else nothing for name in names})
-
-
-def _groups(metadata: Any, operation: str) -> list[int]:
-    """The row groups that may have an operation, by what the file's footer says of them."""
-    found = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        columns = (group.column(i) for i in range(group.num_columns))
-        whose = next((c for c in columns if c.path_in_schema == "operation_id"), None)
-        said = None if whose is None else whose.statistics
-        if said is None or not said.has_min_max:
-            nothing = whose is None or (said is not None and said.null_count == group.num_rows)
-            found += [] if nothing else [number]
-        elif said.min <= operation <= said.max:
-            found.append(number)
-    return found
-
-
-def _table(results: Path, table: ResultTable, first_ms: float, last_ms: float) -> Any:
-    """A table's rows of about that time; None where it was never made."""
-    files = current_files(results, table.name)
-    if not files:
-        return None
-    if table is QUALITY:
-        # A backfill's rows lie under the first hour of its period, however long that is.
-        near = [p for p in files if _of_run(p) or first_ms - HOUR_MS < _hour_of(p) <= last_ms]
-    else:
-        near = [p for p in files if first_ms - HOUR_MS < _hour_of(p) <= last_ms + HOUR_MS]
-    parts = [_columns(path, table.names) for path in near]
-    # A column that is null in one part has its type in another.
-    return pa.concat_tables(parts, promote_options="permissive") if parts else _empty(table)
-
-
-def _of_run(path: Path) -> bool:
-    return path.parent.name.startswith("run=")
-
-
-def _empty(table: ResultTable) -> Any:
-    return pa.table({name: pa.nulls(0) for name in table.names})
-
-
-def _hour_of(path: Path) -> int:
-    """When the hour of a file of results begins."""
-    return hour_start_ms(f"{path.parents[2].name}/{path.parents[1].name}")
-
-
-def _newest(files: Sequence[Path]) -> float | None:
-    return max(filter(None, map(_newest_of, files)), default=None)
-
-
-def _newest_of(path: Path) -> float | None:
-    newest = pc.max(_columns(path, ["at"])["at"].cast(_UTC, safe=False).cast(pa.int64())).as_py()
-    return None if newest is None else float(newest)
-
-
-def _made(manifest: Manifest, results: Path, table: str, rows: Any) -> TableOrigin:
-    """By whom the hours of a table were made."""
-    by: dict[str, None] = {}
-    for run in dict.fromkeys(manifest.hours.get(table, {}).values()):
-        record = manifest.runs.get(run)
-        if record is not None and record.streamed:
-            by["the streaming job"] = None
-        elif record is not None:
-            by[f"the backfill of {moment_text(record.made_ms)} by kshunt {record.made_by}"] = None
-    if any(path.parent.name.startswith("batch_id=") for path in current_files(results, table)):
-        by["the streaming job"] = None
-    newest = None
-    if "at" in rows.column_names and len(rows):
-        newest = pc.max(rows["at"].cast(_UTC, safe=False).cast(pa.int64())).as_py()
-    return TableOrigin(table, len(rows), newest, ", ".join(by))
-
-
-# The recording
-
-
-def _recorded(samples: Path) -> Mapping[int, tuple[Path, ...]]:
-    try:
-        return counted(samples, SampleTable.REPLICAS)
-    except OSError:
-        return {}
-
-
-def _samples_newest(samples: Path) -> float | None:
-    recorded = _recorded(samples)
-    return _newest(recorded[max(recorded)][-1:]) if recorded else None
-
-
-def _cluster(samples: Path) -> str:
-    for paths in reversed(list(_recorded(samples).values())):
-        metadata = pq.read_metadata(paths[-1]).metadata or {}
-        if CLUSTER_KEY.encode() in metadata:
-            return str(metadata[CLUSTER_KEY.encode()].decode(errors="replace"))
-    return "?"
-
-
-def _gaps(samples: Path) -> Iterator[Missed]:
-    """What the recorder has noted; a line that a crash cut off is passed over."""
-    try:
-        lines = (samples / "gaps.jsonl").read_bytes().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        try:
-            gap = json.loads(line)
-            yield Missed(float(gap["from_ms"]), float(gap["to_ms"]), str(gap["text"]))
-        except (KeyError, TypeError, ValueError):
-            continue
 
 
 def _iso(at_ms: float) -> str:

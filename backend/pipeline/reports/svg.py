@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.text.axes import Tick, moment_ticks, value_ticks
-from kshunt.backend.pipeline.reports.document import Floats, Plot, PlotLine
+from kshunt.backend.pipeline.reports.document import Bars, Floats, Plot, PlotLine
 from kshunt.backend.pipeline.reports.visible_text import visible
 
 WIDTH: Final = 760
@@ -20,6 +20,10 @@ HEIGHT: Final = 250
 LEFT, RIGHT, TOP, BOTTOM = 78, 12, 30, 34
 POINTS: Final = 600
 """More are not seen."""
+ROW, NAMES, VALUES = 24, 220, 110
+"""Of bars: the height of one, and the widths of the columns at their sides."""
+NAME_MOST: Final = 34
+"""Characters that have room in the column of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,30 @@ def as_svg(plot: Plot, number: int) -> str:
         parts += [_polyline(run, frame, _class(line, place)) for run in points]
     parts += [*_legend(plot), "</svg>"]
     return "\n".join(parts)
+
+
+def bars_as_svg(bars: Bars, number: int) -> str:
+    """The bars; `number` tells its ids from those of other plots of the page."""
+    top = max((bar.value for bar in bars.rows), default=0.0) or 1.0
+    height = ROW * max(len(bars.rows), 1)
+    parts = [
+        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="plot{number}">',
+        f'<title id="plot{number}">{escape(visible(bars.title))}</title>',
+        f'<path class="axis" d="M{NAMES} 0V{height}"/>',
+    ]
+    for place, bar in enumerate(bars.rows):
+        y, size = place * ROW, (WIDTH - NAMES - VALUES) * bar.value / top
+        name = visible(bar.name)
+        name = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
+        parts.append(
+            f'<text class="name" x="{NAMES - 8}" y="{y + 16}" text-anchor="end">'
+            f"{escape(name)}</text>"
+        )
+        parts.append(
+            f'<rect class="bar" x="{NAMES}" y="{y + 4}" width="{size:.1f}" height="{ROW - 8}"/>'
+        )
+        parts.append(_text(NAMES + size + 8, y + 16, bar.text, "start"))
+    return "\n".join([*parts, "</svg>"])
 
 
 def _class(line: PlotLine, place: int) -> str:

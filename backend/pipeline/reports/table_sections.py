@@ -34,7 +34,7 @@ from kshunt.backend.pipeline.reports.document import (
     Paragraph,
     TableBlock,
 )
-from kshunt.backend.pipeline.reports.operation_results import Missed
+from kshunt.backend.pipeline.reports.report_files import Missed
 
 LONGEST: Final = 10
 THROTTLES_MOST: Final = 24
@@ -85,7 +85,7 @@ def next_steps(
         longest = max(rows, key=lambda row: row["seconds"])
         steps.append(
             f"{many(len(rows), 'copy', 'copies')} at a standstill, {_replica(longest)} for "
-            f"{duration_text(longest['seconds'])}: {_about(cause)}"
+            f"{duration_text(longest['seconds'])}: {about_cause(cause)}"
         )
     latest = _latest(_effects(tables, brokers, span) or [])
     steps += [
@@ -97,7 +97,8 @@ def next_steps(
     return [Heading("What is left to do"), Bullets(steps) if steps else Paragraph(nothing)]
 
 
-def _about(cause: str) -> str:
+def about_cause(cause: str) -> str:
+    """What a cause means and what to do, from its key."""
     about = CAUSE_TEXTS.get(Cause[cause.upper()]) if cause.upper() in Cause.__members__ else None
     if about is None:
         return "no cause was diagnosed."
@@ -120,12 +121,12 @@ def stalls(tables: Tables, operation: str, span: Span) -> list[Block]:
         by_cause[row["cause"]].append(row)
     causes = [
         (
-            _short(cause),
+            short_cause(cause),
             str(len(some)),
             str(len({row["rid"] for row in some})),
             duration_text(sum(row["seconds"] for row in some)),
             duration_text(max(row["seconds"] for row in some)),
-            _about(cause),
+            about_cause(cause),
         )
         for cause, some in sorted(by_cause.items(), key=lambda item: -_seconds(item[1]))
     ]
@@ -138,7 +139,7 @@ def stalls(tables: Tables, operation: str, span: Span) -> list[Block]:
             _replica(row),
             "?" if row["leader"] is None else str(row["leader"]),
             bytes_text(row["lag_end_bytes"]),
-            _short(row["cause"]),
+            short_cause(row["cause"]),
         )
         for row in longest
     ]
@@ -164,7 +165,8 @@ def _replica(row: Row) -> str:
     return f"{row['topic']}-{row['partition']} on broker {row['broker']}"
 
 
-def _short(cause: str) -> str:
+def short_cause(cause: str) -> str:
+    """A cause in two or three words, from its key."""
     known = CAUSE_TEXTS.get(Cause[cause.upper()]) if cause.upper() in Cause.__members__ else None
     return "not diagnosed" if cause == UNKNOWN_CAUSE else known.short if known else cause
 

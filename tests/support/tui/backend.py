@@ -82,6 +82,7 @@ class ScriptedBackend:
         self.pipeline = ABSENT
         self.delivered: dict[str, Any] = {}
         """What the data pipeline delivered, by the end of its path: `eta`, `stalls`, …"""
+        self.delivered_problem: Problem | None = None
         self.drift: dict[str, ShownDrift] = {}
         self.past_drift: PastDrift | None = None
         """Of the last day; None: as an earlier backend, it has no such route."""
@@ -282,6 +283,8 @@ class ScriptedBackend:
             return status_json(self.status)
         if path == "/v1/pipeline":
             return asdict(self.pipeline)
+        if path.startswith("/v1/pipeline/") and self.delivered_problem is not None:
+            raise self.delivered_problem
         if path.startswith("/v1/pipeline/"):
             return answer_of(self.delivered, path)
         if path == "/v1/drift/past" and self.past_drift is not None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt import __version__
+from kshunt.backend.cli.report import main
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.delivered_files.result_files import UnreadableResults
 from kshunt.backend.domain.pipeline.result_columns import (
@@ -25,7 +26,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     ResultTable,
 )
-from kshunt.backend.pipeline.command import main
+from kshunt.backend.pipeline.reports.formats import drawn
 from kshunt.backend.pipeline.reports.markdown import escaped
 from kshunt.backend.pipeline.reports.operation_history import (
     TICK_MS,
@@ -34,7 +35,6 @@ from kshunt.backend.pipeline.reports.operation_history import (
     rows_of,
 )
 from kshunt.backend.pipeline.reports.operation_results import NoOperation, NoResults, read
-from kshunt.backend.pipeline.reports.report_command import drawn
 from kshunt.backend.pipeline.reports.report_document import report
 from kshunt.backend.pipeline.reports.visible_text import visible
 from tests.support.pipeline.rates_reference import reference_rates
@@ -227,9 +227,9 @@ def test_what_another_operation_does_later_with_the_same_partitions_is_left_out(
 
 def test_the_command_writes_a_file_and_loads_no_spark(done: Path, tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    command = f"main(['report', '--operation', {OPERATION!r}, '--samples', {str(done)!r}"
+    command = f"main([{OPERATION!r}, '--samples', {str(done)!r}"
     code = (
-        "import sys; from kshunt.backend.pipeline.command import main; "
+        "import sys; from kshunt.backend.cli.report import main; "
         f"assert {command}, '--to', {str(target)!r}]) == 0; assert 'pyspark' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -238,7 +238,7 @@ def test_the_command_writes_a_file_and_loads_no_spark(done: Path, tmp_path: Path
 
 def test_a_target_of_another_kind_is_wrong_usage(done: Path) -> None:
     with pytest.raises(UsageError, match=r"must end in \.md or \.html"):
-        main(["report", "--operation", OPERATION, "--samples", str(done), "--to", "report.pdf"])
+        main([OPERATION, "--samples", str(done), "--to", "report.pdf"])
 
 
 # Reckoning

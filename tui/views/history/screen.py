@@ -141,3 +141,12 @@ class HistoryScreen(BoardScreen):
         """Plot something else."""
         self._chosen = self._after(self.chosen)
         self.update_view()
+
+    def action_week(self) -> None:
+        """Look at last week, day by day."""
+        if self.kshunt.playback.past:
+            self.say("Only a live backend has results of a week.", "warn")
+            return
+        from kshunt.tui.views.history.week_screen import WeekScreen
+
+        self.app.push_screen(WeekScreen(self.kshunt))

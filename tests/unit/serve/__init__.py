@@ -1,0 +1,1 @@
+"""Tests of what puts a backend together."""
