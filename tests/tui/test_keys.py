@@ -204,6 +204,15 @@ async def test_following_shows_only_what_moves_worst_first(shown: Shown) -> None
     assert "Nothing moves or ails. f shows every replica again." in shown.frame()
 
 
+async def test_what_moves_may_all_be_filtered_out(shown: Shown) -> None:
+    await shown.press("f", "slash")
+    await shown.write("nosuch")
+    await shown.press("escape")
+    frame = " ".join(shown.frame().split())
+    assert "Nothing that moves or ails matches 'nosuch'. f shows every replica" in frame
+    assert "Nothing moves or ails" not in frame
+
+
 async def test_sorting_by_keys_and_by_choice(shown: Shown) -> None:
     await shown.press("s")
     assert "Topic▴" in shown.frame()

@@ -131,8 +131,13 @@ class TableScreen(ViewScreen):
         if self.VIEW not in store.tables:
             return "Wait a moment."
         query = store.queries[self.VIEW]
-        if query.follow:
+        if query.follow and not query.filter_text:
             return f"Nothing moves or ails. {key_of('follow')} shows every replica again."
+        if query.follow:
+            return (
+                f"Nothing that moves or ails matches '{query.filter_text}'. "
+                f"{key_of('follow')} shows every replica, {key_of('filter')} changes the filter."
+            )
         if query.filter_text:
             return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
         return self.nothing_words()

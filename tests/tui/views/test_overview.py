@@ -102,6 +102,25 @@ async def test_something_is_broken(size: str, tmp_path: Path) -> None:
         await check_frame(named("broken", size), shown)
 
 
+async def test_brokers_that_are_down_come_before_what_they_keep_from_moving(
+    tmp_path: Path,
+) -> None:
+    cluster = broken()
+    cluster.down, cluster.gone = {}, {4, 5}
+    async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
+        await shown.publish()
+        await answered(shown)
+        assert "! Brokers 4, 5 are down." in shown.frame()
+        assert shown.frame().index("Brokers 4, 5 are down") < shown.frame().index("1 stuck: ")
+        await choose(shown, ("item", "down"))
+        await shown.press("enter")
+        assert shown.app.current_mode == "brokers"
+        assert shown.grid.cursor_key == 4
+        cluster.down, cluster.gone = {4: "connection refused"}, {4}
+        await shown.publish()
+        assert "Broker 4 is down" not in shown.frame(), "what it answered is said instead"
+
+
 async def test_an_idle_cluster_says_what_drifted_since_yesterday(tmp_path: Path) -> None:
     cluster = idle()
     past = PastDrift(2, cluster.now_ms - 11_520_000, ("op-1",))

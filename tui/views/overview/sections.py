@@ -156,7 +156,7 @@ def progress(
     """
     overview = home.overview
     assert overview is not None
-    if not overview.summary.moving_partitions and not overview.total.waiting:
+    if overview.idle:
         drifted = (
             [_drifted(past, overview.now_ms, width, glyphs)] if past and past.throttles else []
         )
