@@ -6,6 +6,7 @@ from typing import Final
 
 from kshunt.tui.actions.action import (
     FOLLOWING,
+    LED,
     MOVING,
     OPENED,
     PARTED,
@@ -50,13 +51,14 @@ LOOKS: Final = (
         "back",
         ("escape", "backspace"),
         "Back",
-        "Drops typed text; or unmarks rows, leaves group or topic, drops the filter.",
+        "Drops typed text; or unmarks rows, leaves group or topic, drops the filter; "
+        "then returns to the view whose line led here.",
         "Look",
         hint="drop",
         rank=-5,
-        when=(PENDING, OPENED),
+        when=(PENDING, OPENED, LED),
         first_when=(PENDING,),
-        others=((OPENED, "topics"),),
+        others=((OPENED, "topics"), (LED, "return")),
     ),
     Action(
         "filter",

@@ -47,8 +47,9 @@ class BoardScreen(ViewScreen):
         self.board.move(steps)
 
     def action_back(self) -> None:
-        """Choose nothing any more."""
-        self.board.leave()
+        """Choose nothing any more; else return."""
+        if not self.board.leave():
+            super().action_back()
 
     @on(SelectableLines.Clicked)
     def action_go(self) -> None:

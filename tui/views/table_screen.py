@@ -220,12 +220,15 @@ class TableScreen(ViewScreen):
         self.query_one(ViewTabs).show_note(self.note())
 
     def action_back(self) -> None:
-        """Close the filter line; else unmark; else drop the filter."""
+        """Close the filter line; else unmark; else return; else drop the filter."""
+        from kshunt.tui.shell.navigation import back
+
+        query = self.kshunt.store.queries[self.VIEW]
         if self.filter_is_open:
             self._close_filter()
         elif self.grid.marked:
             self.grid.clear_marks()
-        elif self.kshunt.store.queries[self.VIEW].filter_text:
+        elif not back(self.kshunt, self.VIEW) and query.filter_text:
             self._ask(terms=(), filter_text="")
 
     @property

@@ -190,6 +190,30 @@ async def test_a_replica_leads_to_its_row(tmp_path: Path) -> None:
         await shown.until(lambda: shown.grid.cursor_key == key, "the cursor is on it")
 
 
+async def test_esc_returns_to_the_line_that_led_there(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", broken(), start_view=OVERVIEW) as shown:
+        await shown.publish()
+        await choose(shown, ("item", "stuck"))
+        await shown.press("enter")
+        queries = shown.app.store.queries
+        assert (shown.app.current_mode, queries["partitions"].filter_text) == (
+            "partitions",
+            "stuck",
+        )
+        await shown.until(lambda: "Esc return" in shown.frame(), "the way back is told")
+        await shown.press("escape")
+        assert (shown.app.current_mode, queries["partitions"].filter_text) == ("overview", "")
+        assert board(shown).cursor_key == ("item", "stuck")
+        await shown.press("enter", "slash")
+        await shown.write(" orders")
+        await shown.press("enter", "escape")
+        assert shown.app.current_mode == "partitions", "what was typed is dropped first"
+        await shown.press("escape")
+        assert shown.app.current_mode == "overview"
+        await shown.press("enter", "3", "escape", "2", "escape")
+        assert shown.app.current_mode == "partitions", "who chose a view has left the way back"
+
+
 async def test_the_row_is_found_although_a_filter_hid_it(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", moving()) as shown:
         await shown.press("slash")
