@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.tui.actions.action import (
+    FIELDED,
     FOLLOWING,
     LED,
     MOVING,
@@ -26,7 +27,6 @@ from kshunt.tui.actions.view_names import (
 )
 
 _HERE: Final = (PARTITIONS,)
-_FILTERED: Final = (PARTITIONS, TOPICS)
 _MARKED: Final = (PARTITIONS, THROTTLES, TOPICS)
 _PLOTTED: Final = (PARTITIONS, BROKERS)
 _OPERATED: Final = (OPERATIONS,)
@@ -64,11 +64,12 @@ LOOKS: Final = (
         "filter",
         ("slash",),
         "Filter",
-        "Rows that match: part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving.",
+        "Rows that match: part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving; "
+        "elsewhere, words. A view without rows opens the partitions.",
         "Look",
-        _FILTERED,
         hint="filter",
         rank=1,
+        when=(FIELDED,),
     ),
     Action(
         "follow",

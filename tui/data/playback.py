@@ -326,7 +326,7 @@ class Playback:
                 await self._recording.close(wanted=lambda: self._wanted)
             if why:
                 self._app.say(why, "warn")
-            return self.past and visit == self._visit
+            return visit == self._visit and self.past
 
     def _refusal_to_enter(self) -> str:
         """Why the present cannot be left, or empty."""

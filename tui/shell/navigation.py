@@ -50,6 +50,8 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             inside=None,
             opened_from=None,
         )
+    elif app.store.queries[target.view].filter_text:
+        app.store.ask(target.view, terms=(), filter_text="")
     if target.key is not None:
         _Arrival(app, target).wait()
     if app.current_mode != target.view:

@@ -52,6 +52,9 @@ class TableScreen(ViewScreen):
     MARKS: ClassVar[bool] = False
     """Whether rows can be marked, for what changes several at once."""
 
+    FILTERS_WORDS: ClassVar[bool] = True
+    """Whether words narrow the rows; False where a filter has fields."""
+
     _seen_s = 0.0
     """When it was last in sight."""
 
@@ -67,7 +70,7 @@ class TableScreen(ViewScreen):
         yield from self.compose_below()
         if self.HAS_PLOT:
             yield PlotPanel(glyphs=glyphs)
-        yield FilterLine(id="filter")
+        yield FilterLine(id="filter", fields=not self.FILTERS_WORDS)
         yield Lines(id="filter-hint", classes="hint")
 
     def compose_below(self) -> Iterable[Widget]:
@@ -167,7 +170,7 @@ class TableScreen(ViewScreen):
         table, query = store.tables.get(self.VIEW), store.queries[self.VIEW]
         if table is None:
             return ""
-        if store.hints.get(self.VIEW):
+        if store.hints.get(self.VIEW) and not query.filter_text:
             return store.hints[self.VIEW]
         parts = [f"{len(self.grid.marked):,} marked"] if self.grid.marked else []
         matching = f": {query.filter_text}" if query.filter_text else ""
@@ -367,8 +370,10 @@ class TableScreen(ViewScreen):
         line.put(completed(line.value, self._hint(line.value)))
 
     def _hint(self, text: str) -> Hint:
-        from kshunt.tui.views.filter_hints import hint_for
+        from kshunt.tui.views.filter_hints import WORDS_HINT, hint_for
 
+        if self.FILTERS_WORDS:
+            return WORDS_HINT
         store = self.kshunt.store
         topics = store.scene.snapshot.topics if store.scene.snapshot is not None else ()
         running = [one.id for one in store.scene.operations if not one.state.ended]
@@ -386,7 +391,7 @@ class TableScreen(ViewScreen):
         from kshunt.tui.facts.filter_terms import parse_filter
 
         try:
-            terms = parse_filter(text)
+            terms = () if self.FILTERS_WORDS else parse_filter(text)
         except BadInput as error:
             self.say(str(error), "bad")
             return False

@@ -261,7 +261,10 @@ class ViewScreen(Screen[None]):
 
         app = self.kshunt
         lines = [strip.text.rstrip() for strip in self._compositor.render_strips()]
-        name = f"kshunt-{self.VIEW}-{file_time_text(app.store.now_ms)}"
+        # Before the first snapshot, nobody has said what time it is.
+        known = app.store.scene.snapshot is not None
+        at = f"-{file_time_text(app.store.now_ms)}" if known else ""
+        name = f"kshunt-{self.VIEW}{at}"
         screen = export_screen(name, self.exported_table, lines, screenshot(app), app.downloads)
         app.push_screen(screen, lambda path: self.say(f"Written: {path}") if path else None)
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -290,7 +291,12 @@ async def all_have_arrived(live: Recorded) -> None:
 
 async def test_a_key_that_returns_to_live_counts_while_the_past_is_opened(live: Recorded) -> None:
     playback = live.app.playback
-    for first in (lambda: playback.step(-10), lambda: playback.jump("change", -1), playback.toggle):
+    firsts: tuple[Callable[[], None], ...] = (
+        lambda: playback.step(-10),
+        lambda: playback.jump("change", -1),
+        playback.toggle,
+    )
+    for first in firsts:
         first()
         playback.toggle()
         await all_have_arrived(live)

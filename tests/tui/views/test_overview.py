@@ -162,6 +162,9 @@ async def test_no_data_yet(size: str) -> None:
     async with app.run_test(size=SIZES[size]) as pilot:
         shown = Shown(app, pilot, None, ManualTime(), SIZES[size])  # type: ignore[arg-type]
         assert "Waiting for the first snapshot from unix:/nowhere/none" in frame(app)
+        await pilot.press("E")
+        await shown.until(lambda: "> kshunt-overview.txt" in frame(app), "no time is made up")
+        await pilot.press("escape")
         await shown.until(lambda: app.store.scene.lost, "the loss is noticed")
         await shown.until(lambda: shown.frame().count("No backend answers") == 2, "it says why")
         await check_frame(named("no-data", size), shown)
