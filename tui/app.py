@@ -175,8 +175,7 @@ class KshuntApp(Dashboard):
         self.polling = Polling(self, self.live_scene, self.playback)
         self._table_thread = TableThread(self._post_table, self.store.lags, freeze)
         self._notices = notices or Notices()
-        self._terminal_title = ""
-        self._shown_s = float("-inf")
+        self._terminal_title, self._shown_s = "", float("-inf")
         self.led: dict[str, Led] = {}
         self._refresh_due = self.changing = self.underway = False
 

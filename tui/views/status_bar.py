@@ -300,7 +300,7 @@ class StatusBar(Widget):
         if home is not None and home.held:
             return [HELD_TEXT]
         cells = done_cells(
-            summary.end, now_ms, self._glyphs, stuck_said=summary.stuck_replicas, brief=brief
+            summary.end, now_ms, self._glyphs, summary.stuck, stuck_said=True, brief=brief
         )
         return [cell.text for cell in cells]
 

@@ -348,13 +348,13 @@ def done(end: ExpectedEnd, **how: Any) -> list[str]:
 
 def test_what_no_rate_helps_is_not_blamed_on_the_rate() -> None:
     end = ExpectedEnd(NOW_MS, 4, p10_s=1.0, p50_s=2.0, p90_s=900.0, never=2)
-    slow, down = (
-        replace(end, why=cause.key) for cause in (Cause.THROTTLE_TOO_LOW, Cause.BROKER_DOWN)
-    )
-    assert done(slow)[1:] == ["2 not at this rate"]
-    assert done(down)[1:] == ["2 never: broker down"]
-    assert done(slow, stuck_said=9)[1:] == ["2 not at this rate"]
-    assert done(slow, stuck_said=2)[1:] == done(down, stuck_said=9)[1:] == []
+    down, slow = {Cause.BROKER_DOWN: 3, Cause.DISK_FULL: 1}, {Cause.THROTTLE_TOO_LOW: 3}
+    assert done(end)[1:] == done(end, stuck=slow)[1:] == ["2 not at this rate"]
+    assert done(end, stuck=down)[1:] == ["2 never: broker down"]
+    assert done(end, stuck={Cause.BROKER_DOWN: 1})[1:] == ["2 not at this rate"]
+    assert done(end, stuck=slow, stuck_said=True)[1:] == ["2 not at this rate"]
+    assert done(end, stuck=down, stuck_said=True)[1:] == []
+    assert done(end, stuck={Cause.THROTTLE_TOO_LOW: 2}, stuck_said=True)[1:] == []
 
 
 def test_a_brief_end_has_neither_the_range_nor_the_rate_that_would_do() -> None:
