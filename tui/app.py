@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.recorder.recorder import Recorder
     from kshunt.tui.shell.contexts import Contexts
+    from kshunt.tui.shell.navigation import Led
     from kshunt.tui.tables.model import Order, RowKey
 
 
@@ -174,8 +175,8 @@ class KshuntApp(Dashboard):
         self.polling = Polling(self, self.live_scene, self.playback)
         self._table_thread = TableThread(self._post_table, self.store.lags, freeze)
         self._notices = notices or Notices()
-        self._terminal_title = ""
-        self._shown_s = float("-inf")
+        self._terminal_title, self._shown_s = "", float("-inf")
+        self.led: dict[str, Led] = {}
         self._refresh_due = self.changing = self.underway = False
 
     @property

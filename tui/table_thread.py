@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
@@ -30,6 +30,7 @@ from kshunt.tui.tables.model import Table
 if TYPE_CHECKING:
     from kshunt.tui.facts.overview import Home, HomeBuilder
     from kshunt.tui.facts.snapshot_facts import Facts
+    from kshunt.tui.tables.list_table import ListTable
     from kshunt.tui.views.partitions.incremental_table import IncrementalTable
 
 REFRESH_S: Final = 0.25
@@ -104,6 +105,11 @@ class TableThread:
 
     def _table(self, facts: Facts, job: Job) -> Table | None:
         build = _BUILDERS.get(job.view)
+        if job.view in _FEW_ROWS:
+            self._replicas = None
+            table = _FEW_ROWS[job.view](facts, job)
+            table.narrow(job.query.filter_text)
+            return table
         if job.view != PARTITIONS or not _by_replica(job.query):
             # An order that is kept holds on to columns.
             self._replicas = None
@@ -150,7 +156,7 @@ def _groups(facts: Facts, job: Job) -> Table:
     return group_table(facts, query.terms, query.order, query.follow, query.group, job.operations)
 
 
-def _brokers(facts: Facts, job: Job) -> Table:
+def _brokers(facts: Facts, job: Job) -> ListTable[Any]:
     from kshunt.tui.views.brokers.matrix import FLOWS, PLACES, flow_table, place_table
     from kshunt.tui.views.brokers.table import broker_table
 
@@ -162,14 +168,14 @@ def _brokers(facts: Facts, job: Job) -> Table:
     return broker_table(facts, query.order, job.operations)
 
 
-def _throttles(facts: Facts, job: Job) -> Table:
+def _throttles(facts: Facts, job: Job) -> ListTable[Any]:
     from kshunt.tui.views.throttles.table import throttle_table
 
     query = job.query
     return throttle_table(facts, query.order, job.drift, job.orphans, job.owned, query.pending)
 
 
-def _operations(facts: Facts, job: Job) -> Table:
+def _operations(facts: Facts, job: Job) -> ListTable[Any]:
     from kshunt.tui.views.operations.table import operation_table
 
     return operation_table(
@@ -187,10 +193,14 @@ def _topics(facts: Facts, job: Job) -> Table:
     return topic_table(facts, job.query.terms, job.query.order, job.operations)
 
 
-_BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {
-    PARTITIONS: _groups,
+_FEW_ROWS: Final[Mapping[str, Callable[[Facts, Job], ListTable[Any]]]] = {
     BROKERS: _brokers,
     THROTTLES: _throttles,
     OPERATIONS: _operations,
+}
+"""Tables that words narrow, whatever their rows are about."""
+_BUILDERS: Final[Mapping[str, Callable[[Facts, Job], Table]]] = {
+    PARTITIONS: _groups,
     TOPICS: _topics,
+    **_FEW_ROWS,
 }

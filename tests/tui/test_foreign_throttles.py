@@ -71,9 +71,9 @@ def test_what_stays_is_what_no_running_operation_has_a_share_of() -> None:
         (Left((), 3), "their throttles stay set when they end"),
         (Left(("op-1",), 0), "op-1 removes the throttles when they end"),
         (Left(("op-1", "op-2"), 0), "op-1, op-2 remove the throttles when they end"),
-        (Left(("op-1",), 1), "op-1 removes its own throttles, 1 other stays"),
-        (Left(("op-1",), 4), "op-1 removes its own throttles, 4 others stay"),
-        (Left(("op-1",)), "op-1 removes its own throttles, others may stay"),
+        (Left(("op-1",), 1), "1 throttle stays set, op-1 removes its own"),
+        (Left(("op-1",), 4), "4 throttles stay set, op-1 removes its own"),
+        (Left(("op-1",)), "some throttles may stay set, op-1 removes its own"),
     ],
 )
 def test_it_is_said_who_takes_what_off(left: Left, words: str) -> None:

@@ -190,6 +190,32 @@ async def test_a_filter_that_nothing_passes_says_how_to_go_on(shown: Shown) -> N
     assert shown.backend.asked == []
 
 
+async def test_words_narrow_every_table(shown: Shown) -> None:
+    await shown.press("4", "slash")
+    assert "words that a row has" in shown.frame()
+    await shown.write("broker -3")
+    await shown.press("escape")
+    assert ": broker -3" in shown.frame(), shown.frame()
+    assert "broker 2" in shown.frame()
+    assert "broker 3" not in shown.frame()
+    await shown.press("3", "slash")
+    await shown.write("rack: kafka-2")
+    await shown.press("enter")
+    assert "Nothing matches 'rack: kafka-2'. / changes the filter." in shown.frame()
+    await shown.press("4", "escape")
+    assert "broker 3" in shown.frame()
+    assert shown.backend.asked == []
+
+
+async def test_a_view_without_rows_finds_replicas(shown: Shown) -> None:
+    await shown.press("1", "slash")
+    await shown.until(lambda: shown.app.current_mode == "partitions", "they have a row each")
+    await shown.write("nosuch")
+    assert "Nothing matches 'nosuch'" in shown.frame()
+    await shown.press("escape", "escape")
+    assert "96 replicas" in shown.frame()
+
+
 async def test_following_shows_only_what_moves_worst_first(shown: Shown) -> None:
     await shown.press("f")
     assert "following 24 of 96" in shown.frame()
@@ -202,6 +228,15 @@ async def test_following_shows_only_what_moves_worst_first(shown: Shown) -> None
     await shown.press("f")
     await shown.publish()
     assert "Nothing moves or ails. f shows every replica again." in shown.frame()
+
+
+async def test_what_moves_may_all_be_filtered_out(shown: Shown) -> None:
+    await shown.press("f", "slash")
+    await shown.write("nosuch")
+    await shown.press("escape")
+    frame = " ".join(shown.frame().split())
+    assert "Nothing that moves or ails matches 'nosuch'. f shows every replica" in frame
+    assert "Nothing moves or ails" not in frame
 
 
 async def test_sorting_by_keys_and_by_choice(shown: Shown) -> None:

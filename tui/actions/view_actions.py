@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.tui.actions.action import (
+    FIELDED,
     FOLLOWING,
+    LED,
     MOVING,
     OPENED,
     PARTED,
@@ -25,7 +27,6 @@ from kshunt.tui.actions.view_names import (
 )
 
 _HERE: Final = (PARTITIONS,)
-_FILTERED: Final = (PARTITIONS, TOPICS)
 _MARKED: Final = (PARTITIONS, THROTTLES, TOPICS)
 _PLOTTED: Final = (PARTITIONS, BROKERS)
 _OPERATED: Final = (OPERATIONS,)
@@ -50,23 +51,25 @@ LOOKS: Final = (
         "back",
         ("escape", "backspace"),
         "Back",
-        "Drops typed text; or unmarks rows, leaves group or topic, drops the filter.",
+        "Drops typed text; or unmarks rows, leaves group or topic, drops the filter; "
+        "then returns to the view whose line led here.",
         "Look",
         hint="drop",
         rank=-5,
-        when=(PENDING, OPENED),
+        when=(PENDING, OPENED, LED),
         first_when=(PENDING,),
-        others=((OPENED, "topics"),),
+        others=((OPENED, "topics"), (LED, "return")),
     ),
     Action(
         "filter",
         ("slash",),
         "Filter",
-        "Rows that match: part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving.",
+        "Rows that match: part of a topic, broker:3, stuck, behind:>1000, eta:>10m, -moving; "
+        "elsewhere, words. A view without rows opens the partitions.",
         "Look",
-        _FILTERED,
         hint="filter",
         rank=1,
+        when=(FIELDED,),
     ),
     Action(
         "follow",

@@ -78,6 +78,10 @@ class Playback:
         self._write = write
         self._recording = OpenRecording(live.recorder, reel)
         self._entering = asyncio.Lock()
+        self._wanted = self.past
+        """True from the key that leaves the present to the one that returns to it."""
+        self._visit = 0
+        """How often the present was returned to: what began before that has no say any more."""
         self._aim_ms: int | None = None
         """Where the screens are on their way to; None where they have arrived."""
         self._ticker: Timer | None = None
@@ -134,8 +138,8 @@ class Playback:
 
     def toggle(self) -> None:
         """To the present moment, held still; or back to live."""
-        if not self.past:
-            self._start(self._go_back(0))
+        if not self._wanted:
+            self._leave_present(self._go_back(self._visit, 0))
         elif self.replay:
             self._app.say(f"This is a recording without live data; {key_of('quit')} leaves.")
         else:
@@ -146,31 +150,40 @@ class Playback:
         if self.past:
             self._seek(self._aimed_ms + seconds * 1000)
         elif self._is_back(seconds):
-            self._start(self._go_back(seconds))
+            self._leave_present(self._go_back(self._visit, seconds))
 
     def edge(self, direction: int) -> None:
         """To the beginning (-1) or the end (1) of what was recorded."""
         if self.past:
             self._seek(self.first_ms if direction < 0 else self.last_ms)
         elif self._is_back(direction):
-            self._start(self._go_back(-(10**9)))
+            self._leave_present(self._go_back(self._visit, direction * 10**9))
 
     def jump(self, kind: str, direction: int) -> None:
         """To the next (1) or the last (-1) `incident`, or `change` of any kind."""
         if self.past or self._is_back(direction):
-            self._start(self._jump(kind, direction))
+            self._leave_present(self._jump(self._visit, kind, direction))
 
     def _is_back(self, direction: int) -> bool:
-        """Whether there is anything in that direction of the present; says so if not."""
-        if direction >= 0:
+        """Whether there is anything in that direction; says so if not.
+
+        While the past is being opened, there is in both.
+        """
+        if direction >= 0 and not self._wanted:
             self._app.say("This is the present.")
-        return direction < 0
+            return False
+        return True
 
     def play(self) -> None:
         """Let time go on from here, or hold it."""
-        if not self.past:
+        if not self._wanted:
             self._app.say(f"Live data plays anyway; {key_of('time(-10)')} goes back.")
-            return
+        elif self.past:
+            self._play()
+        else:
+            self._leave_present(self._play_once_there(self._visit))
+
+    def _play(self) -> None:
         self.playing = not self.playing
         self._ticked_s = self._live.now_s()
         if self._ticker is None:
@@ -221,8 +234,10 @@ class Playback:
     def leave(self) -> None:
         """Show what is live."""
         self._hold()
-        self.past, self._aim_ms = False, None
-        self._start(self._recording.close(wanted=lambda: self.past))
+        self._visit += 1
+        self._wanted = self.past = False
+        self._aim_ms = None
+        self._start(self._recording.close(wanted=lambda: self._wanted))
         self._app.show_scene(self._live.scene, self._live.now_s)
         self._app.say("Live again.", "good")
 
@@ -261,14 +276,16 @@ class Playback:
             self._ticker.pause()
 
     def _start(self, flow: Coroutine[Any, Any, None]) -> None:
-        self._app.run_worker(self._said(flow), group="playback")
+        self._app.run_worker(self._said(flow, self._visit), group="playback")
 
-    async def _said(self, flow: Coroutine[Any, Any, None]) -> None:
+    async def _said(self, flow: Coroutine[Any, Any, None], visit: int) -> None:
         """A recording that cannot be read is said, and ends nothing."""
         try:
             await flow
         except KshuntError as error:
-            self._app.say(str(error), "bad")
+            # Whoever has returned to the present has closed it.
+            if visit == self._visit or not isinstance(error, Conflict):
+                self._app.say(str(error), "bad")
 
     async def _begin_replay(self) -> None:
         await self._measure()
@@ -276,25 +293,40 @@ class Playback:
             self._app.say(text, "warn")
         await self._arrive(self.first_ms)
 
-    async def _go_back(self, seconds: int) -> None:
+    def _leave_present(self, flow: Coroutine[Any, Any, None]) -> None:
+        """Begin something that shows the past."""
+        self._wanted = True
+        self._start(flow)
+
+    async def _go_back(self, visit: int, seconds: int) -> None:
         """From live to some moment before it."""
-        await self._enter()
-        if self.past and seconds:
+        if await self._enter(visit) and seconds:
             # Of several keys while the recording was being opened, each counts.
             self._seek(self._aimed_ms + seconds * 1000)
 
-    async def _enter(self) -> None:
-        """Leave the present, if there is a past; the screens stay live until that is read."""
+    async def _play_once_there(self, visit: int) -> None:
+        if await self._enter(visit):
+            self._play()
+
+    async def _enter(self, visit: int) -> bool:
+        """Leave the present, if there is a past; the screens stay live until that is read.
+
+        False where the present is still shown, or was returned to meanwhile.
+        """
         async with self._entering:
-            if self.past:
-                return
-            if not (why := self._refusal_to_enter()):
-                try:
-                    why = await self._open_past()
-                finally:
-                    await self._recording.close(wanted=lambda: self.past)
+            if self.past or visit != self._visit:
+                return visit == self._visit
+            self._wanted = True
+            why = self._refusal_to_enter()
+            try:
+                why = why or await self._open_past(visit)
+            finally:
+                if visit == self._visit:
+                    self._wanted = self.past
+                await self._recording.close(wanted=lambda: self._wanted)
             if why:
                 self._app.say(why, "warn")
+            return visit == self._visit and self.past
 
     def _refusal_to_enter(self) -> str:
         """Why the present cannot be left, or empty."""
@@ -310,7 +342,7 @@ class Playback:
         stopped = f"Recording has stopped: {recorder.stopped}. You cannot go back."
         return stopped if recorder.stopped else NOTHING_YET
 
-    async def _open_past(self) -> str:
+    async def _open_past(self, visit: int) -> str:
         """Show the present moment from the recording; or why that cannot be, and nothing is shown.
 
         Raises:
@@ -324,6 +356,8 @@ class Playback:
         scene = await self._recording.read(lambda reel: reel.scene_at(here_ms))
         if why := self._refusal_to_enter():
             return why
+        if visit != self._visit:
+            return ""
         self.past, self.position_ms, self.speed = True, here_ms, SPEEDS[0]
         self._show(scene)
         return ""
@@ -361,16 +395,20 @@ class Playback:
     def _show(self, scene: Scene) -> None:
         self._app.show_scene(scene, lambda: self.position_ms / 1000)
 
-    async def _jump(self, kind: str, direction: int) -> None:
+    async def _jump(self, visit: int, kind: str, direction: int) -> None:
         from kshunt.tui.recorder.recording_file import CHANGED, INCIDENT
 
         flag = INCIDENT if kind == "incident" else CHANGED | INCIDENT
-        await self._enter()
-        if not self.past:
+        came = not self.past
+        if not await self._enter(visit):
             return
         here = self._aimed_ms
         stops = await self._recording.read(lambda reel: reel.stops_beside(here, direction, flag))
+        if visit != self._visit:
+            return
         if not stops:
+            if came:
+                self.leave()
             self._app.say("There is none " + ("after" if direction > 0 else "before") + " this.")
             return
         self._hold()

@@ -18,9 +18,7 @@ from kshunt.tui.text.glyphs import Glyphs
 
 ORIGINS: Final[Mapping[OrphanOrigin, str]] = {
     OrphanOrigin.LEFT_BY_US: "left by an operation of ours that was asked to keep it",
-    OrphanOrigin.ENDED_MOVE: (
-        "left by a move that has ended, as Kafka's own tool does until --verify"
-    ),
+    OrphanOrigin.ENDED_MOVE: ("left by an ended move, as Kafka's own tool does until --verify"),
     OrphanOrigin.CANCELLED_MOVE: "left by a move that was cancelled",
     OrphanOrigin.UNLISTED_RATE: "a rate on a broker that no list uses: it has no effect",
     OrphanOrigin.NO_SUCH_PARTITION: "names a partition that does not exist",

@@ -84,6 +84,7 @@ def left_words(left: Left) -> str:
         return f"{who} {removes} the throttles when they end"
     own = "its own" if len(left.operations) == 1 else "their own"
     if left.stays is None:
-        return f"{who} {removes} {own} throttles, others may stay"
+        return f"some throttles may stay set, {who} {removes} {own}"
+    # What nobody removes comes first: a narrow line is cut at its end.
     stay = "stays" if left.stays == 1 else "stay"
-    return f"{who} {removes} {own} throttles, {many(left.stays, 'other')} {stay}"
+    return f"{many(left.stays, 'throttle')} {stay} set, {who} {removes} {own}"

@@ -173,6 +173,11 @@ class Overview:
     running_s: float = 0.0
     """For how long the oldest operation runs that moves something."""
 
+    @property
+    def idle(self) -> bool:
+        """True while nothing moves, and nothing waits for its turn."""
+        return not self.summary.moving_partitions and not self.total.waiting
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -187,7 +192,7 @@ class Home:
     history: tuple[SeenTransfer, ...] = ()
     """Of the time up to the newest snapshot; computed for the views that plot it."""
     cockpit: Cockpit | None = None
-    """The newest; None until the home screen had room for its parts."""
+    """The newest; None until the home screen had room for its parts, or nothing moved."""
 
 
 class HomeBuilder:
@@ -227,7 +232,8 @@ class HomeBuilder:
             overview = overview_of(facts, job, self._home.health, self._home.total)
             running = tuple(self._line(one, job) for one in overview.running)
             self._home = replace(self._home, overview=replace(overview, running=running))
-            if job.query.group == PARTS:
+            # While nothing moves, a small screen tells what is produced, too.
+            if job.query.group == PARTS or overview.idle:
                 events = self._events.events(job.operations, past=job.past)
                 ended = self._finished.partitions
                 traffic = self._traffic.take(facts, past=job.past)

@@ -9,6 +9,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 PLACEHOLDER = "topic, broker:3, moving, behind:>1000, eta:>10m, -throttled; Tab completes"
+WORDS_PLACEHOLDER = "words that a row has, -word for rows without it"
 
 
 class FilterLine(Input):
@@ -19,8 +20,10 @@ class FilterLine(Input):
     class CompletionWanted(Message):
         """The last word is to be made longer."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id, placeholder=PLACEHOLDER, compact=True, select_on_focus=False)
+    def __init__(self, id: str, *, fields: bool) -> None:
+        """`fields` where a filter is more than words."""
+        words = PLACEHOLDER if fields else WORDS_PLACEHOLDER
+        super().__init__(id=id, placeholder=words, compact=True, select_on_focus=False)
         self.cursor_blink = False
 
     def action_complete(self) -> None:

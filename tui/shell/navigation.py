@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kshunt.tui.actions.view_names import PARTITIONS
@@ -10,6 +11,28 @@ from kshunt.tui.tables.targets import ScreenTarget
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """Where a line led from."""
+
+    view: str
+    filter_text: str
+    """The filter that came with it."""
+
+
+def back(app: Dashboard, view: str) -> bool:
+    """Return to where a line led from, if the view is as the line wanted it; whether that is so."""
+    led = app.led.get(view)
+    text = app.store.queries[view].filter_text
+    if led is None or text not in ("", led.filter_text):
+        return False
+    del app.led[view]
+    if text:
+        app.store.ask(view, terms=(), filter_text="")
+    app.switch_mode(led.view)
+    return True
 
 
 def go(app: Dashboard, target: ScreenTarget) -> None:
@@ -27,9 +50,12 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
             inside=None,
             opened_from=None,
         )
+    elif app.store.queries[target.view].filter_text:
+        app.store.ask(target.view, terms=(), filter_text="")
     if target.key is not None:
         _Arrival(app, target).wait()
     if app.current_mode != target.view:
+        app.led[target.view] = Led(app.current_mode, target.filter_text or "")
         app.switch_mode(target.view)
     app.compute_table(target.view)
 

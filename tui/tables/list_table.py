@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
 
 R = TypeVar("R")
+WIDE: Final = 200
+"""Every column in its long form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,23 @@ class ListTable(Generic[R]):
             found.sort(key=lambda entry: value(entry[1]), reverse=reverse)
         return found
 
+    def narrow(self, text: str) -> None:
+        """Keep the rows whose cells have each of these words; of `-word`, those that lack it."""
+        words = text.lower().split()
+        if not words:
+            return
+        placed = [Placed(column, WIDE) for column in self.columns]
+        texts = [
+            " ".join(cell.text for cell in self.cells(row, placed)).lower()
+            for row in range(len(self._rows))
+        ]
+        self._rows = [
+            entry
+            for entry, said in zip(self._rows, texts, strict=True)
+            if all(_passes(word, said) for word in words)
+        ]
+        self._places = {key: place for place, (key, _) in enumerate(self._rows)}
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -91,3 +110,9 @@ class ListTable(Generic[R]):
     def more(self, row: int) -> list[tuple[str, str]]:
         """Label and text of what the columns do not say."""
         return self._more(self._rows[row][1]) if self._more is not None else []
+
+
+def _passes(word: str, said: str) -> bool:
+    if word.startswith("-") and len(word) > 1:
+        return word[1:] not in said
+    return word in said

@@ -8,10 +8,9 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from kshunt.tui.tables.list_table import WIDE
 from kshunt.tui.tables.model import Placed, Table
 
-WIDE: Final = 200
-"""Every column in its long form."""
 UNKNOWN: Final = "-"
 """What a cell says where there is nothing to say."""
 

@@ -41,6 +41,7 @@ def wrong(store: Store) -> tuple[Item, ...]:
     found += _paused(scene.operations)
     found += _late(store)
     found += _offline(store)
+    found += _down(store)
     if store.summary is not None:
         known = () if scene.snapshot is None else scene.snapshot.brokers
         found += unread(store.summary.failed_requests, known)
@@ -216,6 +217,19 @@ def _offline(store: Store) -> list[Item]:
         text = f"{count} under min-ISR: producers with acks=all are rejected."
         found.append(Item(text, "bad", target, "min-ISR"))
     return found
+
+
+def _down(store: Store) -> list[Item]:
+    """Brokers that the cluster does not know any more; what was asked of them is told apart."""
+    home, summary = store.home, store.summary
+    if home is None or summary is None:
+        return []
+    asked = {one.broker for one in summary.failed_requests}
+    down = [broker for broker in home.health.down if broker not in asked]
+    if not down:
+        return []
+    who = f"Broker {down[0]} is" if len(down) == 1 else f"Brokers {listed(down)} are"
+    return [Item(f"{who} down.", "bad", ScreenTarget(BROKERS, down[0]), "down")]
 
 
 def unread(failed: Sequence[FailedRequest], known: Collection[int]) -> list[Item]:

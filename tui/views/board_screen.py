@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from textual import on
 
+from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.tables.lines import Line
+from kshunt.tui.views.table_screen import TableScreen
 from kshunt.tui.views.view_screen import ViewScreen
 
 
@@ -47,8 +49,19 @@ class BoardScreen(ViewScreen):
         self.board.move(steps)
 
     def action_back(self) -> None:
-        """Choose nothing any more."""
-        self.board.leave()
+        """Choose nothing any more; else return."""
+        if not self.board.leave():
+            super().action_back()
+
+    def action_filter(self) -> None:
+        """Find replicas: the partitions have a row for each."""
+        self.action_view(PARTITIONS)
+        self.app.call_after_refresh(self._filter_partitions)
+
+    def _filter_partitions(self) -> None:
+        view = self.kshunt.view
+        if isinstance(view, TableScreen):
+            view.action_filter()
 
     @on(SelectableLines.Clicked)
     def action_go(self) -> None:

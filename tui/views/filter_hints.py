@@ -20,6 +20,10 @@ class Hint(NamedTuple):
     """What the word being typed can become, the likeliest first."""
 
 
+WORDS_HINT: Final = Hint("Esc closes the line, and once more shows all rows")
+"""Where words narrow the rows."""
+
+
 def hint_for(text: str, operations: Sequence[str] = (), topics: Sequence[str] = ()) -> Hint:
     """What fits the last word of a filter line.
 

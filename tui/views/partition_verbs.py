@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from kshunt.backend.domain.text.formatting import many
+from kshunt.tui.actions import FIELDED
 from kshunt.tui.views.pane_screen import PaneScreen
 from kshunt.tui.views.partitions.topic_configs import TopicConfigCache, TopicSettings
 from kshunt.tui.views.table_screen import MARK_LIMIT
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 class PartitionVerbsScreen(PaneScreen):
     """Subclasses say which partitions are chosen."""
 
+    FILTERS_WORDS: ClassVar[bool] = False
+
     def __init__(self) -> None:
         super().__init__()
         self._configs = TopicConfigCache(
             lambda question: self.kshunt.link.ask(question), lambda: self.kshunt.store.now_s()
         )
+
+    def conditions(self) -> set[str]:
+        """Filters have fields."""
+        return super().conditions() | {FIELDED}
 
     def clear_marks(self) -> None:
         """Unmark every row, and forget topics: this is another cluster."""

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from kshunt.backend.domain.pipeline.delivered import PipelineState, PipelineStatus, SamplesStatus
+from kshunt.backend.domain.pipeline.delivered import (
+    PipelineProcess,
+    PipelineState,
+    PipelineStatus,
+    RunsAs,
+    SamplesStatus,
+)
 from kshunt.backend.domain.pipeline.file_faults import fault_text
 from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.actions.view_names import HISTORY
@@ -31,16 +37,22 @@ def pipeline_alerts(pipeline_status: PipelineStatus, now_ms: int) -> list[Item]:
             run = f": {pipeline_status.command}" if pipeline_status.command else ""
             found.append(_item(f"Results of the pipeline are {behind} behind{run}.", "late"))
         case PipelineState.RESTARTING:
-            count = pipeline_status.process.restarts if pipeline_status.process is not None else 0
-            times = f" ({many(count, 'time')} so far)" if count else ""
-            found.append(
-                _item(f"The pipeline ended and is starting again{times}: {reason}", "late")
-            )
+            found.append(_item(f"{_fails(pipeline_status.process)}: {reason}", "late"))
         case PipelineState.FAILED:
             found.append(_item(f"Results of the pipeline cannot be read: {reason}", "late"))
         case _:
             pass
     return found
+
+
+def _fails(process: PipelineProcess | None) -> str:
+    """What has failed, and how often it did so before."""
+    count = process.restarts if process is not None else 0
+    if process is not None and process.runs_as is RunsAs.THREAD:
+        before = f" (it failed {many(count, 'time')} before)" if count else ""
+        return f"The backend makes no results of the samples and tries again{before}"
+    times = f" ({many(count, 'time')} so far)" if count else ""
+    return f"The pipeline ended and is starting again{times}"
 
 
 def _files(pipeline_status: PipelineStatus) -> list[Item]:

@@ -210,16 +210,18 @@ class StatusBar(Widget):
         if not summary.moving_partitions and not waiting:
             return self._idle_line(summary, width)
         wait = f", {waiting:,} wait" if waiting else ""
-        parts = [
+        begins = [
             f" Moving {many(summary.moving_partitions, 'partition')}{wait}",
             *_stuck(summary),
             f"{self._share()}{self._remaining(summary)} left",
-            *self._end(summary),
-            rate_text(summary.rate_bytes_per_s),
-            many(summary.moving_replicas, "replica"),
         ]
+        ends = self._end(summary)
+        if cell_len(self._separator.join([*begins, *ends])) > width:
+            ends = self._end(summary, brief=True)
+        more = [rate_text(summary.rate_bytes_per_s), many(summary.moving_replicas, "replica")]
+        parts = [*begins, *ends, *more]
         line = Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
-        line.highlight_words([NOT_AT_THIS_RATE, f"{NEVER}:", *_stuck(summary)], self._style("bad"))
+        line.highlight_words([NOT_AT_THIS_RATE, f"{NEVER}: ", *_stuck(summary)], self._style("bad"))
         self._add_spark(line, width)
         return line
 
@@ -290,17 +292,16 @@ class StatusBar(Widget):
             return ""
         return f"{share_text(home.total)}, "
 
-    def _end(self, summary: Summary) -> list[str]:
+    def _end(self, summary: Summary, *, brief: bool = False) -> list[str]:
         """When it will be done; replicas that never arrive do not hide when the others do."""
         from kshunt.tui.facts.done_words import HELD_TEXT, done_cells
 
-        home, end = self._store.home, summary.end
+        home, now_ms = self._store.home, self._store.now_ms
         if home is not None and home.held:
             return [HELD_TEXT]
-        cells = done_cells(end, self._store.now_ms, self._glyphs)
-        if end is not None and end.never == summary.stuck_replicas:
-            # Their number is said already.
-            cells = [cell for cell in cells if NOT_AT_THIS_RATE not in cell.text]
+        cells = done_cells(
+            summary.end, now_ms, self._glyphs, summary.stuck, stuck_said=True, brief=brief
+        )
         return [cell.text for cell in cells]
 
     def _problem_line(self) -> Text | None:

@@ -52,6 +52,9 @@ class TableScreen(ViewScreen):
     MARKS: ClassVar[bool] = False
     """Whether rows can be marked, for what changes several at once."""
 
+    FILTERS_WORDS: ClassVar[bool] = True
+    """Whether words narrow the rows; False where a filter has fields."""
+
     _seen_s = 0.0
     """When it was last in sight."""
 
@@ -67,7 +70,7 @@ class TableScreen(ViewScreen):
         yield from self.compose_below()
         if self.HAS_PLOT:
             yield PlotPanel(glyphs=glyphs)
-        yield FilterLine(id="filter")
+        yield FilterLine(id="filter", fields=not self.FILTERS_WORDS)
         yield Lines(id="filter-hint", classes="hint")
 
     def compose_below(self) -> Iterable[Widget]:
@@ -131,8 +134,13 @@ class TableScreen(ViewScreen):
         if self.VIEW not in store.tables:
             return "Wait a moment."
         query = store.queries[self.VIEW]
-        if query.follow:
+        if query.follow and not query.filter_text:
             return f"Nothing moves or ails. {key_of('follow')} shows every replica again."
+        if query.follow:
+            return (
+                f"Nothing that moves or ails matches '{query.filter_text}'. "
+                f"{key_of('follow')} shows every replica, {key_of('filter')} changes the filter."
+            )
         if query.filter_text:
             return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
         return self.nothing_words()
@@ -162,7 +170,7 @@ class TableScreen(ViewScreen):
         table, query = store.tables.get(self.VIEW), store.queries[self.VIEW]
         if table is None:
             return ""
-        if store.hints.get(self.VIEW):
+        if store.hints.get(self.VIEW) and not query.filter_text:
             return store.hints[self.VIEW]
         parts = [f"{len(self.grid.marked):,} marked"] if self.grid.marked else []
         matching = f": {query.filter_text}" if query.filter_text else ""
@@ -215,12 +223,15 @@ class TableScreen(ViewScreen):
         self.query_one(ViewTabs).show_note(self.note())
 
     def action_back(self) -> None:
-        """Close the filter line; else unmark; else drop the filter."""
+        """Close the filter line; else unmark; else return; else drop the filter."""
+        from kshunt.tui.shell.navigation import back
+
+        query = self.kshunt.store.queries[self.VIEW]
         if self.filter_is_open:
             self._close_filter()
         elif self.grid.marked:
             self.grid.clear_marks()
-        elif self.kshunt.store.queries[self.VIEW].filter_text:
+        elif not back(self.kshunt, self.VIEW) and query.filter_text:
             self._ask(terms=(), filter_text="")
 
     @property
@@ -359,8 +370,10 @@ class TableScreen(ViewScreen):
         line.put(completed(line.value, self._hint(line.value)))
 
     def _hint(self, text: str) -> Hint:
-        from kshunt.tui.views.filter_hints import hint_for
+        from kshunt.tui.views.filter_hints import WORDS_HINT, hint_for
 
+        if self.FILTERS_WORDS:
+            return WORDS_HINT
         store = self.kshunt.store
         topics = store.scene.snapshot.topics if store.scene.snapshot is not None else ()
         running = [one.id for one in store.scene.operations if not one.state.ended]
@@ -378,7 +391,7 @@ class TableScreen(ViewScreen):
         from kshunt.tui.facts.filter_terms import parse_filter
 
         try:
-            terms = parse_filter(text)
+            terms = () if self.FILTERS_WORDS else parse_filter(text)
         except BadInput as error:
             self.say(str(error), "bad")
             return False

@@ -17,6 +17,7 @@ from kshunt.tui.actions import (
     DRIFTED,
     FOREIGN,
     IDLE,
+    LED,
     MOVING,
     ORPHANED,
     PAST,
@@ -166,6 +167,7 @@ class ViewScreen(Screen[None]):
         playback, band = self.kshunt.playback, store.band
         found |= {BANDED} if band is not None and band.text(store.now_s()) else set()
         found |= {PAST} if playback.past else set()
+        found |= {LED} if self.VIEW in self.kshunt.led else set()
         found |= {AWAY} if playback.past and not playback.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
 
@@ -204,11 +206,15 @@ class ViewScreen(Screen[None]):
     # Actions of every view
 
     def action_view(self, view: str) -> None:
-        """Go to another view; each keeps its place."""
+        """Go to another view; each keeps its place. Whoever chooses one has no way to return."""
+        self.kshunt.led.clear()
         self.app.switch_mode(view)
 
     def action_back(self) -> None:
-        """Undo the last narrowing of what is shown; a view without one has nothing to undo."""
+        """Undo the last narrowing of what is shown; else return to the view that led here."""
+        from kshunt.tui.shell.navigation import back
+
+        back(self.kshunt, self.VIEW)
 
     def action_suspend(self) -> None:
         """Back to the shell, where `fg` shows the dashboard again."""
@@ -255,7 +261,10 @@ class ViewScreen(Screen[None]):
 
         app = self.kshunt
         lines = [strip.text.rstrip() for strip in self._compositor.render_strips()]
-        name = f"kshunt-{self.VIEW}-{file_time_text(app.store.now_ms)}"
+        # Before the first snapshot, nobody has said what time it is.
+        known = app.store.scene.snapshot is not None
+        at = f"-{file_time_text(app.store.now_ms)}" if known else ""
+        name = f"kshunt-{self.VIEW}{at}"
         screen = export_screen(name, self.exported_table, lines, screenshot(app), app.downloads)
         app.push_screen(screen, lambda path: self.say(f"Written: {path}") if path else None)
 

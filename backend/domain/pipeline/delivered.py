@@ -40,6 +40,15 @@ class PipelineState(enum.StrEnum):
     """There are files, and they cannot be read."""
 
 
+class RunsAs(enum.StrEnum):
+    """What of this backend makes the results."""
+
+    PROCESS = "process"
+    """`kshunt pipeline run` with Spark: it ends when something is wrong, and is started again."""
+    THREAD = "thread"
+    """A thread of the backend: it goes on when something is wrong, and tries again."""
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineProcess:
     """What this backend runs to make results: a thread, or `kshunt pipeline run`."""
@@ -50,6 +59,7 @@ class PipelineProcess:
     restarts: int = 0
     last_error: str = ""
     """Its last line when it ended; empty if it never ended."""
+    runs_as: RunsAs = RunsAs.PROCESS
 
 
 @dataclass(frozen=True, slots=True)

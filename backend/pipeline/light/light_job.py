@@ -30,7 +30,7 @@ from typing import Final
 import pyarrow as pa
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.domain.pipeline.delivered import PipelineProcess
+from kshunt.backend.domain.pipeline.delivered import PipelineProcess, RunsAs
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.pipeline.batches.arrivals import Arrived, FolderFiles
@@ -184,7 +184,11 @@ class LightPipeline:
     _pause_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._process = PipelineProcess(running=True, since_ms=self.job.clock.now_ms())
+        self._process = self._new_process()
+
+    def _new_process(self) -> PipelineProcess:
+        now_ms = self.job.clock.now_ms()
+        return PipelineProcess(running=True, since_ms=now_ms, runs_as=RunsAs.THREAD)
 
     def status(self) -> PipelineProcess | None:
         """How it goes; None while it leaves the results to others. Any thread may ask."""
@@ -255,7 +259,7 @@ class LightPipeline:
 
     def _note(self, *, running: bool, error: str) -> None:
         now_ms = self.job.clock.now_ms()
-        former = self._process or PipelineProcess(running=running, since_ms=now_ms)
+        former = self._process or replace(self._new_process(), running=running)
         since_ms = former.since_ms if former.running is running else now_ms
         restarts = former.restarts + (running and not former.running)
         last = error or former.last_error

@@ -20,6 +20,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     PipelineProcess,
     PipelineState,
     PipelineStatus,
+    RunsAs,
     SampleGap,
     SamplesStatus,
     TableStatus,
@@ -264,9 +265,12 @@ def test_what_a_recorder_says_of_itself_is_handed_on() -> None:
 
 def test_a_standing_is_read_as_it_is_written() -> None:
     samples = SamplesStatus(5, "", 0, 0, (SampleGap(1, 2, "a gap"),))
-    process = PipelineProcess(False, 5, 2, "Spark gave up.")
+    process = PipelineProcess(False, 5, 2, "The disk is full.", RunsAs.THREAD)
     for found in (status_of(seen(samples=samples, process=process)), ABSENT):
         assert from_document(PipelineStatus, to_document(found)) == found
+    earlier = to_document(process)
+    del earlier["runs_as"]
+    assert from_document(PipelineProcess, earlier) == replace(process, runs_as=RunsAs.PROCESS)
     later = {**jsonable_encoder(asdict(ABSENT)), "of_a_later_version": 1}
     assert from_document(PipelineStatus, later) == ABSENT
     assert replace(ABSENT, newest_ms=1).of("eta") == TableStatus("eta")

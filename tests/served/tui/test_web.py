@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import json
 import os
@@ -14,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from aiohttp import (
     ClientSession,
@@ -37,6 +39,8 @@ from tests.support.tui.screen import Emulator
 DEADLINE_S = 60.0
 AGAIN_S = 5.0
 """After so long somebody presses a key again that did nothing."""
+CTRL_U = "\x15"
+"""Empties a field."""
 PORT = 8096
 HOST = f"127.0.0.1:{PORT}"
 INSIDE = "/s0/"
@@ -323,6 +327,40 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
             assert got.status == 200
             assert "attachment" in got.headers["Content-Disposition"]
             assert "started" in await got.text()
+    assert list(here.iterdir()) == []
+
+
+async def test_a_table_is_downloaded_in_figures(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    async with (
+        ScriptedBackend(tmp_path / "s", incident()) as backend,
+        served("--backend", backend.address, cwd=here) as printed,
+        ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser,
+    ):
+        opened = await browser.get(await printed())
+        origin = {"Origin": str(opened.url.origin())}
+        async with browser.ws_connect(
+            f"{opened.url}ws?width=120&height=40", headers=origin
+        ) as terminal:
+            page = Page(terminal, 120, 40)
+            await page.shows("READ-ONLY")
+            await page.press("3")
+            await page.shows("5 brokers")
+            await page.press("E")
+            await page.shows("Enter downloads it, Esc downloads nothing")
+            await page.press(f"{CTRL_U}../brokers.parquet")
+            await page.shows("../brokers.parquet")
+            await page.press("\r")
+            await page.shows("Type a name for the download")
+            await page.press(f"{CTRL_U}brokers.parquet")
+            await page.shows("> brokers.parquet")
+            address = await page.opens("\r")
+            got = await browser.get(opened.url.join(URL(address)))
+            assert got.status == 200
+            assert "brokers.parquet" in got.headers["Content-Disposition"]
+            table = pq.read_table(io.BytesIO(await got.read()))
+    assert table["Broker"].to_pylist() == [1, 2, 3, 4, 5]
     assert list(here.iterdir()) == []
 
 

@@ -1,7 +1,8 @@
 """What the benchmark runs in a pseudo-terminal, each a process of its own.
 
-`ours ADDRESS`: the dashboard, its partitions sorted by lag. `stock`: a DataTable of 2,000 rows, of
-which a share of the cells changes every second. `floor`: a widget of one line.
+`ours ADDRESS`: the dashboard, its partitions sorted by lag. `demo SCENARIO`: the dashboard on a
+cluster and a backend of its own. `stock`: a DataTable of 2,000 rows, of which a share of the cells
+changes every second. `floor`: a widget of one line.
 
 After each frame that shows the effect of a key, the number of keys is written as an OSC 777
 sequence, which the benchmark does not count. At the end of the file in `KSHUNT_BENCH_LOOP`, a line
@@ -54,26 +55,53 @@ def key_reporting(base: type[Any]) -> type[Any]:
     return KeyReporting
 
 
+def counting_dashboard(address: str, **options: Any) -> App[Any]:
+    """The dashboard, in which keys that move a cursor or open a view are counted."""
+    from kshunt.tui.app import KshuntApp
+    from kshunt.tui.grid.grid import Grid
+    from kshunt.tui.grid.selectable_lines import SelectableLines
+    from kshunt.tui.views.view_screen import ViewScreen
+
+    app: KshuntApp = key_reporting(KshuntApp)(address, **options)
+    for owner, name in ((Grid, "go_to"), (SelectableLines, "move"), (ViewScreen, "action_view")):
+        count_calls(app, owner, name)
+    return app
+
+
+def count_calls(app: App[Any], owner: type[Any], name: str) -> None:
+    """Count the calls of this method as keys whose effect is to be painted."""
+    call = getattr(owner, name)
+
+    def counted(self: Any, *arguments: Any) -> None:
+        call(self, *arguments)
+        app.keys_done += 1  # type: ignore[attr-defined]
+
+    setattr(owner, name, counted)
+
+
+def demo(scenario: str) -> int:
+    """The dashboard on a scenario; the exit code."""
+    os.environ["TEXTUAL_ANIMATIONS"] = "none"
+    from kshunt.backend.cli.demo import run_demo
+
+    def show(address: str, _: object) -> int:
+        counting_dashboard(address).run()
+        return 0
+
+    return run_demo(scenario, 1, lambda: None, show)
+
+
 def ours(address: str) -> App[Any]:
-    """The dashboard."""
+    """The dashboard, on its partitions."""
     os.environ["TEXTUAL_ANIMATIONS"] = "none"
     from kshunt.tui import memory
     from kshunt.tui.actions.view_names import PARTITIONS
-    from kshunt.tui.app import KshuntApp
     from kshunt.tui.facts.view_query import Query
-    from kshunt.tui.grid.grid import Grid
     from kshunt.tui.tables.model import Order
 
     memory.prepare()
-    app: KshuntApp = key_reporting(KshuntApp)(address, start_view=PARTITIONS, freeze=memory.freeze)
-    app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))
-    go_to = Grid.go_to
-
-    def counted(grid: Grid, row: int) -> None:
-        go_to(grid, row)
-        app.keys_done += 1  # type: ignore[attr-defined]
-
-    Grid.go_to = counted  # type: ignore[assignment,method-assign]
+    app = counting_dashboard(address, start_view=PARTITIONS, freeze=memory.freeze)
+    app.store.queries[PARTITIONS] = Query(Order("lag_bytes", reverse=True))  # type: ignore[attr-defined]
     return app
 
 
@@ -155,4 +183,6 @@ def watch_loop(path: str) -> None:
 if __name__ == "__main__":
     if os.environ.get("KSHUNT_BENCH_LOOP"):
         watch_loop(os.environ["KSHUNT_BENCH_LOOP"])
+    if sys.argv[1] == "demo":
+        sys.exit(demo(sys.argv[2]))
     {"ours": ours, "stock": stock, "floor": floor}[sys.argv[1]](sys.argv[2]).run()

@@ -137,6 +137,8 @@ class ScriptedCluster:
     """Replicas that do not advance, and why."""
     down: dict[int, str] = field(default_factory=dict)
     """Brokers that do not answer, and why."""
+    gone: set[int] = field(default_factory=set)
+    """Brokers that the cluster does not list any more."""
     silent_lag: set[int] = field(default_factory=set)
     """Brokers that do not say how far their replicas are."""
     growing: set[int] = field(default_factory=set)
@@ -337,6 +339,8 @@ class ScriptedCluster:
 
     def _status(self, id: int) -> BrokerStatus:
         broker = Broker(id, f"kafka-{id}.example", 9092, self.racks[id])
+        if id in self.gone:
+            return BrokerStatus(Broker(id, "", 0, None), self.now_ms - 12_000, True)
         if id in self.down:
             failed = FailedRequest(self.down[id], id)
             return BrokerStatus(broker, self.now_ms - 12_000, True, failed)

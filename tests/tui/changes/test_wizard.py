@@ -23,6 +23,7 @@ from kshunt.tui.changes.wizard.confirm import ConfirmScreen
 from kshunt.tui.changes.wizard.intent import TargetCluster
 from kshunt.tui.changes.wizard.items_part import ItemsPart
 from kshunt.tui.changes.wizard.pages import Page, Step, Wizard, step_line
+from kshunt.tui.changes.wizard.question_parts import unsaid
 from kshunt.tui.changes.wizard.result import ResultScreen
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.help import HelpScreen
@@ -433,3 +434,13 @@ async def test_a_part_of_which_only_the_facts_are_there_yet_takes_its_room() -> 
         part.fit(5)
         part.fit_again()
         assert part.query_one("#facts").is_mounted
+
+
+def test_a_note_does_not_repeat_how_the_operation_goes() -> None:
+    note = "kshunt removes the throttle when the moves end. Others started these moves."
+    live = "It is running: kshunt removes the throttle when the moves end"
+    assert unsaid(note, live) == "Others started these moves."
+    assert unsaid(note, "It is running") == note
+    assert unsaid("Others started these moves.", "Others started these moves") == (
+        "Others started these moves."
+    )

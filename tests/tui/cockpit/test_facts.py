@@ -166,7 +166,7 @@ def test_replicas_that_stop_moving_soon_after_each_other_share_an_event() -> Non
     for snapshot in snapshots:
         log.take(snapshot)
     texts = [event.text for event in log.events((), past=False)]
-    assert [text for text in texts if "stopped" in text] == ["2 replicas stopped moving."]
+    assert [text for text in texts if "ended" in text] == ["2 replicas ended their moves."]
 
 
 def test_operations_say_themselves_when_they_started_and_ended() -> None:

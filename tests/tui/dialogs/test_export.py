@@ -23,10 +23,10 @@ from kshunt.backend.domain.text.formatting import (
 )
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.dialogs.save_file import SaveFileScreen
-from kshunt.tui.tables.list_table import ListColumn, ListTable
+from kshunt.tui.tables.list_table import WIDE, ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, Placed, Unit
 from kshunt.tui.tables.parquet import rows_parquet
-from kshunt.tui.tables.row_texts import WIDE, row_line, rows_csv, rows_json
+from kshunt.tui.tables.row_texts import row_line, rows_csv, rows_json
 from kshunt.tui.views.topics.columns import skew_text
 from tests.support.tui.app import Shown
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -280,6 +281,47 @@ async def test_two_keys_at_once_open_the_past_once(live: Recorded) -> None:
     assert open_recordings() == before + 1
     live.app.playback.leave()
     await live.until(lambda: open_recordings() == before, "it is let go of")
+
+
+async def all_have_arrived(live: Recorded) -> None:
+    ways = [worker for worker in live.app.workers if worker.group == "playback"]
+    assert ways
+    await live.until(lambda: all(way.is_finished for way in ways), "all have arrived")
+
+
+async def test_a_key_that_returns_to_live_counts_while_the_past_is_opened(live: Recorded) -> None:
+    playback = live.app.playback
+    firsts: tuple[Callable[[], None], ...] = (
+        lambda: playback.step(-10),
+        lambda: playback.jump("change", -1),
+        playback.toggle,
+    )
+    for first in firsts:
+        first()
+        playback.toggle()
+        await all_have_arrived(live)
+        assert not playback.past
+
+
+async def test_keys_while_the_past_is_opened_count_in_their_order(live: Recorded) -> None:
+    playback, before = live.app.playback, open_recordings()
+    playback.step(-10)
+    playback.toggle()
+    playback.step(-20)
+    playback.step(10)
+    await all_have_arrived(live)
+    await live.until(lambda: playback.arrived, "the screens are there")
+    assert playback.past
+    assert 9 < (playback.last_ms - playback.position_ms) / 1000 < 12
+    assert open_recordings() == before + 1
+
+
+async def test_who_seeks_what_there_is_not_stays_with_what_is_live(tmp_path: Path) -> None:
+    async with recorded(tmp_path, scripted()) as calm:
+        calm.app.playback.jump("incident", -1)
+        await all_have_arrived(calm)
+        assert not calm.app.playback.past
+        assert "There is none before this." in calm.said
 
 
 async def test_leaving_from_the_past_lets_go_of_everything(tmp_path: Path) -> None:

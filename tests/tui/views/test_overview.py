@@ -102,6 +102,25 @@ async def test_something_is_broken(size: str, tmp_path: Path) -> None:
         await check_frame(named("broken", size), shown)
 
 
+async def test_brokers_that_are_down_come_before_what_they_keep_from_moving(
+    tmp_path: Path,
+) -> None:
+    cluster = broken()
+    cluster.down, cluster.gone = {}, {4, 5}
+    async with dashboard(tmp_path / "s", cluster, start_view=OVERVIEW) as shown:
+        await shown.publish()
+        await answered(shown)
+        assert "! Brokers 4, 5 are down." in shown.frame()
+        assert shown.frame().index("Brokers 4, 5 are down") < shown.frame().index("1 stuck: ")
+        await choose(shown, ("item", "down"))
+        await shown.press("enter")
+        assert shown.app.current_mode == "brokers"
+        assert shown.grid.cursor_key == 4
+        cluster.down, cluster.gone = {4: "connection refused"}, {4}
+        await shown.publish()
+        assert "Broker 4 is down" not in shown.frame(), "what it answered is said instead"
+
+
 async def test_an_idle_cluster_says_what_drifted_since_yesterday(tmp_path: Path) -> None:
     cluster = idle()
     past = PastDrift(2, cluster.now_ms - 11_520_000, ("op-1",))
@@ -143,6 +162,9 @@ async def test_no_data_yet(size: str) -> None:
     async with app.run_test(size=SIZES[size]) as pilot:
         shown = Shown(app, pilot, None, ManualTime(), SIZES[size])  # type: ignore[arg-type]
         assert "Waiting for the first snapshot from unix:/nowhere/none" in frame(app)
+        await pilot.press("E")
+        await shown.until(lambda: "> kshunt-overview.txt" in frame(app), "no time is made up")
+        await pilot.press("escape")
         await shown.until(lambda: app.store.scene.lost, "the loss is noticed")
         await shown.until(lambda: shown.frame().count("No backend answers") == 2, "it says why")
         await check_frame(named("no-data", size), shown)
@@ -169,6 +191,30 @@ async def test_a_replica_leads_to_its_row(tmp_path: Path) -> None:
         await shown.press("enter")
         assert shown.app.current_mode == "partitions"
         await shown.until(lambda: shown.grid.cursor_key == key, "the cursor is on it")
+
+
+async def test_esc_returns_to_the_line_that_led_there(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", broken(), start_view=OVERVIEW) as shown:
+        await shown.publish()
+        await choose(shown, ("item", "stuck"))
+        await shown.press("enter")
+        queries = shown.app.store.queries
+        assert (shown.app.current_mode, queries["partitions"].filter_text) == (
+            "partitions",
+            "stuck",
+        )
+        await shown.until(lambda: "Esc return" in shown.frame(), "the way back is told")
+        await shown.press("escape")
+        assert (shown.app.current_mode, queries["partitions"].filter_text) == ("overview", "")
+        assert board(shown).cursor_key == ("item", "stuck")
+        await shown.press("enter", "slash")
+        await shown.write(" orders")
+        await shown.press("enter", "escape")
+        assert shown.app.current_mode == "partitions", "what was typed is dropped first"
+        await shown.press("escape")
+        assert shown.app.current_mode == "overview"
+        await shown.press("enter", "3", "escape", "2", "escape")
+        assert shown.app.current_mode == "partitions", "who chose a view has left the way back"
 
 
 async def test_the_row_is_found_although_a_filter_hid_it(tmp_path: Path) -> None:

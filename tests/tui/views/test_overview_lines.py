@@ -12,10 +12,16 @@ import pytest
 from kshunt.backend.domain.audit.past_drift import PastDrift
 from kshunt.backend.domain.operations.lifecycle import OperationState
 from kshunt.backend.domain.operations.operation import Operation, OperationKind
-from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import (
+    ExpectedEnd,
+    Resource,
+    ResourceKind,
+    Shortage,
+)
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.tui.actions.view_names import OPERATIONS, PARTITIONS
+from kshunt.tui.facts.done_words import done_cells
 from kshunt.tui.facts.health import Health
 from kshunt.tui.facts.moves.bounds import Bound
 from kshunt.tui.facts.overview import Home, OperationLine, Overview, Total, WorstReplica
@@ -334,6 +340,31 @@ def test_an_end_that_does_not_come_is_bad() -> None:
     fine = ExpectedEnd(NOW_MS, 4, p10_s=1.0, p50_s=2.0, p90_s=3.0)
     (line,) = running(OperationLine(operation(), Progress(1, 4, 30, 0, 40, fine)))
     assert not any(text.startswith("done") for text, _ in tones([line]))
+
+
+def done(end: ExpectedEnd, **how: Any) -> list[str]:
+    return [cell.text for cell in done_cells(end, NOW_MS, ASCII, **how)]
+
+
+def test_what_no_rate_helps_is_not_blamed_on_the_rate() -> None:
+    end = ExpectedEnd(NOW_MS, 4, p10_s=1.0, p50_s=2.0, p90_s=900.0, never=2)
+    down, slow = {Cause.BROKER_DOWN: 3, Cause.DISK_FULL: 1}, {Cause.THROTTLE_TOO_LOW: 3}
+    assert done(end)[1:] == done(end, stuck=slow)[1:] == ["2 not at this rate"]
+    assert done(end, stuck=down)[1:] == ["2 never: broker down"]
+    assert done(end, stuck={Cause.BROKER_DOWN: 1})[1:] == ["2 not at this rate"]
+    assert done(end, stuck=slow, stuck_said=True)[1:] == ["2 not at this rate"]
+    assert done(end, stuck=down, stuck_said=True)[1:] == []
+    assert done(end, stuck={Cause.THROTTLE_TOO_LOW: 2}, stuck_said=True)[1:] == []
+
+
+def test_a_brief_end_has_neither_the_range_nor_the_rate_that_would_do() -> None:
+    end = ExpectedEnd(NOW_MS, 4, p10_s=1.0, p50_s=2.0, p90_s=900.0)
+    assert "(" in done(end)[0]
+    assert "(" not in done(end, brief=True)[0]
+    throttle = Resource(ResourceKind.LEADER_THROTTLE, (5,))
+    never = ExpectedEnd(NOW_MS, 4, never=4, shortage=Shortage(throttle, 1, 2, 30_000_000))
+    assert done(never) == ["never: leader throttle of broker 5 is too low, needs 30.0 MB/s"]
+    assert done(never, brief=True) == ["not at this rate"]
 
 
 def test_operations_without_room_are_counted_on_the_last_line() -> None:

@@ -14,6 +14,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     FileAsideRow,
     PipelineProcess,
     PipelineState,
+    RunsAs,
     SamplesStatus,
     TableStatus,
 )
@@ -271,5 +272,11 @@ def test_a_pipeline_that_ends_again_and_again_is_said() -> None:
     ended = PipelineProcess(False, NOW_MS, 3, "Spark gave up.")
     found = said(state=PipelineState.RESTARTING, process=ended, reason="Spark gave up.")
     assert found == ["The pipeline ended and is starting again (3 times so far): Spark gave up."]
+    thread = replace(ended, runs_as=RunsAs.THREAD)
+    found = said(state=PipelineState.RESTARTING, process=thread, reason="The disk is full.")
+    assert found == [
+        "The backend makes no results of the samples and tries again (it failed 3 times before): "
+        "The disk is full."
+    ]
     found = said(state=PipelineState.FAILED, reason="No manifest.")
     assert found == ["Results of the pipeline cannot be read: No manifest."]

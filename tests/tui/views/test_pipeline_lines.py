@@ -17,6 +17,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     PipelineState,
     QualityRow,
     Rows,
+    RunsAs,
     StallRow,
     TableStatus,
     TransferAnswer,
@@ -75,6 +76,15 @@ def test_starts_after_failures_are_counted_with_the_last_reason() -> None:
     once = PipelineProcess(True, NOW_MS, 1, "Spark gave up.")
     assert status_words(process=once)[0].endswith("Started again 1 time, last: Spark gave up.")
     assert "Started again" not in status_words(process=PipelineProcess(True, NOW_MS))[0]
+
+
+def test_a_thread_of_the_backend_is_not_started_again_but_tries_again() -> None:
+    thread = PipelineProcess(False, NOW_MS, 2, "The disk is full.", RunsAs.THREAD)
+    said = " ".join(status_words(process=thread, state=PipelineState.RESTARTING))
+    assert said.startswith("trying again:")
+    assert "Failed 2 times, last: The disk is full." in said
+    process = replace(thread, runs_as=RunsAs.PROCESS)
+    assert status_words(process=process, state=PipelineState.RESTARTING)[0].startswith("restarting")
 
 
 def test_tables_that_are_not_there_are_named_and_have_no_section() -> None:

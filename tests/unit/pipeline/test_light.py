@@ -17,6 +17,7 @@ import pytest
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files, hour_folders
+from kshunt.backend.domain.pipeline.delivered import RunsAs
 from kshunt.backend.domain.pipeline.result_columns import RATES, STALLS
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.batches.holding import begun, held
@@ -193,6 +194,7 @@ def test_it_steps_aside_while_another_job_holds_the_results_and_continues_after(
     status = pipeline.status()
     assert status is not None
     assert status.running
+    assert status.runs_as is RunsAs.THREAD
     flushed(tmp_path, flushes[2:], number=100)
     assert pipeline.turn() == EVERY_S
     same(rows_in(tmp_path / "results", "rates"), in_order(reference_rates(rows)))
@@ -255,7 +257,7 @@ def test_trouble_is_said_once_tried_again_ever_later_and_its_end_is_said(
     assert pipeline.turn() == EVERY_S
     status = pipeline.status()
     assert status is not None
-    assert (status.running, status.restarts) == (True, 1)
+    assert (status.running, status.restarts, status.runs_as) == (True, 1, RunsAs.THREAD)
     assert "Results of the samples are made in" in caplog.text
     assert len(rows_in(tmp_path / "results", "rates")) == 12
     pipeline.job.release()

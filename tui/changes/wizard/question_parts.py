@@ -269,8 +269,10 @@ class AnswerPart(ItemsPart):
             outcome = self._intent.outcome
             for line in () if outcome is None else outcome(self.answer):
                 yield Lines(line, classes="effect")
-            for note in (*self.answer.warnings, *self.answer.notes):
-                yield Lines(note, classes="effect")
+            for warning in self.answer.warnings:
+                yield Lines(warning, classes="effect")
+            for note in self.answer.notes:
+                yield Lines(note, classes="effect -note")
         yield Grid(id="results", glyphs=self._glyphs)
         if self.answer.rollback_plan is not None:
             words = f"w writes its rollback plan to {self._rollback_name}"
@@ -302,6 +304,10 @@ class AnswerPart(ItemsPart):
         """How it goes, and what can be done with it."""
         if operation is not None and self.query("#live"):
             self.query_one("#live", Lines).say(words)
+            for line, note in zip(
+                self.query(".-note").results(Lines), self.answer.notes, strict=False
+            ):
+                line.say(unsaid(note, words))
         # The store may change before the lines are there.
         for line in self.query("#next").results(Lines):
             line.say(keys)
@@ -327,6 +333,12 @@ class AnswerPart(ItemsPart):
             line.say(error.message)
         else:
             line.say(f"Written: {path}")
+
+
+def unsaid(note: str, said: str) -> str:
+    """A note without its first sentence, where that is said already and there is another one."""
+    first, _, others = note.partition(". ")
+    return others if others and first in said else note
 
 
 def error_lines(error: KshuntError, *, sent: bool) -> Iterable[Widget]:

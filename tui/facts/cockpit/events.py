@@ -88,13 +88,17 @@ class EventLog:
             )
             at_ms = self._done.at_ms
         self._done_count = count
-        self._done = Event(at_ms, CHANGE, f"{many(count, 'replica')} stopped moving.")
+        self._done = Event(at_ms, CHANGE, f"{_ended(count)}.")
         self._seen.append(self._done)
 
     def events(self, operations: Iterable[Operation], *, past: bool) -> tuple[Event, ...]:
         """The newest first; `past` leaves out what was seen."""
         found = [*operation_events(operations), *(() if past else self._seen)]
         return tuple(sorted(found, key=lambda event: -event.at_ms)[:EVENTS_MOST])
+
+
+def _ended(count: int) -> str:
+    return "1 replica ended its move" if count == 1 else f"{count:,} replicas ended their moves"
 
 
 def operation_events(operations: Iterable[Operation]) -> Iterator[Event]:

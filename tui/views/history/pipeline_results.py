@@ -16,6 +16,7 @@ from kshunt.backend.domain.pipeline.delivered import (
     PipelineStatus,
     QualityRow,
     Rows,
+    RunsAs,
     StallRow,
     TableStatus,
     TransferHistory,
@@ -118,7 +119,7 @@ def _pipeline_state(
     if pipeline_status is None:
         why = "Whether one runs is not known yet."
         return _words(f"Whether one ran is {unknown}." if unknown else why, width, glyphs, "dim")
-    state = Cell(f"{pipeline_status.state.value}:", _TONES.get(pipeline_status.state, "warn"))
+    state = Cell(f"{_state_words(pipeline_status)}:", _TONES.get(pipeline_status.state, "warn"))
     words = [Cell(word) for word in printable(_about(pipeline_status)).split()]
     lines = wrapped([state, *words], width, 3, glyphs)
     if pipeline_status.command:
@@ -147,8 +148,17 @@ def _about(pipeline_status: PipelineStatus) -> str:
     process = pipeline_status.process
     if process is not None and process.restarts:
         last = f", last: {process.last_error.rstrip('.')}" if process.last_error else ""
-        said.append(f"Started again {many(process.restarts, 'time')}{last}.")
+        again = "Failed" if process.runs_as is RunsAs.THREAD else "Started again"
+        said.append(f"{again} {many(process.restarts, 'time')}{last}.")
     return " ".join(said)
+
+
+def _state_words(pipeline_status: PipelineStatus) -> str:
+    """A thread of the backend does not start again: it tries again."""
+    process = pipeline_status.process
+    thread = process is not None and process.runs_as is RunsAs.THREAD
+    tries = thread and pipeline_status.state is PipelineState.RESTARTING
+    return "trying again" if tries else pipeline_status.state.value
 
 
 def _words(text: str, width: int, glyphs: Glyphs, tone: str) -> list[Line]:

@@ -226,7 +226,8 @@ def _leads(row: BrokerRow, scale: Scale) -> tuple[float, str, str]:
 
 def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[tuple[Cell, ...]]:
     """Two lines of one width: what comes and the disk, what goes and the leaders."""
-    room = max(width - scale.ids - _LOW_WORDS, 4)
+    label = max(map(len, _low_names(scale))) + 1
+    room = max(width - scale.ids - label - _LOW_WORDS, 4)
     if row.state != "up":
         reason = Cell(fit(row.reason, max(width - scale.ids - 1, 1), glyphs), "dim")
         lines = [[_name(row, scale.ids), *_state(row)], [Cell(" " * (scale.ids + 1)), reason]]
@@ -234,7 +235,7 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     tone = _disk(row)[2]
     percent = "?" if row.disk.share is None else f"{row.disk.share:.0%}"
     (one, first), (two, second) = _pair(row, scale)
-    names = ("in", "out") if scale.moving else ("write", "leads")
+    names = [f"{name:<{label}}" for name in _low_names(scale)]
     lines = [
         [
             _name(row, scale.ids),
@@ -250,13 +251,17 @@ def _low_tile(row: BrokerRow, scale: Scale, width: int, glyphs: Glyphs) -> list[
     return [padded(line, width, glyphs) for line in lines]
 
 
-_LOW_WORDS: Final = 1 + 5 + 1 + 9 + 9
-"""Cells of everything but the gauge and the id."""
+_LOW_WORDS: Final = 1 + 1 + 9 + 9
+"""Cells of everything but the id, the label and the gauge."""
+
+
+def _low_names(scale: Scale) -> tuple[str, str]:
+    return ("in", "out") if scale.moving else ("write", "leads")
 
 
 def _low(name: str, share: float, words: str, room: int, glyphs: Glyphs) -> tuple[Cell, ...]:
     tone = "dim" if words == "-" else ""
-    return (Cell(f"{name:<5}", "dim"), *gauge(share, room, glyphs), Cell(f" {words:<9}", tone))
+    return (Cell(name, "dim"), *gauge(share, room, glyphs), Cell(f" {words:<9}", tone))
 
 
 def _pair(row: BrokerRow, scale: Scale) -> tuple[tuple[float, str], tuple[float, str]]:
@@ -326,8 +331,7 @@ _LINE_WORDS: Final = 1 + 2 * (1 + 5 + 1) + 1 + 4 + 5
 
 def _titles(scale: Scale, width: int, glyphs: Glyphs) -> str:
     room = max((width - scale.ids - _LINE_WORDS) // 3, 3)
-    names = ("in", "out") if scale.moving else ("write", "leads")
-    first, second = (fit(name, room + 6, glyphs) for name in names)
+    first, second = (fit(name, room + 6, glyphs) for name in _low_names(scale))
     last = "leads" if scale.moving else ""
     return f"{'':{scale.ids + 1}}{first} {second} {fit('disk', room + 5, glyphs)}{last}"
 

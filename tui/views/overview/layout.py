@@ -24,6 +24,7 @@ from kshunt.tui.tables.targets import Item
 from kshunt.tui.text.fitting import printable
 from kshunt.tui.text.glyphs import Glyphs
 from kshunt.tui.views.overview import sections as parts
+from kshunt.tui.views.overview.traffic_lines import traffic_lines
 
 LABEL_WIDTH: Final = 11
 LABELS_FROM: Final = 60
@@ -51,13 +52,13 @@ class OverviewState:
     """Of the last day; None where it is not known, or something runs."""
 
 
-_ORDER: Final = ("health", "progress", "plot", "operations", "worst", "items")
+_ORDER: Final = ("health", "progress", "plot", "operations", "worst", "items", "traffic")
 _GRANTS: Final = (
     *(("health", 1), ("progress", 1), ("items", 1), ("progress", 2), ("health", 2)),
     *(("operations", 1), ("worst", 1), ("worst", 3), ("items", 2), ("operations", 2)),
     *(("plot", 3), ("worst", 5), ("health", 3), ("operations", 4), ("items", 4)),
-    *(("gaps", 5), ("plot", 10), ("worst", 10), ("items", 12), ("operations", 10)),
-    *(("worst", 15), ("plot", 16)),
+    *(("traffic", 5), ("gaps", 5), ("plot", 10), ("worst", 10), ("items", 12), ("operations", 10)),
+    *(("worst", 15), ("plot", 16), ("traffic", 18)),
 )
 """Sections and the lines that they get, the most important first."""
 HEAD: Final = ("health", "progress", "operations", "items")
@@ -89,7 +90,7 @@ def home_lines(
         return [BLANK, Line((Cell(" " + printable(sight.nothing), "dim"),))][:height]
     label = LABEL_WIDTH if width >= LABELS_FROM else 0
     room = max(width - label - 2, 1)
-    builders = _builders(sight, sight.home, overview, glyphs)
+    builders = _builders(sight, sight.home, overview, label, glyphs)
     wanted = {name: len(builders[name][1](room, WANTED)) for name in sections}
     lines: list[Line] = []
     granted = _granted(wanted, height)
@@ -102,7 +103,7 @@ def home_lines(
             gaps -= 1
         title, build = builders[name]
         found = build(room, granted[name])
-        lines += labelled(title, found, label) if label else found
+        lines += labelled(title, found, label) if label and title else found
     return [clipped(_indented(line), width, glyphs) for line in lines[:height]]
 
 
@@ -133,12 +134,19 @@ def _plot_span_s(overview: Overview) -> float:
 
 
 def _builders(
-    sight: OverviewState, home: Home, overview: Overview, glyphs: Glyphs
+    sight: OverviewState, home: Home, overview: Overview, label: int, glyphs: Glyphs
 ) -> Mapping[str, tuple[str, Builder]]:
-    """Title and builder of each section."""
+    """Title and builder of each section; `label` is how wide the titles are."""
     span_s = _plot_span_s(overview)
     counts = parts.ThrottleCounts(sight.drift, sight.orphans, sight.data_age)
     listed = overview.running or overview.ended
+
+    def traffic(width: int, most: int) -> list[Line]:
+        if home.cockpit is None or not overview.idle:
+            return []
+        seen, rows = home.cockpit.traffic, home.cockpit.brokers
+        return traffic_lines(seen, overview.health, rows, width + label, most, glyphs, label)
+
     return {
         "health": ("Health", lambda w, n: parts.health(overview, counts, w, n, glyphs)),
         "progress": ("Progress", lambda w, n: parts.progress(home, w, n, glyphs, sight.past_drift)),
@@ -149,6 +157,8 @@ def _builders(
         ),
         "worst": ("Worst", lambda w, n: parts.worst(overview, w, n, glyphs)),
         "items": ("Look at", lambda w, n: parts.items(sight.items, w, n, glyphs)),
+        # Its lines have labels of their own.
+        "traffic": ("", traffic),
     }
 
 

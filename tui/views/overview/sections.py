@@ -156,12 +156,13 @@ def progress(
     """
     overview = home.overview
     assert overview is not None
-    if not overview.summary.moving_partitions and not overview.total.waiting:
+    if overview.idle:
         drifted = (
             [_drifted(past, overview.now_ms, width, glyphs)] if past and past.throttles else []
         )
         return [_idle(overview), *drifted][:most]
-    cells = done_cells(overview.summary.end, overview.now_ms, glyphs)
+    summary = overview.summary
+    cells = done_cells(summary.end, overview.now_ms, glyphs, summary.stuck)
     if home.held:
         cells = [Cell(HELD_TEXT, "warn")]
     bar_line = _bar_line(overview.total, width, glyphs)

@@ -20,7 +20,7 @@ from kshunt.tui.tables.targets import ScreenTarget
 from kshunt.tui.text.fitting import fit, fit_middle, printable
 from kshunt.tui.text.glyphs import Glyphs
 
-_LABEL: Final = 12
+LABEL_WIDTH: Final = 13
 _NAME_LEAST: Final = 12
 _RATE, _SIZE = 10, 9
 _DISKS: Final = 3
@@ -38,20 +38,22 @@ def traffic_lines(
     width: int,
     height: int,
     glyphs: Glyphs,
+    label_width: int = LABEL_WIDTH,
 ) -> list[Line]:
-    """Sums and skew, then how the rate went."""
+    """Sums and skew, then how the rate went; without labels where they have no width."""
     said = [
         ("Produced", [Cell(_produced(traffic))]),
         *_skews(traffic),
         *_disks(brokers),
-        ("Replication", _replication(health)),
+        ("In sync", _replication(health)),
     ]
-    room = max(width - _LABEL - 1, 12)
+    room = max(width - label_width, 12)
     facts: list[Line] = []
     for label, cells in said:
         most = min(height - len(facts), 2)
         if most > 0:
-            facts += labelled(label, wrapped(cells, room, most, glyphs), _LABEL + 1)
+            lines = wrapped(cells, room, most, glyphs)
+            facts += labelled(label, lines, label_width) if label_width else lines
     return [*facts, *_course(traffic, width, height - len(facts), glyphs)][:height]
 
 
@@ -103,13 +105,16 @@ def _skews(traffic: Traffic) -> list[_Said]:
 
 
 def _skew(amounts: list[tuple[int, int, str]], skew: float) -> list[Cell]:
-    (_, low, least), (_, high, most) = min(amounts), max(amounts)
+    (lowest, low, least), (highest, high, most) = min(amounts), max(amounts)
+    if lowest == highest:
+        return [Cell(f"{most} on each broker")]
     tone = "warn" if skew > _UNEVEN else ""
     times = [] if math.isnan(skew) else [Cell(f"{skew:.2f}x the mean", tone)]
     comma = "," if times else ""
     return [
         Cell(f"{least} (broker {low})"),
-        Cell(f"to {most} (broker {high}){comma}", tone),
+        Cell(f"to {most}", tone),
+        Cell(f"(broker {high}){comma}", tone),
         *times,
     ]
 
@@ -126,6 +131,8 @@ def _disks(brokers: tuple[BrokerRow, ...]) -> list[_Said]:
 
 def _replication(health: Health) -> list[Cell]:
     tone = "warn" if health.under_replicated else ""
+    if health.min_isr_known and not health.under_replicated and not health.under_min_isr:
+        return [Cell("all partitions,"), Cell(f"{health.at_min_isr:,} at min-ISR")]
     cells = [Cell(f"{health.under_replicated_words},", tone)]
     if not health.min_isr_known:
         return [*cells, Cell("min-ISR unknown")]

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 
 BEFORE: Final = "before"
-BRIEF_BELOW: Final = 40
-"""Cells of a note that is cut and still says what it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +261,7 @@ def _follower(row: ThrottleRow, width: int) -> Cell:
 
 
 def _note(row: ThrottleRow, width: int) -> Cell:
-    short = row.brief and width < min(len(row.note), BRIEF_BELOW)
+    short = row.brief and width < len(row.note)
     return Cell(row.brief if short else row.note, row.note_tone)
 
 
@@ -298,7 +296,7 @@ FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
         lambda row: row.before,
     ),
     ListColumn(
-        Column("note", "Note", 16, 70, 3, grows=True, comfort=20),
+        Column("note", "Note", 16, 80, 3, grows=True, comfort=20),
         _note,
         lambda row: row.note,
     ),
