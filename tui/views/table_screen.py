@@ -131,6 +131,9 @@ class TableScreen(ViewScreen):
         if self.VIEW not in store.tables:
             return "Wait a moment."
         query = store.queries[self.VIEW]
+        if query.follow and query.filter_text:
+            keys = f"{key_of('follow')} shows all, {key_of('filter')} filters."
+            return f"Nothing that moves or ails matches '{query.filter_text}': {keys}"
         if query.follow:
             return f"Nothing moves or ails. {key_of('follow')} shows every replica again."
         if query.filter_text:
