@@ -121,8 +121,12 @@ async def test_a_deletion_that_is_taken_back_is_not_called_a_shrink() -> None:
     deletions = PartitionDeletions(context(here, PaperTopics(stays)))
     await deletions.delete({"orders": DeletePartitions(3)}, REAL, timeout_s=1.0)
     (operation,) = here.registry
-    assert operation.summary == "stop shrinking orders: keeps 3 partitions; the deletion is cancelled"
-    assert operation.details.requested == {"orders": "keeps 3 partitions; the deletion is cancelled"}
+    assert (
+        operation.summary == "stop shrinking orders: keeps 3 partitions; the deletion is cancelled"
+    )
+    assert operation.details.requested == {
+        "orders": "keeps 3 partitions; the deletion is cancelled"
+    }
 
 
 async def test_several_topics_are_named_in_one_line() -> None:
