@@ -78,7 +78,7 @@ from kshunt.backend.error_codes import (
 class KshuntError(Exception):
     """What happened, what state the cluster is in, and what to do, in that order."""
 
-    title: ClassVar[str] = "kshunt error"
+    title: str = "kshunt error"
     retriable: bool = False
     kafka_code: ClassVar[int] = -1
     http_status: ClassVar[int] = 500
@@ -305,9 +305,17 @@ class BackendError(KshuntError):
     title = "Backend error"
 
     def __init__(
-        self, message: str, *, advice: str = "", status: int = 500, retriable: bool | None = None
+        self,
+        message: str,
+        *,
+        advice: str = "",
+        status: int = 500,
+        retriable: bool | None = None,
+        title: str = "",
     ) -> None:
         super().__init__(message, advice=advice)
+        if title:
+            self.title = title
         self.status = status
         """The HTTP status of the answer."""
         if retriable is not None:

@@ -134,7 +134,15 @@ def read_keys(path: Path) -> ClusterKeys:
         ConfigError: it cannot be read, others can read it, or a line is not a key. The message
             never holds a secret.
     """
-    lines = read_secret(path, "The key file").splitlines()
+    try:
+        lines = read_secret(path, "The key file").splitlines()
+    except ConfigError as error:
+        if path.exists():
+            raise
+        raise ConfigError(
+            error.message,
+            advice="The first start of a backend makes it. Or copy the one of another backend.",
+        ) from None
     stated = [(at, line.strip()) for at, line in enumerate(lines, 1)]
     found = [_parsed(path, at, line) for at, line in stated if line and line[0] != "#"]
     if not 0 < len(found) <= KEYS_MAX:

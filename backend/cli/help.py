@@ -136,7 +136,9 @@ def named(words: Sequence[str]) -> Command:
 def _unknown(word: str, known: Sequence[str] | Mapping[str, Command]) -> UsageError:
     hint = nearest(word.rpartition(" ")[2], list(known))
     said = f" Did you mean '{hint}'?" if hint else ""
-    return UsageError(
+    error = UsageError(
         f"There is no command and no topic '{word}'.{said}",
         advice=f"There are: {', '.join(known)}." if known else "",
     )
+    error.prog = "kshunt"  # its help lists the commands; that of `kshunt help` does not
+    return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -10,6 +11,7 @@ from kshunt.backend.cli.dashboard import NO_MOUSE
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Argument, Command, Flag
+from kshunt.backend.tools.shared.console import show
 
 AT_HINT: Final = "a duration from the beginning (90s), or a time of day (06:00)"
 SIZE_LEAST, SIZE_MOST = (20, 5), (500, 200)
@@ -119,6 +121,9 @@ def main(argv: Sequence[str]) -> int:
             speed=options.speed,
             at=options.at,
         )
+    files = (options.handover, options.timeline, options.cast, options.svg, options.moving_svg)
+    for path in filter(None, files):
+        show(f"Written: {path}", sys.stdout)
     return code
 
 

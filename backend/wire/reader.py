@@ -22,7 +22,7 @@ VARINT_BYTES_MAX: Final = 5
 class WireError(ClusterError):
     """A broker's answer is not what its protocol says, or it ends too early."""
 
-    title: ClassVar[str] = "Unreadable answer"
+    title = "Unreadable answer"
     kafka_code: ClassVar[int] = 2
 
 

@@ -188,6 +188,10 @@ async def test_a_filter_that_nothing_passes_says_how_to_go_on(shown: Shown) -> N
     assert "Nothing matches 'nosuch'. / changes the filter." in shown.frame()
     await shown.press("j", "k", "space", "enter", "c", "l", "G")
     assert shown.backend.asked == []
+    # Replicas move, so it must not say that nothing does.
+    await shown.press("f")
+    said = "Nothing that moves or ails matches 'nosuch': f shows all, / filters."
+    assert said in shown.frame()
 
 
 async def test_words_narrow_every_table(shown: Shown) -> None:

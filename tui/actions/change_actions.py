@@ -38,7 +38,7 @@ CHANGES: Final = (
         "reassign",
         ("r",),
         "Start a reassignment",
-        "Starts a plan from a JSON file, after a rehearsal.",
+        "Starts a plan from a JSON file, after a validation.",
         "Change",
         hint="start",
         rank=7,

@@ -346,7 +346,7 @@ class ChangeWorkflows:
     async def _look(self, intent: Intent) -> ChangePreview | None:
         """What it would touch, and what a rehearsal says; None where that cannot be known."""
         app = self._app
-        app.say("Rehearsing; nothing is changed yet.")
+        app.say("Validating; nothing is changed yet.")
         try:
             looked = await self._service.look(intent)
         except KshuntError as error:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -43,7 +43,7 @@ Name = TypeVar("Name", str, int)
 class UnreadableZnode(ClusterError):
     """A znode holds what cannot be understood; it is neither used nor written over."""
 
-    title: ClassVar[str] = "Unreadable znode"
+    title = "Unreadable znode"
 
     def __init__(self, path: str, why: str) -> None:
         advice = "Half of it may be missing: check it, and repair or delete it by hand."

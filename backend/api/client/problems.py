@@ -41,17 +41,17 @@ def raise_for_problem(status: int, content: bytes) -> None:
     try:
         document = json.loads(content)
         detail, advice = str(document["detail"]), str(document.get("advice", ""))
-        retriable = document.get("retriable") is True
+        retriable, title = document.get("retriable") is True, str(document.get("title", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         detail = f"The backend answered {status}."
         if status in _STRANGE:
             detail = f"{detail} {_STRANGE[status]}"
-        advice, retriable = "", False
+        advice, retriable, title = "", False, ""
     advice = advice or _ADVICE.get(status, "")
     if status in _ADVICE:
         # Whoever shows the message alone has to say what to do too: nothing else helps here.
         detail, advice = f"{detail} {advice}", ""
-    raise BackendError(detail, advice=advice, status=status, retriable=retriable)
+    raise BackendError(detail, advice=advice, status=status, retriable=retriable, title=title)
 
 
 def raise_if_proposed(status: int, document: Any) -> None:

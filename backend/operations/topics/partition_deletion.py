@@ -56,10 +56,13 @@ class PartitionDeletions:
             registry.require()
             operation = registry.draft(
                 OperationKind.DELETE_PARTITIONS,
-                _summary(topics),
+                _summary(topics, foreseen),
                 requester=change.requester,
                 partitions=tuple(p for p, one in foreseen.items() if one.ok),
-                requested={name: shrink_words(wanted) for name, wanted in topics.items()},
+                requested={
+                    name: shrink_words(wanted, keeps_all=keeps_all(name, foreseen))
+                    for name, wanted in topics.items()
+                },
             )
             await registry.put(operation)
             registry.require()
@@ -105,17 +108,29 @@ class PartitionDeletions:
         return tuple(shrink_warnings(ShrinkSupport.ENABLED, changing=changing))
 
 
-def _summary(topics: Mapping[str, DeletePartitions]) -> str:
+def _summary(
+    topics: Mapping[str, DeletePartitions], foreseen: Mapping[TopicPartition, DeletedPartition]
+) -> str:
     """One line for an operator."""
     if len(topics) > 1:
         return f"shrink {many(len(topics), 'topic')}: {listed(sorted(topics), 3)}"
     ((name, wanted),) = topics.items()
-    return f"shrink {name}: {shrink_words(wanted)}"
+    kind = "stop shrinking" if keeps_all(name, foreseen) else "shrink"
+    return f"{kind} {name}: {shrink_words(wanted, keeps_all=keeps_all(name, foreseen))}"
 
 
-def shrink_words(wanted: DeletePartitions) -> str:
-    """`keeps 3 partitions; the others go after 60000 ms`, for the audit."""
+def keeps_all(topic: str, foreseen: Mapping[TopicPartition, DeletedPartition]) -> bool:
+    """Whether a request only takes a deletion back."""
+    found = [one for partition, one in foreseen.items() if partition.topic == topic]
+    return bool(found) and all(one.ok and one.mode is PartitionMode.READ_WRITE for one in found)
+
+
+def shrink_words(wanted: DeletePartitions, *, keeps_all: bool = False) -> str:
+    """`keeps 3 partitions; the others are deleted after 60000 ms`, for the audit."""
+    keeps = f"keeps {many(wanted.total_count, 'partition')}"
+    if keeps_all:
+        return f"{keeps}; the deletion is cancelled"
     when = f"after {wanted.delay_ms} ms" if wanted.delay_ms else "immediately"
     if wanted.delay_ms is None:
         when = "immediately, or when the delay that was set before is over"
-    return f"keeps {many(wanted.total_count, 'partition')}; the others are deleted {when}"
+    return f"{keeps}; the others are deleted {when}"

@@ -85,7 +85,7 @@ def impact_lines(impact: Impact) -> Iterator[str]:
     yield ""
     yield from table(_broker_rows(impact.brokers))
     if others := sum(not row.changes for row in impact.brokers):
-        yield f"{many(others, 'broker')} more, which do not change."
+        yield f"Brokers that do not change: {others:,}."
 
 
 def _named(partitions: Sequence[TopicPartition]) -> str:

@@ -109,7 +109,8 @@ def _execute(options: ReassignCommandLine) -> ToolReport:
                 deadline_ms=options.deadline_ms,
             )
         except BackendError as error:
-            if error.status == Conflict.http_status and not options.additional:
+            # A backend that is not active, for example, answers 409 with another title.
+            if error.title == Conflict.title and not options.additional:
                 existing = (
                     reports.EXISTING_IN_ZOOKEEPER
                     if options.zookeeper

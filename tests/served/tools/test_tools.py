@@ -19,7 +19,7 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.commandline.help_text import help_of
-from kshunt.backend.errors import ConfigError
+from kshunt.backend.errors import ConfigError, NotActive
 from kshunt.backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, socket_path
 from kshunt.backend.tools.reassign.command import main
 from kshunt.backend.tools.reassign.options import COMMAND, FLAGS
@@ -283,11 +283,18 @@ def test_execute_that_the_cluster_refuses(tool: Tool, stub: Stub, plan_file: str
 
 
 def test_execute_while_others_move(tool: Tool, stub: Stub, plan_file: str) -> None:
-    problem = {"detail": "bar-0 moves already.", "advice": "Wait."}
+    problem = {"title": "Conflict", "detail": "bar-0 moves already.", "advice": "Wait."}
     stub.says(problem, 409)
     at = ("--execute", "--backend", stub.address, "--reassignment-json-file", plan_file)
     assert tool(*at) == (1, "", f"{EXISTING_ASSIGNMENT}\nbar-0 moves already.\n")
     assert tool(*at, "--additional") == (1, "", "Error: bar-0 moves already. Wait.\n")
+
+
+def test_execute_by_a_backend_that_is_not_active(tool: Tool, stub: Stub, plan_file: str) -> None:
+    detail, advice = "Backend b-1 is the active backend. Nothing was changed.", "Stop that one."
+    stub.says({"title": NotActive.title, "detail": detail, "advice": advice}, 409)
+    at = ("--execute", "--backend", stub.address, "--reassignment-json-file", plan_file)
+    assert tool(*at) == (1, "", f"Error: {detail} {advice}\n")
 
 
 def test_execute_with_log_directories(tool: Tool, stub: Stub, tmp_path: Path) -> None:

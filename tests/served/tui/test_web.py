@@ -320,7 +320,7 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
             await page.press("\r")
             await page.shows("[2 Choices]")
             await page.press("\r")
-            await page.shows("Rehearsed, nothing changed yet")
+            await page.shows("Validated, nothing changed yet")
             await page.shows("y: Write it")
             address = await page.opens("y")
             got = await browser.get(opened.url.join(URL(address)))

@@ -82,7 +82,7 @@ PICTURES: Final = {
         Picture(
             "what-if", r"enough for all", ("escape", "4", "A", "equals_sign"), "35MB/s", ("enter",)
         ),
-        Picture("preview", r"Rehearsed, nothing changed yet: all 5", ("enter",)),
+        Picture("preview", r"Validated, nothing changed yet: all 5", ("enter",)),
     ),
     "throttle-too-low fixed": (
         Scene(

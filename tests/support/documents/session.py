@@ -28,7 +28,9 @@ from typing import Final
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.brokers.config import free_ports
 from tests.support.documents.blocks import SHELL, Block
+from tests.support.documents.stand_ins import StandIns
 from tests.support.embedded.background import running
+from tests.support.notify.receiver import receiving
 from tests.support.terminal import terminal
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
@@ -47,6 +49,8 @@ CAPTURED: Final = {
     "1a2b3c4d": re.compile(r"proposed as (\w+)"),
     "9f86d081884c7d65": re.compile(r"--seen (\w+)"),
     "PORT": re.compile(r"control http://127\.0\.0\.1:(\d+)"),
+    "use NEW": re.compile(r"^(\w{8})  verifies$", re.MULTILINE),
+    "remove OLD": re.compile(r"^(\w{8})  signs$", re.MULTILINE),
 }
 """What a page has in the place of something that a command printed before."""
 TOPICS: Final = {
@@ -63,6 +67,7 @@ class Session:
     bootstrap: str
     cluster_id: str
     port: int
+    stand_ins: StandIns
     said: str = ""
     """All that its commands printed."""
     serving: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
@@ -124,6 +129,7 @@ class Session:
     def words(self, command: str) -> str:
         """A command with this session's addresses and folders, and with what was printed before."""
         user = f"{self.folder}/user/kshunt/{self.cluster_id}.sock"
+        command = self.stand_ins.words(command)
         command = command.replace("/run/user/1000/kshunt/CLUSTER.sock", user)
         command = re.sub(r"(?<![\w./])/(data|etc|run)/", rf"{self.folder}/\1/", command)
         command = re.sub(r"broker1:9092(,broker2:9092)?", self.bootstrap, command)
@@ -131,7 +137,8 @@ class Session:
         command = command.replace("--port-base 19092", f"--port-base {free_ports(1)[0]}")
         for stand_in, pattern in CAPTURED.items():
             if found := pattern.findall(self.said):
-                command = command.replace(stand_in, found[-1])
+                verb, _, _ = stand_in.rpartition(" ")
+                command = command.replace(stand_in, f"{verb} {found[-1]}".lstrip())
         return command
 
     def _run(self, script: str, exits: set[int], block: Block) -> None:
@@ -223,13 +230,17 @@ def session() -> Iterator[Session]:
         plain_brokers(4),
         static={"delete.topic.partition.enable": "true"},
     )
-    with TemporaryDirectory(prefix="kd-") as name, running(spec) as cluster:
+    with (
+        TemporaryDirectory(prefix="kd-") as name,
+        running(spec) as cluster,
+        receiving() as receiver,
+    ):
         folder = Path(name)
         for part in (
             "bin",
             "work",
             "user",
-            "run",
+            "run/kshunt",
             "etc/kshunt",
             "data",
             "config",
@@ -248,6 +259,7 @@ def session() -> Iterator[Session]:
             cluster.bootstrap_servers,
             cluster.call(lambda here: here.world.cluster_id),
             free_ports(1)[0],
+            StandIns(folder, receiver),
         )
         try:
             yield found

@@ -80,7 +80,7 @@ async def test_a_question_names_the_cluster_and_what_it_touches(shown: Shown) ->
     assert "Cancel the move of 1 partition" in text
     assert str(WORST) in text
     assert "3, 4, 5" in text
-    assert "Rehearsed, nothing changed yet: would succeed." in text
+    assert "Validated, nothing changed yet: would succeed." in text
 
 
 @pytest.mark.parametrize("keys", ["escape", "n", "enter", "tab shift+tab enter", "j k escape"])
@@ -147,7 +147,7 @@ async def test_one_change_at_a_time(shown: Shown) -> None:
     shown.backend.held = asyncio.Event()
     await shown.press("c")
     await shown.until(lambda: shown.backend.asked, "the rehearsal is asked for")
-    assert shown.said == "Rehearsing; nothing is changed yet."
+    assert shown.said == "Validating; nothing is changed yet."
     await shown.press("l")
     assert shown.said == "A change is running; wait for its answer."
     shown.backend.held.set()
@@ -162,7 +162,7 @@ async def test_items_that_would_fail_are_said_with_kafkas_error(shown: Shown) ->
     await shown.press("A", "c")
     await shown.dialog(ConfirmScreen)
     text = shown.frame()
-    assert "Rehearsed, nothing changed yet: 5 of 6 would succeed, 1 would fail." in text
+    assert "Validated, nothing changed yet: 5 of 6 would succeed, 1 would fail." in text
     assert "NOT_CONTROLLER: The controller has moved." in text.replace("…", "")
     result = await agree(shown)
     assert [failure.item for failure in result.answer.failures] == [str(WORST)]

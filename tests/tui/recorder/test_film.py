@@ -81,7 +81,7 @@ def test_a_cast_without_a_terminal(recording: Path, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", f"Written: {out}\n")
     header, events, screen = played(out)
     assert header["version"] == 2
     assert (header["width"], header["height"]) == SIZE

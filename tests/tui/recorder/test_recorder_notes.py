@@ -143,6 +143,7 @@ async def test_the_command_writes_notes_of_a_file(
 ) -> None:
     file, note, line = str(live.recorder.paths[0]), tmp_path / "a.md", tmp_path / "b.md"
     assert main(["replay", file, "--handover", str(note), "--timeline", str(line)]) == 0
+    assert capsys.readouterr().out == f"Written: {note}\nWritten: {line}\n"
     assert note.read_text().startswith("# Hand-over")
     assert line.read_text().startswith("# Timeline")
     assert main(["replay", file, "--handover", str(note)]) == 1

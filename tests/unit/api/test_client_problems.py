@@ -27,6 +27,16 @@ def test_it_knows_whether_to_repeat_the_call(said: dict[str, object], retriable:
     assert (refused.value.status, refused.value.retriable) == (409, retriable)
 
 
+def test_it_keeps_the_title_of_the_refusal() -> None:
+    document = {"title": "Not authorized", "detail": "vic has the role viewer."}
+    with pytest.raises(BackendError) as refused:
+        raise_for_problem(403, json.dumps(document).encode())
+    assert refused.value.title == "Not authorized"
+    with pytest.raises(BackendError) as refused:
+        raise_for_problem(403, json.dumps({"detail": "No."}).encode())
+    assert refused.value.title == BackendError.title
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", b'{"retriable": true}'])
 def test_an_answer_that_is_no_problem_document_is_not_repeated(content: bytes) -> None:
     with pytest.raises(BackendError, match="The backend answered 500") as refused:

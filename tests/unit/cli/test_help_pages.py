@@ -35,7 +35,9 @@ def main_help(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_a_topic_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "exit-code"]) == 2
-    assert "Did you mean 'exit-codes'?" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Did you mean 'exit-codes'?" in said
+    assert "Run 'kshunt --help' for every option." in said
     assert main(["help", "plan", "drian"]) == 2
     assert "Did you mean 'drain'?" in capsys.readouterr().err
     assert main(["help", "serve", "x"]) == 2

@@ -115,6 +115,20 @@ async def test_partitions_that_go_are_written_down_with_what_came_of_each() -> N
     }
 
 
+async def test_a_deletion_that_is_taken_back_is_not_called_a_shrink() -> None:
+    stays = {TopicPartition("orders", 2): DeletedPartition(PartitionMode.READ_WRITE)}
+    here = side()
+    deletions = PartitionDeletions(context(here, PaperTopics(stays)))
+    await deletions.delete({"orders": DeletePartitions(3)}, REAL, timeout_s=1.0)
+    (operation,) = here.registry
+    assert (
+        operation.summary == "stop shrinking orders: keeps 3 partitions; the deletion is cancelled"
+    )
+    assert operation.details.requested == {
+        "orders": "keeps 3 partitions; the deletion is cancelled"
+    }
+
+
 async def test_several_topics_are_named_in_one_line() -> None:
     here = side()
     deletions = PartitionDeletions(context(here, PaperTopics()))

@@ -58,3 +58,7 @@ def test_what_cannot_be_done_changes_nothing(
         tool("add")
     assert len(read_keys(path).keys) == 32
     path.write_bytes(before)
+    code, _, err = tool("--cluster-keys", f"{path}.absent", "add")
+    assert code == 1
+    assert "cannot be read" in err
+    assert "The first start of a backend makes it." in err

@@ -84,7 +84,7 @@ class PreviewPart(ItemsPart):
                 ]
             )
         words, tone = headline(rehearsal)
-        yield Lines(f"Rehearsed, nothing changed yet: {words}.", classes=f"headline -{tone}")
+        yield Lines(f"Validated, nothing changed yet: {words}.", classes=f"headline -{tone}")
         for reason in failure_words(rehearsal):
             yield Lines(reason, classes="-bad")
         yield Grid(id="results", glyphs=self._glyphs, cursor=False)
@@ -148,7 +148,7 @@ class AskPart(Vertical):
             if not typed:
                 button = f"{self.intent.button} (y)"
                 yield Button(button, id="agree", compact=True, variant="warning")
-            yield Lines("w says why" if not typed else "", classes="hint")
+            yield Lines("w adds a reason" if not typed else "", classes="hint")
 
     def on_mount(self) -> None:
         """The lines are there when they are wanted."""
@@ -349,6 +349,6 @@ def error_lines(error: KshuntError, *, sent: bool) -> Iterable[Widget]:
     if error.advice:
         lines.append(Lines(error.advice, classes="effect"))
     if not sent:
-        said = "You asked only for a rehearsal: nothing was changed."
+        said = "This was only a validation: nothing was changed."
         lines.append(Lines(said, classes="effect"))
     yield VerticalScroll(*lines, id="facts", can_focus=False)

@@ -210,7 +210,7 @@ class WizardScreen(Dialog[NextStep | None]):
 
     async def _look(self, changed: str) -> None:
         """Ask what it would do, and show it."""
-        await self._show(Step.PREVIEW, Lines("Rehearsing; nothing is changed yet."))
+        await self._show(Step.PREVIEW, Lines("Validating; nothing is changed yet."))
         typed = [value for step in sorted(self._values) for value in self._values[step]]
         self._looked = None
         try:

@@ -1,0 +1,86 @@
+"""What a page names and a test's machine lacks: certificates, an identity provider, a group.
+
+Constraints
+    Each is made when a command names it for the first time, and lasts as long as the page.
+"""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kshunt.backend.notify.dead_letters import DeadLetters, Letter
+from tests.support.access.certificates import Authority
+from tests.support.brokers.config import free_ports
+from tests.support.notify.messages import message, target
+from tests.support.notify.receiver import Receiver
+from tests.support.pipeline.light import made
+from tests.support.pipeline.recorded import write
+from tests.support.pipeline.reported import OPERATION, moved
+
+
+class StandIns:
+    """Those of one page's folder."""
+
+    def __init__(self, folder: Path, receiver: Receiver) -> None:
+        self._folder, self._receiver = folder, receiver
+        self._port = free_ports(1)[0]
+        """Where a backend for other hosts listens."""
+        makers: Mapping[str, Callable[[], str]] = {
+            "--listen 0.0.0.0:8095": lambda: f"--listen 127.0.0.1:{self._port}",
+            "--tls-certificate kshunt.pem": self._certificate,
+            "https://kshunt.example.org:8095": self._server,
+            "https://id.example.org/keys": self._provider,
+            "--socket-group kafka-oncall": self._group,
+            "https://hooks.example.org/kshunt": lambda: receiver.url,
+            "~/.local/state/kshunt/webhooks/dead-letters.jsonl": self._letters,
+            "3f2a1b9c --samples /data/kshunt/prod": self._recording,
+        }
+        self._made = {name: cache(make) for name, make in makers.items()}
+
+    def words(self, command: str) -> str:
+        """A command with what stands in for each name."""
+        for name, make in self._made.items():
+            if name in command:
+                command = command.replace(name, make())
+        return command
+
+    def _certificate(self) -> str:
+        authority = Authority()
+        authority.file(self._folder)
+        authority.issue("127.0.0.1").write(self._folder / "work", "kshunt")
+        return "--tls-certificate kshunt.pem"
+
+    def _server(self) -> str:
+        return f"https://127.0.0.1:{self._port} --ca-file {self._folder / 'ca.pem'}"
+
+    def _provider(self) -> str:
+        key = ec.generate_private_key(ec.SECP256R1()).public_key()
+        entry = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key))
+        path = self._folder / "provider.json"
+        path.write_text(json.dumps({"keys": [{**entry, "kid": "one", "alg": "ES256"}]}))
+        path.chmod(0o600)
+        return str(path)
+
+    def _group(self) -> str:
+        return f"--socket-group {grp.getgrgid(os.getgid()).gr_name}"
+
+    def _letters(self) -> str:
+        path = self._folder / ".local" / "state" / "kshunt" / "webhooks" / "dead-letters.jsonl"
+        path.parent.mkdir(mode=0o700, parents=True)
+        to = target(self._receiver.url)
+        DeadLetters(path).add([Letter(to.id, to.host, 1_700_000_000_000, 12, "503", message(1))])
+        return str(path)
+
+    def _recording(self) -> str:
+        folder = self._folder / "recorded"
+        write(folder, moved())
+        made(folder, folder / "results")
+        return f"{OPERATION} --samples {folder}"
