@@ -33,7 +33,7 @@ from kshunt.backend.operations.journal.entries import EntryKind, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw_request import RawRequest
 from tests.support.access.keys import keys_of
-from tests.support.admin import TIMEOUT_S, connected
+from tests.support.admin import TIMEOUT_S, connected, unthrottle
 from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
@@ -194,6 +194,8 @@ async def prior_rates(servers: str) -> AsyncIterator[None]:
         finally:
             for kind, name, key, _ in PRIOR:
                 await _write(admin, kind, name, key, None)
+            # What could not be decided leaves its throttle, and whatever follows writes less.
+            await unthrottle(admin, BROKERS)
 
 
 async def prepared(
