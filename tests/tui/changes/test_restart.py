@@ -76,7 +76,7 @@ async def test_what_is_typed_into_a_wizard_outlives_the_backend(
     await focused(shown, wizard.input(3))
     await shown.pilot.press("enter")
     await at_step(shown, Step.PREVIEW)
-    await shown.until(lambda: "Rehearsed" in shown.frame(), "it is rehearsed")
+    await shown.until(lambda: "Validated" in shown.frame(), "it is validated")
     await go_through(shown)
     ((_, body),) = shown.backend.changes
     assert (body["throttle_bytes_per_s"], body["reason"]) == (30 * MB, "rack b")
@@ -91,7 +91,7 @@ async def test_a_preview_is_tried_again_with_enter(shown: Shown) -> None:
     assert "No backend answers" in shown.frame()
     await back(shown)
     await shown.pilot.press("enter")
-    await shown.until(lambda: "Rehearsed" in shown.frame(), "it is rehearsed")
+    await shown.until(lambda: "Validated" in shown.frame(), "it is validated")
     assert shown.backend.changes == []
 
 
@@ -114,7 +114,7 @@ async def test_a_question_that_cannot_be_sent_keeps_all_that_was_said(shown: Sho
     assert shown.backend.changes == []
     await shown.pilot.press("escape")
     await at_step(shown, Step.PREVIEW)
-    await shown.until(lambda: "Rehearsed" in shown.frame(), "it is rehearsed")
+    await shown.until(lambda: "Validated" in shown.frame(), "it is validated")
     assert typed(shown, 2) == ["50MB/s", "60MB/s"]
     await shown.pilot.press("enter")
     await at_step(shown, Step.CONFIRM)
