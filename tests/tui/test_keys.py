@@ -239,7 +239,7 @@ async def test_what_moves_may_all_be_filtered_out(shown: Shown) -> None:
     await shown.write("nosuch")
     await shown.press("escape")
     frame = " ".join(shown.frame().split())
-    assert "Nothing that moves or ails matches 'nosuch'. f shows every replica" in frame
+    assert "Nothing that moves or ails matches 'nosuch': f shows all, / filters." in frame
     assert "Nothing moves or ails" not in frame
 
 

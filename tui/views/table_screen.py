@@ -137,10 +137,8 @@ class TableScreen(ViewScreen):
         if query.follow and not query.filter_text:
             return f"Nothing moves or ails. {key_of('follow')} shows every replica again."
         if query.follow:
-            return (
-                f"Nothing that moves or ails matches '{query.filter_text}'. "
-                f"{key_of('follow')} shows every replica, {key_of('filter')} changes the filter."
-            )
+            keys = f"{key_of('follow')} shows all, {key_of('filter')} filters."
+            return f"Nothing that moves or ails matches '{query.filter_text}': {keys}"
         if query.filter_text:
             return f"Nothing matches '{query.filter_text}'. {key_of('filter')} changes the filter."
         return self.nothing_words()
