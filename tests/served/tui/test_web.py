@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from aiohttp import (
+    ClientResponse,
     ClientSession,
     ClientWebSocketResponse,
     CookieJar,
@@ -33,7 +34,7 @@ from tests.support.brokers.config import free_ports
 from tests.support.foreign_module import PLANTED
 from tests.support.paths import ROOT
 from tests.support.tui.backend import ScriptedBackend
-from tests.support.tui.cluster import START_MS, incident, running_move
+from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.screen import Emulator
 
 DEADLINE_S = 60.0
@@ -294,17 +295,17 @@ async def test_a_folder_of_the_working_directory_is_not_run(tmp_path: Path) -> N
     assert list(here.rglob("was-run")) == []
 
 
-async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    cluster = incident()
-    running_move(cluster)
+@asynccontextmanager
+async def opened_page(
+    socket: Path, cluster: ScriptedCluster, here: Path, audit: Sequence[tuple[str, AuditLine]] = ()
+) -> AsyncIterator[tuple[Page, Callable[[str], Awaitable[ClientResponse]]]]:
+    """A page of 120x40 on the dashboard in a browser, and what fetches its addresses."""
     async with (
-        ScriptedBackend(tmp_path / "s", cluster) as backend,
+        ScriptedBackend(socket, cluster) as backend,
         served("--backend", backend.address, cwd=here) as printed,
         ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser,
     ):
-        backend.audit = [("op-1", AuditLine(START_MS, "started"))]
+        backend.audit = list(audit)
         opened = await browser.get(await printed())
         origin = {"Origin": str(opened.url.origin())}
         async with browser.ws_connect(
@@ -312,54 +313,53 @@ async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
         ) as terminal:
             page = Page(terminal, 120, 40)
             await page.shows("READ-ONLY")
-            await page.shows("op-1")
-            await page.press("5")
-            await page.shows("w write audit")
-            await page.press("w")
-            await page.shows("[1 Goal]")
-            await page.press("\r")
-            await page.shows("[2 Choices]")
-            await page.press("\r")
-            await page.shows("Validated, nothing changed yet")
-            await page.shows("y: Write it")
-            address = await page.opens("y")
-            got = await browser.get(opened.url.join(URL(address)))
-            assert got.status == 200
-            assert "attachment" in got.headers["Content-Disposition"]
-            assert "started" in await got.text()
+            yield page, lambda address: browser.get(opened.url.join(URL(address)))
+
+
+async def test_what_a_browser_writes_is_downloaded(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    cluster = incident()
+    running_move(cluster)
+    audit = [("op-1", AuditLine(START_MS, "started"))]
+    async with opened_page(tmp_path / "s", cluster, here, audit) as (page, fetched):
+        await page.shows("op-1")
+        await page.press("5")
+        await page.shows("w write audit")
+        await page.press("w")
+        await page.shows("[1 Goal]")
+        await page.press("\r")
+        await page.shows("[2 Choices]")
+        await page.press("\r")
+        await page.shows("Validated, nothing changed yet")
+        await page.shows("y: Write it")
+        address = await page.opens("y")
+        got = await fetched(address)
+        assert got.status == 200
+        assert "attachment" in got.headers["Content-Disposition"]
+        assert "started" in await got.text()
     assert list(here.iterdir()) == []
 
 
 async def test_a_table_is_downloaded_in_figures(tmp_path: Path) -> None:
     here = tmp_path / "here"
     here.mkdir()
-    async with (
-        ScriptedBackend(tmp_path / "s", incident()) as backend,
-        served("--backend", backend.address, cwd=here) as printed,
-        ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser,
-    ):
-        opened = await browser.get(await printed())
-        origin = {"Origin": str(opened.url.origin())}
-        async with browser.ws_connect(
-            f"{opened.url}ws?width=120&height=40", headers=origin
-        ) as terminal:
-            page = Page(terminal, 120, 40)
-            await page.shows("READ-ONLY")
-            await page.press("3")
-            await page.shows("5 brokers")
-            await page.press("E")
-            await page.shows("Enter downloads it, Esc downloads nothing")
-            await page.press(f"{CTRL_U}../brokers.parquet")
-            await page.shows("../brokers.parquet")
-            await page.press("\r")
-            await page.shows("Type a name for the download")
-            await page.press(f"{CTRL_U}brokers.parquet")
-            await page.shows("> brokers.parquet")
-            address = await page.opens("\r")
-            got = await browser.get(opened.url.join(URL(address)))
-            assert got.status == 200
-            assert "brokers.parquet" in got.headers["Content-Disposition"]
-            table = pq.read_table(io.BytesIO(await got.read()))
+    async with opened_page(tmp_path / "s", incident(), here) as (page, fetched):
+        await page.press("3")
+        await page.shows("up, controller")
+        await page.press("E")
+        await page.shows("Enter downloads it, Esc downloads nothing")
+        await page.press(f"{CTRL_U}../brokers.parquet")
+        await page.shows("../brokers.parquet")
+        await page.press("\r")
+        await page.shows("Type a name for the download")
+        await page.press(f"{CTRL_U}brokers.parquet")
+        await page.shows("> brokers.parquet")
+        address = await page.opens("\r")
+        got = await fetched(address)
+        assert got.status == 200
+        assert "brokers.parquet" in got.headers["Content-Disposition"]
+        table = pq.read_table(io.BytesIO(await got.read()))
     assert table["Broker"].to_pylist() == [1, 2, 3, 4, 5]
     assert list(here.iterdir()) == []
 
