@@ -19,6 +19,11 @@ def with_columns(rows: Any, schema: Any) -> Any:
     return pa.table(columns, schema=schema)
 
 
+def millis_column(column: Any) -> Any:
+    """A time column as one of milliseconds since the epoch."""
+    return column.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+
+
 def sorted_groups(tables: Iterable[Any], keys: Sequence[str], rows_min: int) -> Iterator[Any]:
     """The rows of tables in sorted groups, of which one is held at a time.
 

@@ -25,9 +25,10 @@ from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.domain.pipeline.result_columns import RESULTS
-from kshunt.backend.domain.text.weeks import WEEKS, Week, week_of
+from kshunt.backend.domain.pipeline.weeks import WEEKS, Week, week_of
 from kshunt.backend.errors import BackendUnreachable, ConfigError, KshuntError
 from kshunt.backend.files import replace_file
+from kshunt.backend.pipeline.process.console import absolute
 
 if TYPE_CHECKING:
     from kshunt.backend.pipeline.reports.document import Document
@@ -36,12 +37,8 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".md", ".html")
 
 
-def _absolute(text: str) -> Path:
-    return Path(text).absolute()
-
-
 def _report_file(text: str) -> Path:
-    path = _absolute(text)
+    path = absolute(text)
     if path.suffix not in SUFFIXES:
         raise ValueError(f"'{text}' must end in .md or .html")
     return path
@@ -69,14 +66,14 @@ It starts no Spark and changes nothing.
             "samples",
             "A cluster's recording: the folder of kshunt serve --samples.",
             "DIR",
-            value=_absolute,
+            value=absolute,
             required=True,
         ),
         Flag(
             "results",
             "Folder of results (default: results, in --samples).",
             "DIR",
-            value=_absolute,
+            value=absolute,
         ),
         Flag(
             "to",

@@ -7,7 +7,7 @@ Constraints
     and ends nothing.
 Algorithm
     A page is due when its results are settled, and its file does not exist. So files are the only
-    memory: whoever starts later finds what is still due, and replaces nothing.
+    memory: a backend that starts later writes what is still due, and replaces nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.domain.audit.lines import AuditRow, selected
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
-from kshunt.backend.domain.text.weeks import Week
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.errors import ConfigError, KshuntError
 from kshunt.backend.files import make_folder, replace_file
 from kshunt.backend.operations.audit.lines import read_audit

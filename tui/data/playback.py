@@ -283,7 +283,7 @@ class Playback:
         try:
             await flow
         except KshuntError as error:
-            # Whoever has returned to the present has closed it.
+            # The recording closes when somebody returns to the present.
             if visit == self._visit or not isinstance(error, Conflict):
                 self._app.say(str(error), "bad")
 
@@ -311,7 +311,7 @@ class Playback:
     async def _enter(self, visit: int) -> bool:
         """Leave the present, if there is a past; the screens stay live until that is read.
 
-        False where the present is still shown, or was returned to meanwhile.
+        False where the present is still shown, or somebody has returned to it meanwhile.
         """
         async with self._entering:
             if self.past or visit != self._visit:

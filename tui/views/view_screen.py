@@ -206,7 +206,7 @@ class ViewScreen(Screen[None]):
     # Actions of every view
 
     def action_view(self, view: str) -> None:
-        """Go to another view; each keeps its place. Whoever chooses one has no way to return."""
+        """Go to another view; each keeps its place. `Esc` no longer returns from it."""
         self.kshunt.led.clear()
         self.app.switch_mode(view)
 

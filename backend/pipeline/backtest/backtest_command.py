@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
@@ -216,4 +216,4 @@ def _columns(table: Any) -> dict[str, Any]:
 
 
 def _ms(times: Any) -> Any:
-    return pc.cast(times, pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_numpy()
+    return millis_column(times).to_numpy()

@@ -18,8 +18,7 @@ from kshunt.backend.pipeline.reports.document import (
     PlotLine,
     TableBlock,
 )
-from kshunt.backend.pipeline.reports.svg import NAME_MOST
-from kshunt.backend.pipeline.reports.visible_text import visible
+from kshunt.backend.pipeline.reports.visible_text import visible, visible_name
 
 WIDTH: Final = 78
 HEIGHT: Final = 15
@@ -86,8 +85,7 @@ def _plot(plot: Plot) -> str:
 
 def _bars(bars: Bars) -> str:
     # Three backticks would end the block.
-    names = [visible(bar.name).replace("`", "'") for bar in bars.rows]
-    names = [name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…" for name in names]
+    names = [visible_name(bar.name).replace("`", "'") for bar in bars.rows]
     wide = max(map(len, names), default=0)
     room = WIDTH - wide - max((len(bar.text) for bar in bars.rows), default=0) - 4
     top = max((bar.value for bar in bars.rows), default=0.0) or 1.0

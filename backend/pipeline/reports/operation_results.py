@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.delivered_files.result_files import (
-    UnreadableResults,
     current_files,
     read_manifest,
 )
@@ -31,8 +32,6 @@ from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.backend.pipeline.reports.operation_history import COLUMNS
 from kshunt.backend.pipeline.reports.report_files import (
-    LOOKS,
-    UTC_MS,
     Missed,
     TableOrigin,
     cluster_of,
@@ -41,6 +40,7 @@ from kshunt.backend.pipeline.reports.report_files import (
     hour_of,
     newest_in,
     origin_of,
+    read_again,
     recorded_hours,
     rows_near,
     samples_newest,
@@ -89,15 +89,7 @@ def read(operation: str, samples: Path, results: Path, since_ms: int = 0) -> Mat
         NoOperation: neither knows it.
         UnreadableResults: a file cannot be read, or files vanish faster than they are read.
     """
-    for _ in range(LOOKS):
-        try:
-            return _read(operation, samples, results, since_ms)
-        except FileNotFoundError:
-            continue
-    raise UnreadableResults(
-        f"Files of {results} are removed faster than they can be read.",
-        advice="Try again when no backfill runs.",
-    )
+    return read_again(results, partial(_read, operation, samples, results, since_ms))
 
 
 def _read(operation: str, samples: Path, results: Path, since_ms: int) -> Material:
@@ -147,7 +139,7 @@ class _OperationHours:
         rows = pa.concat_tables(parts) if parts else None
         if rows is None or not len(rows):
             return None
-        times = pc.min_max(rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())).as_py()
+        times = pc.min_max(millis_column(rows["at"])).as_py()
         return cls(times["min"], times["max"], pc.unique(rows["rid"]))
 
 
@@ -158,7 +150,7 @@ def _rates(files: Sequence[Path], operation: str, found: _OperationHours) -> Any
     for path in files:
         if first - HOUR_MS < hour_of(path) <= last:
             rows = columns_of(path, [*COLUMNS, "operation_id"])
-            at = rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())
+            at = millis_column(rows["at"])
             whose = rows["operation_id"]
             ours = pc.or_kleene(pc.is_null(whose), pc.equal(whose, operation))
             during = pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last))

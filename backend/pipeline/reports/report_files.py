@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.delivered_files.result_files import UnreadableResults, current_files
 from kshunt.backend.domain.pipeline.result_columns import QUALITY, Manifest, ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import CLUSTER_KEY, HOUR_MS, hour_start_ms
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.telemetry.recording.layout import SampleTable, counted
 
-LOOKS: Final = 5
+T = TypeVar("T")
+
+_LOOKS: Final = 5
 """So often files are listed anew where one is gone before it is read."""
-UTC_MS: Final = pa.timestamp("ms", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +48,27 @@ class Missed:
 # Files
 
 
+def read_again(results: Path, read: Callable[[], T]) -> T:
+    """What `read` reads from results. It reads again if a job has replaced a file meanwhile.
+
+    Raises:
+        UnreadableResults: files vanish faster than they are read.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return read()
+        except FileNotFoundError:
+            continue
+    raise UnreadableResults(
+        f"Files of {results} are removed faster than they can be read.",
+        advice="Try again when no backfill runs.",
+    )
+
+
 def columns_of(path: Path, names: Sequence[str], operation: str | None = None) -> Any:
     """Columns of a file by name; what it lacks is null.
 
-    Given an operation, parts of the file that cannot have it are passed over.
+    Given an operation, it skips parts of the file that cannot have it.
 
     Raises:
         UnreadableResults: it is no Parquet file.
@@ -122,9 +141,7 @@ def newest_in(files: Sequence[Path]) -> float | None:
 
 
 def _newest_of(path: Path) -> float | None:
-    newest = pc.max(
-        columns_of(path, ["at"])["at"].cast(UTC_MS, safe=False).cast(pa.int64())
-    ).as_py()
+    newest = pc.max(millis_column(columns_of(path, ["at"])["at"])).as_py()
     return None if newest is None else float(newest)
 
 
@@ -141,7 +158,7 @@ def origin_of(manifest: Manifest, results: Path, table: str, rows: Any) -> Table
         by["the streaming job"] = None
     newest = None
     if "at" in rows.column_names and len(rows):
-        newest = pc.max(rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())).as_py()
+        newest = pc.max(millis_column(rows["at"])).as_py()
     return TableOrigin(table, len(rows), newest, ", ".join(by))
 
 
@@ -169,7 +186,7 @@ def cluster_of(samples: Path) -> str:
 
 
 def gaps_of(samples: Path) -> Iterator[Missed]:
-    """What the recorder has noted; a line that a crash cut off is passed over."""
+    """What the recorder has noted; it skips a line that a crash cut off."""
     try:
         lines = (samples / "gaps.jsonl").read_bytes().splitlines()
     except OSError:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kshunt.backend.domain.text.axes import Tick, moment_ticks, value_ticks
 from kshunt.backend.pipeline.reports.document import Bars, Floats, Plot, PlotLine
-from kshunt.backend.pipeline.reports.visible_text import visible
+from kshunt.backend.pipeline.reports.visible_text import visible, visible_name
 
 WIDTH: Final = 760
 HEIGHT: Final = 250
@@ -22,7 +22,6 @@ POINTS: Final = 600
 """More are not seen."""
 ROW, NAMES, VALUES = 24, 220, 110
 """Of bars: the height of one, and the widths of the columns at their sides."""
-NAME_MOST: Final = 34
 """Characters that have room in the column of names."""
 
 
@@ -76,8 +75,7 @@ def bars_as_svg(bars: Bars, number: int) -> str:
     ]
     for place, bar in enumerate(bars.rows):
         y, size = place * ROW, (WIDTH - NAMES - VALUES) * bar.value / top
-        name = visible(bar.name)
-        name = name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
+        name = visible_name(bar.name)
         parts.append(
             f'<text class="name" x="{NAMES - 8}" y="{y + 16}" text-anchor="end">'
             f"{escape(name)}</text>"

@@ -10,6 +10,8 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _BLANK: Final = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0]")
 """Drawn as nothing, although their category says otherwise."""
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+NAME_MOST: Final = 34
+"""Characters of the name of a bar."""
 
 
 def visible(text: str) -> str:
@@ -17,6 +19,12 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_visible, text))
+
+
+def visible_name(text: str) -> str:
+    """The same of the name of a bar, cut at its end if it is long."""
+    name = visible(text)
+    return name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"
 
 
 def _visible(character: str) -> str:

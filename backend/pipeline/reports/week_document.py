@@ -12,7 +12,8 @@ import numpy as np
 from kshunt import __version__
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.pipeline.result_columns import ETA
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
+from kshunt.backend.domain.pipeline.weeks import day_text
 from kshunt.backend.domain.text.axes import Unit
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
@@ -23,7 +24,6 @@ from kshunt.backend.domain.text.formatting import (
     moment_text,
     percent_text,
 )
-from kshunt.backend.domain.text.weeks import DAY_MS, day_text
 from kshunt.backend.pipeline.reports.document import (
     Bar,
     Bars,
@@ -45,11 +45,13 @@ from kshunt.backend.pipeline.reports.week_operations import (
 )
 from kshunt.backend.pipeline.reports.week_results import WeekMaterial, missing_hours
 from kshunt.backend.pipeline.reports.week_sections import (
+    Loads,
     StallsOfWeek,
     brokers,
     disks,
     first_full,
     isr_drops,
+    loads_of,
     no_table,
     operations_table,
     stalls,
@@ -76,6 +78,8 @@ class WeekFigures:
     held_by_day: Mapping[int, Mapping[str, float]]
     stalls: StallsOfWeek | None
     """None where the table was not made."""
+    loads: Loads | None
+    """None where the table was not made."""
 
     @classmethod
     def of(cls, material: WeekMaterial, now_ms: float) -> WeekFigures:
@@ -88,7 +92,8 @@ class WeekFigures:
         ordered = dict(sorted(by_bound.items(), key=lambda one: (-one[1], one[0])))
         until_ms = min(material.week.to_ms, int(now_ms))
         operations = week_operations(material)
-        return cls(material, until_ms, operations, ordered, by_day, stalls_of(material))
+        tables = stalls_of(material), loads_of(material)
+        return cls(material, until_ms, operations, ordered, by_day, *tables)
 
     @property
     def copied_bytes(self) -> float:
@@ -124,8 +129,8 @@ def week_report(material: WeekMaterial, now_ms: float) -> Document:
         *stalls(figures.stalls),
         *isr_drops(material),
         *throttles(material),
-        *brokers(material),
-        *disks(material),
+        *brokers(figures.loads),
+        *disks(figures.loads),
         *topics(material),
         *_gaps(figures),
         *quality(material.tables, material.missed, span)[1:],
@@ -173,7 +178,7 @@ def _headline(figures: WeekFigures) -> list[str]:
         words = f"Copies stood still for {duration_text(figures.stalls.seconds)} in total"
         lines.append(f"{words}, longest because of: {cause} ({duration_text(seconds)}).")
     lines.append(_dropped(figures))
-    full = first_full(material)
+    full = first_full(figures.loads or {})
     lines += [full] if full else []
     return lines
 

@@ -46,7 +46,7 @@ class WeekOperation:
 
     @property
     def true_s(self) -> float | None:
-        """From the first forecast to the end; None where there is none, or it did not complete."""
+        """From the first forecast to the end; None without a forecast, or without the end."""
         state = None if self.recorded is None else self.recorded.state
         if self.forecast is None or self.ended_ms is None:
             return None
@@ -81,7 +81,7 @@ def ended_in_week(material: WeekMaterial) -> list[Operation]:
     week, journal = material.week, material.journal
     operations = () if journal is None else journal.operations
     ended = [one for one in operations if one.ended_ms is not None and one.state.ended]
-    within = [one for one in ended if week.from_ms <= (one.ended_ms or 0) < week.to_ms]
+    within = [one for one in ended if week.has(one.ended_ms or 0)]
     return sorted(within, key=lambda one: (one.ended_ms or 0, one.id))
 
 

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
-from kshunt.backend.domain.text.weeks import DAY_MS
-from kshunt.backend.pipeline.reports.report_files import UTC_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 
 MINUTE_MS: Final = 60_000
 COLUMNS: Final = (
@@ -95,7 +95,7 @@ class _HourRows:
         def there(name: str) -> Mask:
             return np.asarray(pc.is_valid(table[name]).to_numpy(), np.bool_)
 
-        at = table["at"].cast(UTC_MS, safe=False).cast(pa.int64()).to_numpy()
+        at = millis_column(table["at"]).to_numpy()
         leader_rate, follower_rate = (f"{s}_throttle_bytes_per_s" for s in ("leader", "follower"))
         return cls(
             table=table,

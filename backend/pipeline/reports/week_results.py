@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.delivered_files.result_files import (
     HourFolder,
     UnreadableResults,
@@ -31,17 +32,16 @@ from kshunt.backend.domain.pipeline.result_columns import (
     TICK_S,
     ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
-from kshunt.backend.domain.text.weeks import DAY_MS, Week
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.pipeline.reports.report_files import (
-    LOOKS,
-    UTC_MS,
     Missed,
     TableOrigin,
     cluster_of,
     columns_of,
     gaps_of,
     origin_of,
+    read_again,
     recorded_hours,
     rows_near,
 )
@@ -106,7 +106,7 @@ class WeekForecasts:
         rows = rows.filter(named)
         if not len(rows):
             return
-        at = rows["at"].cast(UTC_MS, safe=False).cast(pa.int64())
+        at = millis_column(rows["at"])
         rows = rows.set_column(rows.column_names.index("at"), "at", at).sort_by("at")
         self.models |= set(pc.unique(rows["model"]).to_pylist()) - {None}
         self._add_first(rows)
@@ -202,7 +202,7 @@ def read_week(
         tables=tables,
         missed=[gap for gap in gaps_of(samples) if gap.to_ms > first and gap.from_ms <= last],
         made=[origin_of(manifest, results, name, rows) for name, rows in tables.items()],
-        sampled_hours=frozenset(h for h in recorded_hours(samples) if first <= h <= last),
+        sampled_hours=frozenset(filter(week.has, recorded_hours(samples))),
         problems=problems,
         journal=journal,
     )
@@ -218,12 +218,12 @@ def _hours(
 ) -> Iterator[tuple[int, Any]]:
     """Rows of each hour of the week that has a folder, in the order of time."""
     for hour in hour_folders(results / table.name):
-        if not week.from_ms <= hour.start_ms < week.to_ms:
+        if not week.has(hour.start_ms):
             continue
         if is_stopped():
             raise Stopped
         try:
-            rows = _looked_again(results, partial(_hour, results, table, names, hour))
+            rows = read_again(results, partial(_hour, results, table, names, hour))
         except UnreadableResults as error:
             problems.append(error.message)
             continue
@@ -242,32 +242,15 @@ def _table(
 ) -> Any:
     """The table's rows whose hour is in that time; None where it was never made."""
     try:
-        rows = _looked_again(results, partial(rows_near, results, table, first_ms, last_ms))
+        rows = read_again(results, partial(rows_near, results, table, first_ms, last_ms))
     except UnreadableResults as error:
         problems.append(error.message)
         return None
     if rows is None or table is not QUARANTINE_FILES or not len(rows):
         return rows
     # An hour more than the week was read, because rows of other tables lie under their end.
-    start = rows["start"].cast(UTC_MS, safe=False).cast(pa.int64())
+    start = millis_column(rows["start"])
     return rows.filter(pc.and_(pc.greater_equal(start, first_ms), pc.less_equal(start, last_ms)))
-
-
-def _looked_again(results: Path, read: Callable[[], Any]) -> Any:
-    """What `read` reads, where files may be replaced meanwhile.
-
-    Raises:
-        UnreadableResults: a file cannot be read, or files vanish faster than they are read.
-    """
-    for _ in range(LOOKS):
-        try:
-            return read()
-        except FileNotFoundError:
-            continue
-    raise UnreadableResults(
-        f"Files of {results} are removed faster than they can be read.",
-        advice="Try again when no backfill runs.",
-    )
 
 
 def missing_hours(hours: frozenset[int] | set[int], first_ms: int, end_ms: int) -> list[range]:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from kshunt.backend.domain.audit.lines import AuditEntry, AuditEvent
 from kshunt.backend.domain.pipeline.result_columns import BROKER_LOAD, STALLS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.pipeline.weeks import DAYS, day_text
 from kshunt.backend.domain.text.formatting import (
     bytes_text,
     duration_text,
@@ -17,7 +19,6 @@ from kshunt.backend.domain.text.formatting import (
     percent_text,
     rate_text,
 )
-from kshunt.backend.domain.text.weeks import DAY_MS, DAYS, day_text
 from kshunt.backend.pipeline.reports.document import (
     Bar,
     Bars,
@@ -39,6 +40,8 @@ DRIFTS_MOST: Final = 12
 DROPS_MOST: Final = 8
 
 Row = dict[str, Any]
+Loads = Mapping[int, list[Row]]
+"""Hours of the week by broker, in the order of time."""
 
 
 def no_table(name: str) -> str:
@@ -277,14 +280,14 @@ def _in_force(rates: WeekRates, minutes: int) -> str:
 # Brokers
 
 
-def _loads(material: WeekMaterial) -> Mapping[int, list[Row]] | None:
-    """Hours of the week by broker, in the order of time; None where the table was not made."""
+def loads_of(material: WeekMaterial) -> Loads | None:
+    """What brokers carried; None where the table was not made."""
     if BROKER_LOAD.name not in material.tables:
         return None
     last: dict[tuple[int, float], Row] = {}
     for row in material.tables[BROKER_LOAD.name].to_pylist():
         start = ms(row["start"])
-        if not material.week.from_ms <= start < material.week.to_ms:
+        if not material.week.has(start):
             continue
         key = (row["broker"], start)
         if key not in last or row["newest"] >= last[key]["newest"]:
@@ -305,10 +308,9 @@ def _total(row: Row) -> float:
     return float(sum(row[name] or 0.0 for name in names))
 
 
-def brokers(material: WeekMaterial) -> list[Block]:
+def brokers(loads: Loads | None) -> list[Block]:
     """How much each carried, and its busiest hour."""
     head = Heading("Load of brokers")
-    loads = _loads(material)
     if loads is None:
         words = f"{no_table(BROKER_LOAD.name)} It has a row once an hour is over."
         return [head, Paragraph(words)]
@@ -358,9 +360,8 @@ def _full_s(rows: Sequence[Row]) -> float | None:
     return full
 
 
-def first_full(material: WeekMaterial) -> str:
+def first_full(loads: Loads) -> str:
     """Which disk is full first; empty where none fills, or it is not known."""
-    loads = _loads(material) or {}
     soon = [(full, broker) for broker, rows in loads.items() if (full := _full_s(rows)) is not None]
     if not soon:
         return ""
@@ -369,10 +370,9 @@ def first_full(material: WeekMaterial) -> str:
     return f"The disks of broker {broker} are full first: in {duration_text(full)}, as of {at}."
 
 
-def disks(material: WeekMaterial) -> list[Block]:
+def disks(loads: Loads | None) -> list[Block]:
     """How full the disks are at the end of the week, those that are full first at the top."""
     head = Heading("Disks")
-    loads = _loads(material)
     if not loads:
         return [head, Paragraph("Nothing is known of them.")]
     known = {

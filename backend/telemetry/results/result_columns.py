@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.domain.pipeline.result_columns import ResultTable
 from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type
 
@@ -87,15 +88,14 @@ def _fields(kind: Any) -> tuple[tuple[str, str], ...]:
 
 def _values(column: Any) -> list[Any]:
     if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        column = millis_column(column)
     values: list[Any] = column.to_pylist()
     return values
 
 
 def millis(column: Any) -> NDArray[np.int64]:
     """A time column without nulls, in milliseconds since the epoch. Shape (rows,)."""
-    values = column.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-    found: NDArray[np.int64] = values.to_numpy()
+    found: NDArray[np.int64] = millis_column(column).to_numpy()
     return found
 
 

@@ -20,7 +20,6 @@ Algorithm
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import exp
 from typing import Final
 
 import numpy as np
@@ -111,9 +110,7 @@ class RateWindows:
         )
 
         def mean(before: Floats, newest: Floats, all_s: Floats, constant_s: float) -> Floats:
-            whole = np.divide(passed_s, all_s, out=np.ones(len(keys)), where=all_s > 0)
-            share = np.maximum(whole, 1 - np.exp(-passed_s / constant_s))
-            return _towards(before, newest, share)
+            return _towards(before, newest, _share(passed_s, all_s, constant_s))
 
         fresh = {name: np.where(stopped | afresh, np.nan, getattr(last, name)) for name in _MEANS}
         begun_ms = np.where(np.isnan(last.behind_ms), float(now_ms), last.behind_ms)
@@ -180,24 +177,33 @@ class _BrokerMeans:
         self._at_ms = now_ms
         ids, place = numbered(broker)
         totals = np.bincount(place, flows, len(ids))
-        means, factors = {}, np.ones(len(ids))
-        for n, (id, total) in enumerate(zip(ids.tolist(), totals.tolist(), strict=True)):
-            if total > 0:
-                before, seconds = self._means.get(id, (total, 0.0))
-                seconds += passed_s
-                all_s = float(_counted_s(seconds, passed_s, SETTLES_S + LATEST_S))
-                share = max(passed_s / all_s if all_s else 1.0, 1 - exp(-passed_s / BROKER_S))
-                mean = before + share * (total - before)
-                means[id] = mean, seconds
-                factors[n] = min(max(mean / total, 1 / PART_MOST), PART_MOST)
-        self._means = means
-        return factors[place]
+        last = [
+            self._means.get(id, (total, 0.0))
+            for id, total in zip(ids.tolist(), totals.tolist(), strict=True)
+        ]
+        before, seconds = np.array(last, np.float64).reshape(-1, 2).T
+        seconds = seconds + passed_s
+        passed = np.full(len(ids), passed_s)
+        all_s = _counted_s(seconds, passed, SETTLES_S + LATEST_S)
+        means = before + _share(passed, all_s, BROKER_S) * (totals - before)
+        some = totals > 0
+        kept = zip(ids[some].tolist(), means[some].tolist(), seconds[some].tolist(), strict=True)
+        self._means = {id: (mean, whole_s) for id, mean, whole_s in kept}
+        factors = np.ones(len(ids))
+        np.divide(means, totals, out=factors, where=some)
+        return np.clip(factors, 1 / PART_MOST, PART_MOST)[place]
 
 
-def _counted_s(seconds: Floats | float, passed_s: Floats | float, begins_s: float) -> Floats:
+def _counted_s(seconds: Floats, passed_s: Floats, begins_s: float) -> Floats:
     """How much time a mean is of: it starts again at `begins_s`, without what was before."""
-    after = np.maximum(np.subtract(seconds, begins_s), passed_s)
-    return np.where(np.greater(seconds, begins_s), after, seconds)
+    return np.where(seconds > begins_s, np.maximum(seconds - begins_s, passed_s), seconds)
+
+
+def _share(passed_s: Floats, all_s: Floats, constant_s: float) -> Floats:
+    """What the newest weighs in a mean over `all_s`, or over `constant_s` if that is less."""
+    whole = np.divide(passed_s, all_s, out=np.ones(len(all_s)), where=all_s > 0)
+    found: Floats = np.maximum(whole, 1 - np.exp(-passed_s / constant_s))
+    return found
 
 
 def _towards(before: Floats, now: Floats, share: Floats) -> Floats:

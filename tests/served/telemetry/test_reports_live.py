@@ -12,8 +12,9 @@ import pytest
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.pipeline.result_columns import RATES
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
-from kshunt.backend.domain.text.weeks import DAY_MS, Week
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from tests.support.embedded.background import running
 from tests.support.pipeline.reported import write_results

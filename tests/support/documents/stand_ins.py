@@ -46,7 +46,7 @@ class StandIns:
         self._made = {name: cache(make) for name, make in makers.items()}
 
     def words(self, command: str) -> str:
-        """A command with what stands in for each name."""
+        """A command in which the test has replaced each name."""
         for name, make in self._made.items():
             if name in command:
                 command = command.replace(name, make())

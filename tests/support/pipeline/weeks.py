@@ -18,7 +18,8 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     ResultTable,
 )
-from kshunt.backend.domain.text.weeks import DAY_MS, Week
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.pipeline.reports.week_results import WeekJournal
 from tests.support.pipeline.recorded import Row, time_of
 from tests.support.pipeline.reported import MB, write_results

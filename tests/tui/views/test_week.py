@@ -9,7 +9,8 @@ import pytest
 
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.pipeline.delivered import BottleneckRow, Rows, TableStatus
-from kshunt.backend.domain.text.weeks import DAY_MS, Week
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.tui.actions.view_names import HISTORY
 from kshunt.tui.text.glyphs import ASCII, UNICODE
 from kshunt.tui.views.history.week_summary import is_whole, week_facts

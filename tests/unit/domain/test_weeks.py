@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.text.weeks import DAY_MS, Week, day_text, week_of
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
+from kshunt.backend.domain.pipeline.weeks import Week, day_text, week_of
 
 
 def at(text: str) -> int:

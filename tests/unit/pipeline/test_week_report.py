@@ -17,7 +17,7 @@ from kshunt.backend.cli.report import main
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, ResultTable
-from kshunt.backend.domain.text.weeks import Week
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.pipeline.reports.document import Bar, Bars, Document
 from kshunt.backend.pipeline.reports.formats import drawn

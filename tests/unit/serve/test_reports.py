@@ -13,7 +13,7 @@ import pytest
 from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.pipeline.result_columns import RATES
-from kshunt.backend.domain.text.weeks import DAY_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.serve.reports import (
     AFTER_END_MS,

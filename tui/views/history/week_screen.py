@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
 
-from kshunt.backend.domain.text.weeks import Week
+from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.errors import KshuntError
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.dialogs.row_details import RowDetailsScreen

@@ -9,8 +9,8 @@ from typing import Final
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import record_of
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.pipeline.delivered import BottleneckRow, Rows
+from kshunt.backend.domain.pipeline.weeks import Week, day_text
 from kshunt.backend.domain.text.formatting import duration_text, many
-from kshunt.backend.domain.text.weeks import Week, day_text
 from kshunt.tui.text.bars import bar
 from kshunt.tui.text.fitting import printable
 from kshunt.tui.text.glyphs import Glyphs
@@ -67,11 +67,7 @@ def _all(days: Days) -> str:
 
 def _ended(week: Week, operations: Iterable[Operation]) -> Facts:
     """How operations ended that are listed, and how often their forecasts were right."""
-    ended = [
-        one
-        for one in operations
-        if one.ended_ms is not None and week.from_ms <= one.ended_ms < week.to_ms
-    ]
+    ended = [one for one in operations if one.ended_ms is not None and week.has(one.ended_ms)]
     if not ended:
         return [("Operations", "None that is still listed ended in this week.")]
     states = Counter(one.state for one in ended).most_common()
