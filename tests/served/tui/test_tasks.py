@@ -91,10 +91,10 @@ def is_it_healthy(shown: EmulatedTerminal) -> None:
 def what_never_arrives_is_fixed(shown: EmulatedTerminal) -> None:
     shows(shown, r"16 replicas will not arrive at this rate")
     shown.write("F")
-    shows(shown, r"Then: done \d\d:\d\d .*was never")
+    shows(shown, r"Then: done (\w{3} )?\d\d:\d\d .*was never")
     agree(shown)
     shows(shown, r"All 5 done\.")
-    shows(shown, r"Moving 16 partitions · .*done ≈ \d\d:\d\d")
+    shows(shown, r"Moving 16 partitions · .*done ≈ (\w{3} )?\d\d:\d\d")
 
 
 def three_brokers_get_more(shown: EmulatedTerminal) -> None:
