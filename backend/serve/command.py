@@ -378,12 +378,17 @@ def _recorders(
     recording = settings.recording
     if recording.folder is None and not recording.topic:
         return None
+    from contextlib import suppress
     from functools import partial
 
+    from kshunt.backend.files import make_folder
     from kshunt.backend.telemetry.recording.folder_sink import FolderSink
     from kshunt.backend.telemetry.recording.recorder import SampleRecorder
 
     if recording.folder is not None:
+        # Whoever starts the pipeline next to this backend finds it, before the first sample.
+        with suppress(OSError):  # The recorder tries again, and says why it cannot.
+            make_folder(recording.folder)
         folder = FolderSink(recording.folder)
         return partial(SampleRecorder, clock=clock, settings=recording, sink=folder)
     from kshunt.backend.admin.kafka.sample_producer import SampleProducer

@@ -133,10 +133,16 @@ class Heir:
     hurried: bool
     """Whether the fast rate was; to set it twice could be after the operation."""
     state: str = "never begun"
+    hurrying: str = ""
+    """The operation that set the fast rate, if this one did."""
 
     async def finish(self) -> str:
         """The state in which the operation ended."""
         await asked_until(self._over, f"what was begun ends: {self}")
+        if self.hurrying:
+            rates = await read(self.client, f"/v1/operations/{self.hurrying}")
+            if rates["started_ms"] >= (await moves(self.client))[0]["ended_ms"]:
+                raise Undecided("the move ended at the slow rate, before the fast one was set")
         return self.state
 
     async def _over(self) -> bool:
@@ -153,7 +159,7 @@ class Heir:
             if operation["state"] == "paused":
                 await change(self.client, f"/v1/operations/{operation['id']}/resume")
             elif operation["state"] == "running" and not self.hurried:
-                await hurry(self.client)
+                self.hurrying = await hurry(self.client)
                 self.hurried = True
         except AssertionError as refused:
             # Until this backend acts it can refuse.

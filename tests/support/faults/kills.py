@@ -271,13 +271,16 @@ async def start(client: httpx.AsyncClient, ground: Ground) -> str:
     return str((await change(client, "/v1/reassignments", body))["operation_id"])
 
 
-async def hurry(client: httpx.AsyncClient) -> None:
-    """Let the move go on at the fast rate; to be asked only while it is slow, and so runs on."""
+async def hurry(client: httpx.AsyncClient) -> str:
+    """Let the move go on at the fast rate; the id of that change.
+
+    To be asked only while it is slow, and so runs on: rates that come after its end stay.
+    """
     rates = [
         {"broker": broker, "leader_bytes_per_s": FAST, "follower_bytes_per_s": FAST}
         for broker in BROKERS
     ]
-    await change(client, "/v1/throttles/rates", {"rates": rates})
+    return str((await change(client, "/v1/throttles/rates", {"rates": rates}))["operation_id"])
 
 
 async def moves(client: httpx.AsyncClient) -> list[Json]:
