@@ -33,7 +33,7 @@ from kshunt.backend.operations.journal.entries import EntryKind, JournalState
 from kshunt.backend.operations.journal.replay import JournalReplay
 from kshunt.backend.wire.raw_request import RawRequest
 from tests.support.access.keys import keys_of
-from tests.support.admin import TIMEOUT_S, connected, unthrottle
+from tests.support.admin import connected, unthrottle
 from tests.support.audit_checker import AuditedCluster, RequestedMove, lines_of, problems
 from tests.support.clusters import BROKERS
 from tests.support.embedded.background import running
@@ -180,7 +180,7 @@ async def _write(admin: Reached, kind: int, name: str, key: str, value: str | No
     )
     # A broker's own configuration is written by that broker alone.
     broker = int(name) if kind == BROKER and name else 1
-    await admin.cluster.call(broker, RawRequest.of(message), timeout_s=TIMEOUT_S, lane="write")
+    await admin.cluster.call(broker, RawRequest.of(message), timeout_s=DEADLINE_S, lane="write")
 
 
 @asynccontextmanager
