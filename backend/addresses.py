@@ -53,14 +53,14 @@ def without_secrets(text: str) -> str:
     Spark Connect (`sc://host:15002/;token=…`).
     """
     for pattern, shown in _SECRET_PARTS:
-        text = pattern.sub(shown, text)
+        text = re.sub(pattern, shown, text)
     return text
 
 
 _SECRET_PARTS: Final = (
-    (re.compile(r"(?<=://)[^/?#\s]*@"), "…@"),
-    (re.compile(r"(?<![^\s,])[^\s,/@]*:[^\s,/@]*@(?=[^\s,/@]*:\d)"), "…@"),
-    (re.compile(r"([?&;][^=?&;#\s]+)=[^&;#\s]*"), r"\1=…"),
+    (r"(?<=://)[^/?#\s]*@", "…@"),
+    (r"(?<![^\s,])[^\s,/@]*:[^\s,/@]*@(?=[^\s,/@]*:\d)", "…@"),
+    (r"([?&;][^=?&;#\s]+)=[^&;#\s]*", r"\1=…"),
 )
 
 
