@@ -8,6 +8,7 @@ from typing import Final
 
 from kshunt.backend.errors import ConfigError
 
+PORT_MAX: Final = 65_535
 ZOOKEEPER_SCHEME: Final = "zookeeper://"
 """Before what `--zookeeper` names, where it takes the place of brokers."""
 ZOOKEEPER_WARNING = (
@@ -52,14 +53,14 @@ def without_secrets(text: str) -> str:
     Spark Connect (`sc://host:15002/;token=…`).
     """
     for pattern, shown in _SECRET_PARTS:
-        text = pattern.sub(shown, text)
+        text = re.sub(pattern, shown, text)
     return text
 
 
 _SECRET_PARTS: Final = (
-    (re.compile(r"(?<=://)[^/?#\s]*@"), "…@"),
-    (re.compile(r"(?<![^\s,])[^\s,/@]*:[^\s,/@]*@(?=[^\s,/@]*:\d)"), "…@"),
-    (re.compile(r"([?&;][^=?&;#\s]+)=[^&;#\s]*"), r"\1=…"),
+    (r"(?<=://)[^/?#\s]*@", "…@"),
+    (r"(?<![^\s,])[^\s,/@]*:[^\s,/@]*@(?=[^\s,/@]*:\d)", "…@"),
+    (r"([?&;][^=?&;#\s]+)=[^&;#\s]*", r"\1=…"),
 )
 
 
@@ -71,7 +72,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     """
     host, colon, port = address.rpartition(":")
     digits = port.isascii() and port.isdigit() and len(port) <= 5
-    if not colon or not host or not digits or int(port) > 65535:
+    if not colon or not host or not digits or int(port) > PORT_MAX:
         raise ConfigError(f"'{address}' is not in the form HOST:PORT.")
     return host.strip("[]"), int(port)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Mapping
@@ -65,4 +64,6 @@ class SystemClock:
 
     async def wait_s(self, seconds: float) -> None:
         """Return once `seconds` have passed."""
+        import asyncio
+
         await asyncio.sleep(seconds)

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kshunt.backend.commandline.cluster_flags import CLIENT_FLAGS
 from kshunt.backend.commandline.nearest import near
@@ -58,8 +57,7 @@ _ABOUT: Final = frozenset({"-h", "--help", "--version"})
 _KEY: Final = re.compile(r"[a-z][a-z0-9-]{0,49}")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One value, and who says it."""
 
     name: str
@@ -77,8 +75,7 @@ class Setting:
         return [word for value in values for word in (flag, value)]
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """The file."""
 
     path: Path

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kshunt.backend.clock import Clock
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 log = logging.getLogger(__name__)
 

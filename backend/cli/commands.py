@@ -74,15 +74,11 @@ def summaries() -> dict[str, str]:
 
 def table_of(name: str) -> Command:
     """What a command takes; the empty name is that of the dashboard."""
-    from dataclasses import replace
-
     listed = COMMANDS[name] if name else DASHBOARD
     found: Command = import_module(f"kshunt.backend.{listed.module}").COMMAND
-    return replace(found, summary=listed.summary)
+    return found._replace(summary=listed.summary)
 
 
 def whole_table() -> Command:
     """The dashboard, with all commands as its actions."""
-    from dataclasses import replace
-
-    return replace(table_of(""), actions=tuple(map(table_of, COMMANDS)))
+    return table_of("")._replace(actions=tuple(map(table_of, COMMANDS)))

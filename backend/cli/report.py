@@ -24,7 +24,6 @@ from kshunt.backend.commandline.cluster_flags import (
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Argument, Command, Flag
-from kshunt.backend.domain.pipeline.result_columns import RESULTS
 from kshunt.backend.domain.pipeline.weeks import WEEKS, Week, week_of
 from kshunt.backend.errors import BackendUnreachable, ConfigError, KshuntError
 from kshunt.backend.files import replace_file
@@ -143,6 +142,8 @@ def _of_week(options: Namespace) -> Document:
 
 
 def _results(options: Namespace) -> Path:
+    from kshunt.backend.domain.pipeline.result_columns import RESULTS
+
     folder: Path = options.results or options.samples / RESULTS
     return folder
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -85,7 +84,7 @@ JSON: Final = Flag("json", "Print JSON, errors too.")
 
 def alias_of_command_config(name: str) -> Flag:
     """`--command-config` under the name that one of Kafka's tools has for it."""
-    return replace(COMMAND_CONFIG, name=name, also=(COMMAND_CONFIG.name,))
+    return COMMAND_CONFIG._replace(name=name, also=(COMMAND_CONFIG.name,))
 
 
 def take_zookeeper(options: argparse.Namespace) -> bool:

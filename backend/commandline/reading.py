@@ -23,13 +23,14 @@ from typing import Any, Final
 
 from kshunt import __version__
 from kshunt.backend.commandline.exit_codes import ExitCode
-from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.commandline.nearest import nearest
 from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.errors import BadInput
 
 _NUMBER: Final = re.compile(r"-\d+|-\d*\.\d+")
 HELP_WORDS: Final = frozenset({"-h", "--help"})
+WIDTH: Final = 80
+"""Of help that is never printed."""
 
 
 class UsageError(BadInput):
@@ -56,6 +57,8 @@ def read(command: Command, argv: Sequence[str]) -> argparse.Namespace | None:
     before, after = _at_dashes(argv)
     chosen, rest = _chosen(command, before)
     if HELP_WORDS & set(rest):
+        from kshunt.backend.commandline.help_text import help_of
+
         sys.stdout.write(help_of(chosen))
         sys.stdout.flush()
         return None
@@ -143,6 +146,13 @@ def _meant(hint: str) -> str:
 # Flags
 
 
+class _NeverShown(argparse.HelpFormatter):
+    """argparse makes a formatter for each flag; this one does not ask how wide the terminal is."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=WIDTH)
+
+
 class _Take(argparse.Action):
     """Keeps what was given, and takes nothing twice that is meant once."""
 
@@ -199,7 +209,9 @@ def _take_flags(
     Raises:
         UsageError: a flag is unknown, lacks its value, or comes twice.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(
+        formatter_class=_NeverShown, add_help=False, allow_abbrev=False, exit_on_error=False
+    )
     for flag in command.flags:
         action = parser.add_argument(
             *flag.options,

@@ -2,13 +2,15 @@
 
 From these values come the reader of the command line, `--help`, the reference, the completion of
 shells and the manual pages. Nothing else says what a command takes.
+
+They are named tuples and no dataclasses: every command makes them before it can answer anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from kshunt.backend.commandline.exit_codes import (
     KAFKA_MEANINGS,
@@ -20,8 +22,7 @@ from kshunt.backend.commandline.exit_codes import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(NamedTuple):
     """One flag of a command."""
 
     name: str
@@ -79,8 +80,7 @@ class Flag:
         return bool(self.default) if not self.metavar else self.default
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """A word of a command line that is no flag."""
 
     name: str
@@ -105,8 +105,7 @@ ABOUT: Final = (
 """What every command has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command, or an action of one."""
 
     words: tuple[str, ...]
@@ -119,7 +118,7 @@ class Command:
     summary: str = ""
     """For the list of its siblings."""
     epilog: str = ""
-    codes: Mapping[int, str] = field(default_factory=dict)
+    codes: Mapping[int, str] = MappingProxyType({})
     """Its own words for exit codes."""
     kafka: bool = False
     """True where it replaces a tool of Kafka: in Kafka's words, with Kafka's exit codes."""

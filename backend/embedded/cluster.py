@@ -22,6 +22,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from kshunt.backend.clock import Clock, SystemClock
+from kshunt.backend.domain.cluster.config_names import PLACER_CLASS
 from kshunt.backend.embedded.controller.acls import created
 from kshunt.backend.embedded.controller.brokers import Registration
 from kshunt.backend.embedded.controller.decision import Decision
@@ -43,7 +44,6 @@ from kshunt.backend.embedded.net.server import LOOPBACK, BrokerServer, Handler, 
 from kshunt.backend.embedded.security.authorizer import authorizer_of
 from kshunt.backend.embedded.security.sasl_plain import PlainUsers
 from kshunt.backend.errors import BadInput
-from kshunt.backend.placement.placer import PLACER_CLASS
 from kshunt.backend.placement.placer_names import KAFKA_STRIPED
 
 PUMP_S: Final = 0.01

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.commandline.table import Flag
-from kshunt.backend.operations.journal.replay import Unproven
+
+if TYPE_CHECKING:
+    from kshunt.backend.operations.journal.replay import Unproven
 
 _HELP: Final = "use it once, with every other backend stopped, then remove the flag"
 
@@ -30,6 +32,8 @@ FLAGS: Final = (
 
 def unproven_of(options: Namespace) -> Unproven:
     """What the flags say; they mean nothing for a journal that has signatures of our keys."""
+    from kshunt.backend.operations.journal.replay import Unproven
+
     if options.adopt_unsigned_journal:
         return Unproven.ADOPT
     return Unproven.IGNORE if options.ignore_unsigned_journal else Unproven.REFUSE

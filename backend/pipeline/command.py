@@ -11,7 +11,6 @@ from importlib import import_module
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import read
 from kshunt.backend.pipeline.flags import COMMAND, MODULES, WITHOUT_SPARK
-from kshunt.backend.pipeline.spark.session import require_spark
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,6 +23,8 @@ def main(argv: Sequence[str]) -> int:
     if options is None:
         return ExitCode.DONE
     if options.action not in WITHOUT_SPARK:
+        from kshunt.backend.pipeline.spark.session import require_spark
+
         require_spark()
     module = import_module(f"kshunt.backend.pipeline.{MODULES[options.action]}")
     code: int = module.run(options)

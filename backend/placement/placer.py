@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
+from kshunt.backend.domain.cluster.config_names import PLACER_CLASS
 from kshunt.backend.errors import ConfigError, KshuntError
 from kshunt.backend.placement.placer_names import find_placer
-
-PLACER_CLASS: Final = "replica.placer.class.name"
-"""The broker configuration that names the placer (KIP-660, New broker configuration)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from kshunt.backend.domain.planning.requests import (
 )
 from kshunt.backend.domain.text.formatting import duration_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.placement.impact import refuse_unknown
 from kshunt.backend.planning.planner_queue import ANYBODY, UNTOUCHED, PlannerQueue
 from kshunt.backend.planning.question import LENGTH, Answer, Question
 from kshunt.backend.rehearsal.picture import Picture
-from kshunt.backend.settings import LIMITS
 
 COMMAND: Final = (sys.executable, "-P", "-m", "kshunt.backend.planning.worker")
 

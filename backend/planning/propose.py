@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+from kshunt.backend.domain.planning.goals import Goal
 from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
-from kshunt.backend.domain.planning.requests import Goal, PlanAnswer, PlanRequest
+from kshunt.backend.domain.planning.requests import PlanAnswer, PlanRequest
 from kshunt.backend.domain.reassignment.left_out import left_out_notes
 from kshunt.backend.placement.impact import impact
 from kshunt.backend.placement.plans.check import check_proposal

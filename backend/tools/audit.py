@@ -8,9 +8,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from kshunt.backend.clock import TIMES, time_ms
 from kshunt.backend.commandline.cluster_flags import (
@@ -28,15 +27,12 @@ from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import path_of
-from kshunt.backend.local_sockets import running_backend
-from kshunt.backend.settings import Settings
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     run_tool,
     show,
     warn_of_zookeeper,
 )
-from kshunt.backend.tools.shared.new_files import check_target, write_file
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.audit import AuditClient
@@ -105,8 +101,7 @@ _TOGETHER: Final = frozenset({"since", "until", "operation", "format", "output"}
 _OPERATION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditOptions(NamedTuple):
     """A command line that has passed every check which needs no cluster."""
 
     bootstrap_servers: str = ""
@@ -144,6 +139,8 @@ def _main(argv: Sequence[str]) -> int:
         warn_of_zookeeper()
     check_client_config(options.command_config)
     if options.output is not None:
+        from kshunt.backend.tools.shared.new_files import check_target
+
         check_target(options.output, force=options.force, advice=FORCE)
     with _open(options) as reader:
         if options.verify:
@@ -167,6 +164,8 @@ def _deliver(options: AuditOptions, cluster_id: str, rows: Sequence[AuditRow]) -
     if options.output is None:
         _show(text)
     else:
+        from kshunt.backend.tools.shared.new_files import write_file
+
         write_file(options.output, f"{text.rstrip()}\n", force=options.force, advice=FORCE)
         _show(f"Entries written to {options.output}: {len(rows)}.")
 
@@ -265,6 +264,8 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
         BackendUnreachable: the backend that the options name does not answer.
         ClusterUnreachable: no backend runs, and no broker answers this process.
     """
+    from kshunt.backend.local_sockets import running_backend
+
     address = running_backend(options.backend, options.bootstrap_servers, options.command_config)
     if address:
         from kshunt.backend.api.client.backend_client import BackendClient
@@ -272,6 +273,7 @@ def _open(options: AuditOptions) -> Iterator[AuditReader]:
         with BackendClient(address) as client:
             yield client.audit
         return
+    from kshunt.backend.settings import Settings
     from kshunt.backend.tools.local.audit import LocalAudit
     from kshunt.backend.tools.local.cluster import LocalCluster
 

@@ -1,17 +1,16 @@
 """`kshunt kafka-preferred-replica-election`: Kafka's tool, as KIP-183 wants it.
 
 The flags, the words and the exit codes are those of Kafka 2.x; a partition that comes twice in
-the file is no error, as KIP-183 says. Its start-up time counts, so nothing is imported here that
-needs a data library, a Kafka client or a web framework.
+the file is no error, as KIP-183 says. Its start-up time counts, so what elects is imported once
+the command line asks for it, and needs no data library, Kafka client or web framework.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
@@ -34,16 +33,7 @@ from kshunt.backend.commandline.values import (
     reason,
     whole,
 )
-from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.operations.change import Change
-from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
-from kshunt.backend.domain.reassignment.answers import Result
-from kshunt.backend.domain.reassignment.plan import parse_partitions
-from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import BadInput
-from kshunt.backend.local_sockets import running_backend
-from kshunt.backend.operator_identity import who_am_i
-from kshunt.backend.settings import Settings
 from kshunt.backend.tools.shared.console import (
     check_client_config,
     parsed_file,
@@ -52,6 +42,12 @@ from kshunt.backend.tools.shared.console import (
     warn_of_zookeeper,
 )
 from kshunt.backend.tools.shared.output import ToolReport
+
+if TYPE_CHECKING:
+    from kshunt.backend.domain.cluster.metadata import TopicPartition
+    from kshunt.backend.domain.operations.change import Change
+    from kshunt.backend.domain.operations.election import ElectionAnswer, LeaderCount
+    from kshunt.backend.domain.reassignment.answers import Result
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 PAUSE_MS_MAX: Final = 60_000
@@ -121,8 +117,7 @@ COMMAND: Final = Command(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionOptions:
+class ElectionOptions(NamedTuple):
     """A command line that has passed every check which needs no file and no cluster."""
 
     bootstrap_servers: str = ""
@@ -175,6 +170,8 @@ def _main(argv: Sequence[str]) -> int:
     if options.zookeeper:
         warn_of_zookeeper()
     check_client_config(options.admin_config)
+    from kshunt.backend.domain.operations.change import Change
+
     partitions = _partitions(options.partitions_file)
     with _open(options) as elect:
         answer = elect(
@@ -191,6 +188,8 @@ def _main(argv: Sequence[str]) -> int:
 def _partitions(name: str | None) -> tuple[TopicPartition, ...] | None:
     if name is None:
         return None
+    from kshunt.backend.domain.reassignment.plan import parse_partitions
+
     partitions = parsed_file(name, parse_partitions)
     if not partitions:
         # An empty list must not be taken for "all".
@@ -207,6 +206,8 @@ def parse_options(given: Mapping[str, str]) -> ElectionOptions:
     Raises:
         UsageError: flags are missing, do not go together, or have a value that cannot be meant.
     """
+    from kshunt.backend.operator_identity import who_am_i
+
     _check_source(given)
     if "batch-pause" in given and "batch-size" not in given:
         raise UsageError("--batch-pause needs --batch-size")
@@ -265,6 +266,7 @@ def _open(options: ElectionOptions) -> Iterator[Elect]:
         with quick_sender(address, timeout_s=patience_s) as sender:
             yield ElectionsClient(sender).elect_preferred_leaders
         return
+    from kshunt.backend.settings import Settings
     from kshunt.backend.tools.local.cluster import LocalCluster
     from kshunt.backend.tools.local.elections import LocalElections
 
@@ -279,6 +281,8 @@ def _address(options: ElectionOptions) -> str:
         from kshunt.backend.tools.shared.private_backend import private_backend
 
         return private_backend(options.bootstrap_servers, options.admin_config)
+    from kshunt.backend.local_sockets import running_backend
+
     return running_backend(options.backend, options.bootstrap_servers, options.admin_config)
 
 
@@ -314,6 +318,8 @@ def preview_report(answer: ElectionAnswer) -> ToolReport:
 
 
 def _report(lines: Sequence[str], answer: ElectionAnswer) -> ToolReport:
+    from kshunt.backend.domain.untrusted.json_codec import to_document
+
     failed = len(answer.failures)
     text = "\n".join([*lines, *answer.notes])
     problems = (f"{failed} preferred replica(s) could not be elected",) if failed else ()

@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from kshunt.backend.commandline.cluster_flags import (
@@ -50,8 +50,8 @@ _FLAGS: Final = (
     *BACKEND_FLAGS,
     JSON,
     # A context may name a cluster; a proposal is a backend's.
-    replace(BOOTSTRAP_SERVER, hidden=True),
-    replace(COMMAND_CONFIG, hidden=True),
+    BOOTSTRAP_SERVER._replace(hidden=True),
+    COMMAND_CONFIG._replace(hidden=True),
 )
 _REASON: Final = Flag("reason", "The reason, for the audit.", "TEXT", default="")
 _SEEN: Final = Flag("seen", "The code that `show ID` printed.", "CODE", default="")

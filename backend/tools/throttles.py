@@ -1,13 +1,13 @@
 """`kshunt throttles`: rates of brokers and throttled replicas of topics.
 
 Kafka's own `kafka-configs` writes the same settings. By a backend they are in the audit, and have
-an owner. Nothing is imported here that needs a data library or a Kafka client.
+an owner. What reads values and asks a backend is imported where a command line needs it.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.commandline.cluster_flags import (
@@ -22,23 +22,15 @@ from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
 from kshunt.backend.commandline.values import ANSWER_MARGIN_S, REASON_HELP, reason
-from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.text.formatting import many
-from kshunt.backend.domain.throttles.configs import (
-    ReplicaSet,
-    ThrottledRate,
-    ThrottledReplicas,
-    parse_rate,
-)
-from kshunt.backend.domain.untrusted.json_codec import to_document
 from kshunt.backend.errors import BadInput
-from kshunt.backend.operator_identity import who_am_i
 from kshunt.backend.tools.shared.console import check_client_config, run_tool, show_report
 from kshunt.backend.tools.shared.output import ToolReport
-from kshunt.backend.tools.shared.private_backend import private_backend
 
 if TYPE_CHECKING:
+    from kshunt.backend.domain.operations.change import Change
     from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+    from kshunt.backend.domain.throttles.configs import ReplicaSet, ThrottledRate
 
 ANSWER_S: Final = 10.0
 EPILOG: Final = """\
@@ -62,6 +54,8 @@ def a_rate(text: str) -> tuple[tuple[int, ...], int | None]:
     ids = brokers.split(",")
     if not equals or not all(one.isascii() and one.isdigit() and len(one) < 10 for one in ids):
         raise ValueError("must be BROKER[,...]=RATE, such as 1,2=50MB/s")
+    from kshunt.backend.domain.throttles.configs import parse_rate
+
     try:
         return tuple(map(int, ids)), parse_rate(rate)
     except BadInput as error:
@@ -74,6 +68,8 @@ def replicas(text: str) -> ReplicaSet:
     Raises:
         ValueError: it is no such list.
     """
+    from kshunt.backend.domain.throttles.configs import ReplicaSet
+
     try:
         return ReplicaSet.parse(text)
     except BadInput as error:
@@ -144,22 +140,37 @@ def _main(argv: Sequence[str]) -> int:
     check_one_cluster(options.given)
     backend = backend_address(options.given)
     rates = _rates(options) if options.action == "set-rates" else {}
+    from kshunt.backend.domain.operations.change import Change
+    from kshunt.backend.operator_identity import who_am_i
+
     change = Change(options.validate_only, who=who_am_i(), reason=reason(options.given))
     check_client_config(options.command_config)
-    address = backend or private_backend(options.bootstrap_server, options.command_config)
+    answer = _asked(backend or _private_backend(options), options, rates, change)
+    done = "would be set" if options.validate_only else "set"
+    report = _report(answer, "broker" if rates else "topic", done)
+    return show_report(report, as_json=options.json)
+
+
+def _private_backend(options: Namespace) -> str:
+    from kshunt.backend.tools.shared.private_backend import private_backend
+
+    return private_backend(options.bootstrap_server, options.command_config)
+
+
+def _asked(
+    address: str, options: Namespace, rates: Mapping[int, ThrottledRate], change: Change
+) -> ChangeAnswer:
+    """What a backend makes of it: of the rates, or where there are none of the lists."""
     from kshunt.backend.api.client.throttles import ThrottlesClient
+    from kshunt.backend.domain.throttles.configs import ThrottledReplicas
     from kshunt.backend.tools.shared.senders import quick_sender
 
     with quick_sender(address, timeout_s=ANSWER_S + ANSWER_MARGIN_S) as sender:
         client = ThrottlesClient(sender)
         if rates:
-            answer = client.alter_rates(rates, change)
-        else:
-            lists = ThrottledReplicas(options.leaders, options.followers)
-            answer = client.alter_replicas({options.topic: lists}, change)
-    done = "would be set" if options.validate_only else "set"
-    report = _report(answer, "broker" if rates else "topic", done)
-    return show_report(report, as_json=options.json)
+            return client.alter_rates(rates, change)
+        lists = ThrottledReplicas(options.leaders, options.followers)
+        return client.alter_replicas({options.topic: lists}, change)
 
 
 def _rates(options: Namespace) -> dict[int, ThrottledRate]:
@@ -175,6 +186,8 @@ def _rates(options: Namespace) -> dict[int, ThrottledRate]:
         raise UsageError(f"broker {alone[0]} has one rate only: give its {side} too, or none")
     if not leaders:
         raise UsageError("name brokers and rates: --rate 1,2=50MB/s")
+    from kshunt.backend.domain.throttles.configs import ThrottledRate
+
     return {id: ThrottledRate(leaders[id], followers[id]) for id in sorted(leaders)}
 
 
@@ -196,6 +209,8 @@ def _report(answer: ChangeAnswer, noun: str, done: str) -> ToolReport:
     lines = [*items, *answer.warnings, *answer.notes]
     problems = (f"{many(failed, 'item')} failed.",) if failed else ()
     code = ExitCode.FAILED if failed else ExitCode.DONE
+    from kshunt.backend.domain.untrusted.json_codec import to_document
+
     return ToolReport("\n".join(lines), to_document(answer), code, problems)
 
 

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from tests.support.embedded.background import running
 from tests.support.faults.slow_clients import HALF_BODY, HALF_HEAD, more_descriptors, serving_with
 from tests.support.topics import create_topic

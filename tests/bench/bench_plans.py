@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import Broker, LogDir, TopicPartition
+from kshunt.backend.domain.planning.goals import Weighing
 from kshunt.backend.domain.planning.proposal import Proposal
-from kshunt.backend.domain.planning.requests import Weighing
 from kshunt.backend.placement.generate import generate_assignment
 from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.expand import expand

@@ -17,7 +17,7 @@ import pytest
 
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.errors import BackendError, BackendUnreachable
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from tests.support.brokers.launcher import RealKafka
 from tests.support.paths import ROOT
 from tests.support.serving import serve_process

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.planning.requests import parse_size
+from kshunt.backend.domain.planning.goals import parse_size
 from kshunt.backend.domain.text.axes import Unit, duration_ticks, moment_ticks, value_ticks
 from kshunt.backend.domain.text.deadlines import DAYS_MOST, deadline_s
 from kshunt.backend.domain.text.formatting import (

@@ -22,7 +22,8 @@ from kshunt.backend.clock import Clock
 from kshunt.backend.domain.cluster.assignment import ClusterState
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.errors import BrokerUnreachable, ClusterError, ClusterUnreachable
-from kshunt.backend.settings import LIMITS, Settings
+from kshunt.backend.limits import LIMITS
+from kshunt.backend.settings import Settings
 from kshunt.backend.wire import metadata
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 

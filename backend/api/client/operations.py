@@ -12,7 +12,7 @@ from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
 from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 DEFAULT_CAPS: Final = MoveCaps(LIMITS.moves_per_broker, LIMITS.moves_in_cluster)
 """Moves in flight where an operator asks for caps and names none."""

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kshunt.backend.domain.operations.approval import ShownProposal
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachable
@@ -62,6 +61,8 @@ def raise_if_proposed(status: int, document: Any) -> None:
     """
     if status != PROPOSED:
         return
+    from kshunt.backend.domain.operations.approval import ShownProposal
+
     proposal = from_document(ShownProposal, document)
     raise AwaitsApproval(
         "Nothing is changed yet: this change needs a second person. It was proposed as "

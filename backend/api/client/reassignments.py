@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from kshunt.backend.api.client.sending.sender import Subject
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.reassignments import (
     GeneratedPlans,
     MovingPartitions,
-    ProgressRows,
 )
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.change import ANONYMOUS_CHANGE, Change
@@ -22,6 +22,9 @@ from kshunt.backend.domain.reassignment.answers import (
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.untrusted.json_codec import to_document
+
+if TYPE_CHECKING:
+    from kshunt.backend.api.schema.progress import ProgressRows
 
 
 class ReassignmentsClient(Subject):
@@ -83,6 +86,8 @@ class ReassignmentsClient(Subject):
 
     def progress(self, plan: ReassignmentPlan) -> ProgressRows:
         """How far each replica of the plan is (KIP-179, --progress)."""
+        from kshunt.backend.api.schema.progress import ProgressRows
+
         body = {"plan": to_document(PlanDocument.of(plan))}
         return self._sender.send(ProgressRows, "/v1/reassignments/progress", body)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from kshunt.backend.api.connections.connection_limits import Connections, Phase, peer_of
 from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 log = logging.getLogger(__name__)
 

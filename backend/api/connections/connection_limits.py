@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kshunt.backend.settings import LIMITS, Limits
+from kshunt.backend.limits import LIMITS, Limits
 
 _UCRED: Final = struct.Struct("3i")
 """Process, user and group id of a socket's peer (unix(7), SO_PEERCRED)."""

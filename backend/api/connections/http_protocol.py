@@ -11,7 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from kshunt.backend.api.connections.connection_limits import Phase
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 PACE_S: Final = 1.0
 """How often the pace of a body is looked at."""

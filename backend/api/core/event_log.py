@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kshunt.backend.api.http.answers import pieces_of
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
-from kshunt.backend.settings import LIMITS
 
 Made = Callable[[], Any]
 """Makes what an event tells, of values that do not change."""

@@ -21,7 +21,7 @@ from kshunt.backend.access.roles import Caller
 from kshunt.backend.clock import Clock
 from kshunt.backend.domain.operations.team import ConnectedSession
 from kshunt.backend.errors import Conflict
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 SILENCE_S: Final = 45.0
 EVENT_S: Final = 1.0

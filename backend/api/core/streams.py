@@ -13,7 +13,7 @@ from kshunt.backend.api.core.event_log import EventLog
 from kshunt.backend.api.core.frame_feed import FrameFeed, pieces
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.errors import TooManyStreams
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 
 HEARTBEAT_S: Final = 2.0

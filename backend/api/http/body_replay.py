@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 
 async def buffer_body(receive: Any) -> bytes | None:

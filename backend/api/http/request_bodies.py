@@ -33,7 +33,7 @@ from kshunt.backend.access.request_context import CURRENT_CALLER
 from kshunt.backend.api.http.body_replay import replayed
 from kshunt.backend.api.http.problems import problem
 from kshunt.backend.api.http.route_roles import Declared
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 LARGE_BYTES: Final = 64 * 1024
 """A body up to here is parsed where it is: it takes a millisecond."""

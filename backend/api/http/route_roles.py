@@ -16,7 +16,7 @@ from starlette.routing import Match
 from kshunt.backend.access.roles import Role
 from kshunt.backend.api.http.answers import answered, documented
 from kshunt.backend.api.http.paths import rebuilt_path
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 ROLE: Final = "x-kshunt-role"
 """In OpenAPI, of each operation; `none` is open to everybody."""

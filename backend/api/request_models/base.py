@@ -16,7 +16,7 @@ from kshunt.backend.domain.throttles.configs import (
     RATE_MIN_BYTES_PER_S,
     UNTHROTTLED,
 )
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 
 def _whole(value: Any) -> Any:

@@ -12,7 +12,7 @@ from kshunt.backend.api.request_models.base import (
     PartitionModel,
     TimeoutMs,
 )
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 BatchSize = Annotated[
     int,

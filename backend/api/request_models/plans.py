@@ -17,15 +17,14 @@ from kshunt.backend.api.request_models.base import (
 )
 from kshunt.backend.api.request_models.reassignments import CapsModel
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.planning.requests import (
+from kshunt.backend.domain.planning.goals import (
     DISK_FRACTION,
     THROTTLES_MAX,
     TOLERANCE,
     Goal,
-    PlanRequest,
-    RehearsalRequest,
     Weighing,
 )
+from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalRequest
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 
 Pattern = Annotated[

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kshunt.backend.api.request_models.base import Id, PartitionModel, PlanModel, RateOrNone, Strict
 from kshunt.backend.api.request_models.throttles import BrokerRateModel, TopicReplicasModel
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 
 class PreviewRequestModel(Strict):

@@ -16,7 +16,7 @@ from kshunt.backend.api.request_models.base import (
     TimeoutMs,
     Topic,
 )
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 AutoRemove = Annotated[
     bool,

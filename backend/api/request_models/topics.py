@@ -14,7 +14,7 @@ from kshunt.backend.api.request_models.base import (
     TimeoutMs,
     Topic,
 )
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 
 class DescribeTopicsRequestModel(Strict):

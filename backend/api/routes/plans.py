@@ -20,10 +20,10 @@ from kshunt.backend.api.request_models.plans import (
 )
 from kshunt.backend.api.schema.plans import PlanProposal, Rehearsals
 from kshunt.backend.errors import Conflict
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.planning.planner_pool import Planners
 from kshunt.backend.planning.planner_queue import ANYBODY
 from kshunt.backend.rehearsal.picture import picture_of
-from kshunt.backend.settings import LIMITS
 
 LOOK_S: Final = 1.0
 """How often a look is taken whether somebody still waits for the answer."""

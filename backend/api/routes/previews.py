@@ -13,8 +13,8 @@ from kshunt.backend.api.http.route_roles import Routes
 from kshunt.backend.api.request_models.previews import PreviewRequestModel
 from kshunt.backend.domain.operations.preview import Preview
 from kshunt.backend.errors import BadInput
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.review.blast_radius import Request
-from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

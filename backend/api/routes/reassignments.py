@@ -26,17 +26,17 @@ from kshunt.backend.api.request_models.reassignments import (
     ReassignRequestModel,
     VerifyRequestModel,
 )
+from kshunt.backend.api.schema.progress import ProgressRows
 from kshunt.backend.api.schema.reassignments import (
     GeneratedPlans,
     MovingPartition,
     MovingPartitions,
-    ProgressRows,
 )
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, VerifyAnswer
 from kshunt.backend.domain.reassignment.progress import with_causes, with_turns
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.reassignment.starting import ReassignRequest
-from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

@@ -19,7 +19,7 @@ from kshunt.backend.api.request_models.replicas import StatusRequestModel
 from kshunt.backend.api.schema.frames.snapshot_writer import MEDIA_TYPE, FrameWriter, with_rows
 from kshunt.backend.api.schema.replicas import MeasuredReplicas, ModeKey, ReplicaPage
 from kshunt.backend.domain.cluster.partition_modes import MODES_BY_KEY
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 Filter32 = Annotated[int | None, Query(ge=0, le=2**31 - 1)]
 

@@ -24,8 +24,8 @@ from kshunt.backend.api.request_models.throttles import (
 )
 from kshunt.backend.api.schema.throttles import OwnedThrottles, ThrottleSettings
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.core.journal_audit import discarded_line
-from kshunt.backend.settings import LIMITS
 
 
 def install(app: FastAPI, backend: Backend) -> None:

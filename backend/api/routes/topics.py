@@ -35,7 +35,7 @@ from kshunt.backend.domain.topics.alteration import AlteredTopic
 from kshunt.backend.domain.topics.partitioners import Partitioner
 from kshunt.backend.domain.topics.summaries import summaries
 from kshunt.backend.error_codes import UNKNOWN_TOPIC_OR_PARTITION
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 TopicName = Annotated[
     str, Path(min_length=1, max_length=249, json_schema_extra={"pattern": TOPIC_PATTERN})

@@ -1,18 +1,15 @@
-"""Moves and plans as the API answers them: what moves, how far it is, and whether it is done."""
+"""Moves and generated plans as the API answers them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kshunt.backend.api.schema.plan_document import PlanDocument
-from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
-from kshunt.backend.domain.reassignment.answers import GeneratedPlan, ProgressRow
-from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
+from kshunt.backend.domain.reassignment.answers import GeneratedPlan
 
 
-@dataclass(frozen=True, slots=True)
-class MovingPartition:
+class MovingPartition(Struct, frozen=True):
     """A partition that moves."""
 
     topic: str
@@ -39,27 +36,13 @@ class MovingPartition:
         return OngoingReassignment(name, self.replicas, self.adding, self.removing)
 
 
-@dataclass(frozen=True, slots=True)
-class MovingPartitions:
+class MovingPartitions(Struct, frozen=True):
     """Every partition that moves."""
 
     reassignments: tuple[MovingPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressRows:
-    """The lines of `--progress`."""
-
-    rows: tuple[ProgressRow, ...]
-    expected_end: ExpectedEnd | None = None
-    """When the plan will be done, with whatever its operation moves; null where nothing of it
-    moves, or where nobody has watched it."""
-    forecast_record: ForecastRecord | None = None
-    """How often forecasts of this cluster were right; null without a backend."""
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratedPlans:
+class GeneratedPlans(Struct, frozen=True):
     """Both plans of `--generate`."""
 
     current: PlanDocument

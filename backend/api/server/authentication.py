@@ -49,8 +49,8 @@ from kshunt.backend.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
 )
 from kshunt.backend.errors import ConfigError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.lease.lease_manager import BackendIdentity
-from kshunt.backend.settings import LIMITS
 
 log = logging.getLogger(__name__)
 

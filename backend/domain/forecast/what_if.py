@@ -27,7 +27,8 @@ from kshunt.backend.domain.forecast.expected_ends import Group, expected_ends
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints
 from kshunt.backend.domain.forecast.outlook import Outlook, outlook
 from kshunt.backend.domain.forecast.snapshot_copies import SnapshotCopies, snapshot_copies
-from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, RATE_KEYS, ExpectedEnd
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, ExpectedEnd
+from kshunt.backend.domain.replicas.resource_rates import RATE_KEYS
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
-
 WEEKS: Final = "2026-W47, 2026-11-17 (the week of that day), last or this"
 """What `week_of` reads."""
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_DAY_MS: Final = 86_400_000
 _EPOCH: Final = date(1970, 1, 1)
 _YEARS: Final = range(1971, 9999)
 _WEEK: Final = re.compile(r"(\d{4})-W(\d{2})", re.ASCII)
@@ -37,17 +36,17 @@ class Week:
     @property
     def from_ms(self) -> int:
         """When it begins, milliseconds since the epoch."""
-        return (self.monday - _EPOCH).days * DAY_MS
+        return (self.monday - _EPOCH).days * _DAY_MS
 
     @property
     def to_ms(self) -> int:
         """When the next one begins."""
-        return self.from_ms + 7 * DAY_MS
+        return self.from_ms + 7 * _DAY_MS
 
     @property
     def days_ms(self) -> tuple[int, ...]:
         """When each of its days begins."""
-        return tuple(range(self.from_ms, self.to_ms, DAY_MS))
+        return tuple(range(self.from_ms, self.to_ms, _DAY_MS))
 
     def has(self, at_ms: float) -> bool:
         """Whether a moment is within it."""

@@ -1,6 +1,6 @@
-"""How far a plan has come: `--progress` in KIP-179's words, `--verify` in Kafka's.
+"""How far a plan has come: the rows of `--progress`, in KIP-179's words, and of `--verify`.
 
-Pure, and without arrays: a one-shot tool calls it, and its start-up time counts.
+Pure, and without arrays.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kshunt.backend.domain.cluster.partition_modes import leaving_words
 from kshunt.backend.domain.reassignment.answers import (
     LogDirRow,
     ProgressRow,
-    VerifyAnswer,
     VerifyRow,
     VerifyState,
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
+from kshunt.backend.domain.reassignment.progress_words import STILL_IN_PROGRESS
 from kshunt.backend.domain.replicas.stuck_causes import Replica, Stuck
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
 
@@ -36,8 +36,6 @@ NOT_HOSTED: Final = "Broker does not host this partition"
 UNKNOWN_LAG: Final = "Unknown lag"
 """Begins the status of a replica that exists and of which nobody knows how far it is."""
 WAITING: Final = "Waiting: the move has not begun"
-
-_STILL_IN_PROGRESS: Final = "is still in progress."
 
 
 def progress_rows(
@@ -146,32 +144,6 @@ def _with_cause(row: ProgressRow, why: Stuck | None) -> ProgressRow:
     return replace(row, cause=why.cause.key, reason=text.reason, action=text.action)
 
 
-def format_progress(rows: Iterable[ProgressRow]) -> str:
-    """The table of KIP-179. Its columns have the seed's widths, and grow where an entry needs it.
-
-    The rule is as wide as the columns before the status, and seven more. Under a replica that is
-    stuck stands one line more, indented, with the cause and what to do next.
-    """
-    rows = tuple(rows)
-    cells = [("Topic", "Partition", "Broker", "Status")]
-    cells += [(row.topic, str(row.partition), str(row.broker), row.status) for row in rows]
-    gap = 2
-    widths = [
-        max(smallest, *(len(cell[column]) + gap for cell in cells))
-        for column, smallest in enumerate((11, 11, 8))
-    ]
-    heading, *lines = [
-        "".join(text.ljust(width) for text, width in zip(cell, widths, strict=False)) + cell[-1]
-        for cell in cells
-    ]
-    said = [line + _stuck_line(row) for line, row in zip(lines, rows, strict=True)]
-    return "\n".join([heading, "-" * (sum(widths) + 7), *said])
-
-
-def _stuck_line(row: ProgressRow) -> str:
-    return f"\n  Stuck ({row.cause}): {row.reason} {row.action}".rstrip() if row.cause else ""
-
-
 def verify_rows(
     plan: ReassignmentPlan,
     states: Mapping[TopicPartition, PartitionState],
@@ -204,31 +176,6 @@ def _verify_row(
         state.replicas,
         target,
     )
-
-
-def format_verify(rows: Iterable[VerifyRow]) -> str:
-    """The rows in Kafka's words, under Kafka's heading; a missing partition is called missing."""
-    return "\n".join(["Status of partition reassignment:", *map(_verify_text, rows)])
-
-
-def _verify_text(row: VerifyRow) -> str:
-    wanted = ",".join(map(str, row.target))
-    match row.state:
-        case VerifyState.IN_PROGRESS:
-            return f"Reassignment of partition {row.name} {_STILL_IN_PROGRESS}"
-        case VerifyState.COMPLETED:
-            return f"Reassignment of partition {row.name} is completed."
-        case VerifyState.MISSING:
-            return (
-                f"There is no partition {row.name} in this cluster, "
-                f"so it cannot be moved to {wanted}."
-            )
-        case VerifyState.DIFFERS:
-            present = ",".join(map(str, row.replicas))
-            return (
-                f"There is no active reassignment of partition {row.name}, "
-                f"but replica set is {present} rather than {wanted}."
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +220,7 @@ def _log_dir_row(
         )
     elif dirs.future == target:
         moving = True
-        text = f"Reassignment of replica {replica} {_STILL_IN_PROGRESS}"
+        text = f"Reassignment of replica {replica} {STILL_IN_PROGRESS}"
     elif dirs.future is not None:
         text = (
             f"Partition {partition} on broker {broker} is being moved to log dir {dirs.future} "
@@ -288,15 +235,3 @@ def _log_dir_row(
             f"{dirs.current} to {target}."
         )
     return LogDirRow(partition.topic, partition.partition, broker, text, done, moving)
-
-
-def format_log_dirs(rows: Iterable[LogDirRow]) -> str:
-    """One line a replica; nothing, and so an empty line when printed, where there are none."""
-    return "\n".join(row.text for row in rows)
-
-
-def is_not_as_planned(answer: VerifyAnswer) -> bool:
-    """True where something is not as the plan wants it, and nothing moves it there."""
-    return any(
-        row.state in (VerifyState.DIFFERS, VerifyState.MISSING) for row in answer.rows
-    ) or any(not row.done and not row.moving for row in answer.log_dirs)

@@ -9,8 +9,6 @@ import enum
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from kshunt.backend.domain.throttles.configs import FOLLOWER_RATE, LEADER_RATE
-
 HeldBy: TypeAlias = Literal["other", "throttle", "turn"]
 """What holds up: disks and networks, a throttle on the way, or that moves wait for their turn."""
 Wander: TypeAlias = Literal["calm", "uneasy", "restless"]
@@ -34,11 +32,6 @@ class ResourceKind(enum.StrEnum):
     """The caps of an operation: the move has not begun."""
 
 
-RATE_KEYS: Final = {
-    ResourceKind.LEADER_THROTTLE: LEADER_RATE,
-    ResourceKind.FOLLOWER_THROTTLE: FOLLOWER_RATE,
-}
-"""The configuration of a broker that limits a resource."""
 _WORDS: Final = {
     ResourceKind.LEADER_THROTTLE: "leader throttle of broker {0}",
     ResourceKind.FOLLOWER_THROTTLE: "follower throttle of broker {0}",

@@ -30,7 +30,7 @@ Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 TimeMs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)]
 """Milliseconds since the epoch."""
 
-_PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>.*)`)?$", re.DOTALL)
+_PLACE: Final = r"(?s)^(?P<what>.*?)(?: - at `\$\.?(?P<place>.*)`)?$"
 
 
 class UnreadableValue(ValueError):
@@ -99,7 +99,7 @@ def is_same(written: Any, document: Any) -> bool:
 
 def _in_words(text: str) -> str:
     """As `partitions[0].topic: expected text, got a number`, without marks of code."""
-    match = _PLACE.match(text)
+    match = re.match(_PLACE, text)
     what, place = (match["what"], match["place"]) if match else (text, "")
     plain = what.replace("`", "").rstrip(".")
     return f"{place}: {plain[0].lower()}{plain[1:]}" if place else plain

@@ -17,6 +17,7 @@ from kshunt.backend.domain.cluster.config_names import (
     MAX_MESSAGE_BYTES,
     MESSAGE_TIMESTAMP_TYPE,
     MIN_ISR,
+    PLACER_CLASS,
     RETENTION_BYTES,
     RETENTION_MS,
     SHRINK_ENABLE,
@@ -30,7 +31,6 @@ from kshunt.backend.domain.throttles.configs import (
     LOG_DIR_RATE,
 )
 from kshunt.backend.embedded.metadata.records import ResourceType
-from kshunt.backend.placement.placer import PLACER_CLASS
 from kshunt.backend.placement.placer_names import KAFKA_STRIPED, SHIPPED
 
 SHRINK_INTERVAL_MS: Final = "delete.topic.partition.interval.delay.ms"

@@ -36,6 +36,7 @@ from kshunt.backend.domain.operations.operation import (
 )
 from kshunt.backend.domain.operations.team import Team
 from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.audit.forecast_lines import forecast_line, tally_line
 from kshunt.backend.operations.audit.lines import next_number
@@ -59,7 +60,6 @@ from kshunt.backend.operations.state.ownership_documents import changed_document
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
 from kshunt.backend.operations.state.team_bodies import forecasts_body, proposal_body, team_body
-from kshunt.backend.settings import LIMITS
 
 
 class JournalWriter(Protocol):

@@ -76,10 +76,10 @@ from kshunt.backend.error_codes import (
     error_name,
 )
 from kshunt.backend.errors import BrokerUnreachable, ClusterUnreachable, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.registry import Registry
 from kshunt.backend.operations.core.results import results
-from kshunt.backend.settings import LIMITS
 
 _NO_SUCH: Final = error_name(UNKNOWN_TOPIC_OR_PARTITION)
 

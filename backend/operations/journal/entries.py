@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.untrusted.json_codec import read_exactly, to_document
 from kshunt.backend.errors import BadInput
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 Body: TypeAlias = Mapping[str, Any]
 """A JSON object; what it holds is the business of whoever wrote it."""

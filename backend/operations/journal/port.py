@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kshunt.backend.errors import Conflict
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.journal.entries import (
     Body,
     Entry,
@@ -20,7 +21,6 @@ from kshunt.backend.operations.journal.entries import (
     kind_of,
     team_key,
 )
-from kshunt.backend.settings import LIMITS
 
 LOT: Final = 200
 """Entries that are signed in one append."""

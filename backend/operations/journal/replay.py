@@ -47,6 +47,7 @@ from typing import Any, Final
 
 from kshunt.backend.access.cluster_keys import ClusterKeys, SignatureVerdict
 from kshunt.backend.domain.backend.journal import UnreadableReason
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.journal.audit_chain import Chained, chained, line_hash
 from kshunt.backend.operations.journal.entries import (
     BACKEND_KEY,
@@ -75,7 +76,6 @@ from kshunt.backend.operations.journal.records import (
     parts_of,
     seal_of,
 )
-from kshunt.backend.settings import LIMITS
 
 REMOVED_KEPT: Final = 20_000
 """Removed entries whose number is remembered, so that they cannot be written again."""

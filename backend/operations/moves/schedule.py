@@ -53,8 +53,8 @@ from kshunt.backend.domain.reassignment.move_passes import in_passes
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.errors import BadInput
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.moves.cluster_view import ClusterView, effective_min_isr
-from kshunt.backend.settings import LIMITS
 
 
 class MoveOrder(enum.StrEnum):

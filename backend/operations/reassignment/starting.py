@@ -45,6 +45,7 @@ from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.text.formatting import listed, many
 from kshunt.backend.domain.throttles.configs import Move, check_rate
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.core.results import failures, result, results
@@ -63,7 +64,6 @@ from kshunt.backend.operations.reassignment.resubmitting import (
 )
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork, shares_of
-from kshunt.backend.settings import LIMITS
 
 State = OperationState
 

@@ -42,8 +42,8 @@ from kshunt.backend.domain.operations.approval import (
 from kshunt.backend.domain.operations.change import AgreedChange
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.core.registry import Registry
-from kshunt.backend.settings import LIMITS
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.operations.team import Claim, Note, Team, note_text
 from kshunt.backend.domain.text.formatting import moment_text
 from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.core.registry import Registry
-from kshunt.backend.settings import LIMITS
 
 
 class Claims:

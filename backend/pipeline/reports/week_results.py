@@ -34,6 +34,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.domain.pipeline.weeks import Week
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.pipeline.reports.report_files import (
     Missed,
     TableOrigin,
@@ -46,7 +47,6 @@ from kshunt.backend.pipeline.reports.report_files import (
     rows_near,
 )
 from kshunt.backend.pipeline.reports.week_rates import COLUMNS, WeekRates
-from kshunt.backend.settings import LIMITS
 
 _FORECAST: Final = ("at", "rid", "operation_id", "p10_s", "p50_s", "p90_s", "bound", "model")
 

@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kshunt.backend.domain.planning.goals import Weighing
 from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from kshunt.backend.domain.planning.requests import Weighing
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft

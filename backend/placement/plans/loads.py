@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
+from kshunt.backend.domain.planning.goals import Weighing
 from kshunt.backend.domain.planning.proposal import PlanNote
-from kshunt.backend.domain.planning.requests import Weighing
 from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.placement.plans.draft import PlanDraft
 from kshunt.backend.placement.plans.exhaustive_search import (

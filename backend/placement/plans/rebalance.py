@@ -23,8 +23,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kshunt.backend.domain.planning.goals import Weighing
 from kshunt.backend.domain.planning.proposal import Measure, PlanNote, Proposal
-from kshunt.backend.domain.planning.requests import Weighing
 from kshunt.backend.domain.text.formatting import bytes_text, rate_text
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.draft import PlanDraft

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from kshunt.backend.domain.planning.requests import DISK_FRACTION
+from kshunt.backend.domain.planning.goals import DISK_FRACTION
 from kshunt.backend.errors import BadInput
 
 

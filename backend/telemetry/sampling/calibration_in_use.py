@@ -27,7 +27,7 @@ from kshunt.backend.domain.forecast.scoring.kept_forecasts import record_of
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
 from kshunt.backend.domain.forecast.scoring.own_calibration import own_calibration
 from kshunt.backend.domain.text.formatting import many
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 log = logging.getLogger(__name__)
 

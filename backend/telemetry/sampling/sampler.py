@@ -44,7 +44,8 @@ from kshunt.backend.domain.replicas.snapshot import ReplicaStatus, Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import STUCK_CAUSES, Cause
 from kshunt.backend.domain.throttles.configs import Throttles
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.settings import LIMITS, SamplerSettings
+from kshunt.backend.limits import LIMITS
+from kshunt.backend.settings import SamplerSettings
 from kshunt.backend.telemetry.sampling import replica_lags
 from kshunt.backend.telemetry.sampling.catch_up_rates import CatchUpRates
 from kshunt.backend.telemetry.sampling.forecaster import Forecaster

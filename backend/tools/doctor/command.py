@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
@@ -17,10 +17,10 @@ from kshunt.backend.commandline.cluster_flags import (
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
 from kshunt.backend.commandline.table import Command, Flag
-from kshunt.backend.settings import Settings
-from kshunt.backend.tools.doctor.findings import Finding, report
-from kshunt.backend.tools.doctor.installation import installation, samples_folder
 from kshunt.backend.tools.shared.console import run_tool, show_report
+
+if TYPE_CHECKING:
+    from kshunt.backend.tools.doctor.findings import Finding
 
 COMMAND: Final = Command(
     ("doctor",),
@@ -37,7 +37,7 @@ COMMAND: Final = Command(
         ExitCode.FAILED: "a problem: kshunt cannot do a part of its work",
     },
 )
-Checks: TypeAlias = Callable[[], Iterable[Finding]]
+Checks: TypeAlias = "Callable[[], Iterable[Finding]]"
 """Checks of a part that the tools do not import."""
 
 
@@ -49,6 +49,9 @@ def main(argv: Sequence[str], more: Checks) -> int:
         if options is None:
             return ExitCode.DONE
         _check(options)
+        from kshunt.backend.tools.doctor.findings import report
+        from kshunt.backend.tools.doctor.installation import installation
+
         findings = [*installation(), *more(), *_asked(options)]
         return show_report(report(findings), as_json=options.json)
 
@@ -57,13 +60,18 @@ def main(argv: Sequence[str], more: Checks) -> int:
 
 def _asked(options: Namespace) -> Iterator[Finding]:
     """What depends on the flags."""
+    from kshunt.backend.tools.doctor.findings import Finding
+
     if options.samples is not None:
+        from kshunt.backend.tools.doctor.installation import samples_folder
+
         yield samples_folder(options.samples)
     if options.backend is not None:
         from kshunt.backend.tools.doctor.backend_checks import check_backend
 
         yield from check_backend(options.backend)
     elif options.bootstrap_server is not None:
+        from kshunt.backend.settings import Settings
         from kshunt.backend.tools.doctor.cluster_checks import check_cluster
 
         yield from check_cluster(Settings(options.bootstrap_server, options.command_config))

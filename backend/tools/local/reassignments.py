@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kshunt.backend.api.schema.reassignments import ProgressRows
+from kshunt.backend.api.schema.progress import ProgressRows
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
 from kshunt.backend.domain.reassignment.answers import GeneratedPlan, VerifyAnswer

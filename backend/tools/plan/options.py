@@ -1,4 +1,7 @@
-"""The command line of `kshunt plan`: a goal or an action, and flags that go with it."""
+"""The command line of `kshunt plan`: a goal or an action, and flags that go with it.
+
+What reads the value of a flag is imported where that flag is given.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,9 @@ import enum
 import re
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from kshunt.backend.clock import Clock
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
     BOOTSTRAP_SERVER,
@@ -22,19 +23,19 @@ from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError
 from kshunt.backend.commandline.table import Argument, Command, Flag
 from kshunt.backend.commandline.values import between, path_of
-from kshunt.backend.domain.planning.requests import (
+from kshunt.backend.domain.planning.goals import (
     DISK_FRACTION,
     THROTTLES_MAX,
     TOLERANCE,
     Goal,
-    PlanRequest,
     Weighing,
     parse_size,
 )
-from kshunt.backend.domain.reassignment.move_caps import MoveCaps
-from kshunt.backend.domain.text.deadlines import deadline_ms
-from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
+
+if TYPE_CHECKING:
+    from kshunt.backend.clock import Clock
+    from kshunt.backend.domain.planning.requests import PlanRequest
 
 T = TypeVar("T")
 SEED_MAX: Final = 2**31 - 1
@@ -128,8 +129,14 @@ def _percent(most: float) -> Callable[[str], float]:
     return read
 
 
+def _throttle(text: str) -> int | None:
+    from kshunt.backend.domain.throttles.configs import parse_rate
+
+    return parse_rate(text)
+
+
 def _a_rate(text: str) -> float | None:
-    rate = parse_rate(text)
+    rate = _throttle(text)
     return None if rate is None else float(rate)
 
 
@@ -251,7 +258,7 @@ FLAGS: Final = (
         f"Rehearse it at these rates; none means no throttle. At most {THROTTLES_MAX}.",
         "RATE[,...]",
         _MOVES,
-        value=_each(parse_rate),
+        value=_each(_throttle),
         default=(),
     ),
     Flag(
@@ -285,7 +292,7 @@ FLAGS: Final = (
 
 
 def _action(word: str) -> Command:
-    flags = tuple(replace(flag, actions=None) for flag in FLAGS if flag.goes_with(word))
+    flags = tuple(flag._replace(actions=None) for flag in FLAGS if flag.goes_with(word))
     return Command(
         ("plan", word),
         f"{_SUMMARIES[word].capitalize()}.",
@@ -308,8 +315,7 @@ COMMAND: Final = Command(
 """Its actions are goals, and what can be done with plans."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
+class PlanOptions(NamedTuple):
     """A command line that has passed every check which needs no cluster."""
 
     action: Goal | PlanAction
@@ -400,6 +406,8 @@ def _check_source(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
 def _deadline_ms(given: Mapping[str, str], clock: Clock) -> int | None:
     if "deadline" not in given:
         return None
+    from kshunt.backend.domain.text.deadlines import deadline_ms
+
     try:
         return deadline_ms(given["deadline"], clock.now_ms(), None)
     except BadInput as error:
@@ -407,6 +415,9 @@ def _deadline_ms(given: Mapping[str, str], clock: Clock) -> int | None:
 
 
 def _request(goal: Goal, words: Namespace) -> PlanRequest:
+    from kshunt.backend.domain.planning.requests import PlanRequest
+    from kshunt.backend.domain.reassignment.move_caps import MoveCaps
+
     def said(name: str, otherwise: T) -> T:
         return getattr(words, name, otherwise)
 

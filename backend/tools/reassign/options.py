@@ -2,15 +2,16 @@
 
 The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
 tool and speak its words, so that a script which reads them reads ours.
+
+What reads the value of a flag is imported where that flag is given.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
@@ -34,10 +35,7 @@ from kshunt.backend.commandline.values import (
     reason,
 )
 from kshunt.backend.domain.reassignment.move_caps import CAPS_HINT, MoveCaps, parse_caps
-from kshunt.backend.domain.text.deadlines import deadline_ms
-from kshunt.backend.domain.throttles.configs import parse_rate
 from kshunt.backend.errors import BadInput
-from kshunt.backend.operator_identity import who_am_i
 
 
 class ReassignAction(enum.StrEnum):
@@ -51,8 +49,7 @@ class ReassignAction(enum.StrEnum):
     PROGRESS = "progress"
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignCommandLine:
+class ReassignCommandLine(NamedTuple):
     """A command line that has passed every check which needs no file and no cluster."""
 
     action: ReassignAction
@@ -234,6 +231,8 @@ def parse_options(given: Mapping[str, str]) -> ReassignCommandLine:
     Raises:
         UsageError: flags are missing, do not go together, or have a value that cannot be meant.
     """
+    from kshunt.backend.operator_identity import who_am_i
+
     action = _action(given)
     _check_source(given)
     _check_flags(given, action)
@@ -280,8 +279,8 @@ def _caps(given: Mapping[str, str]) -> MoveCaps | None:
 def _deadline_ms(given: Mapping[str, str]) -> int | None:
     if "deadline" not in given:
         return None
-    # It loads asyncio, which no other action needs.
     from kshunt.backend.clock import SystemClock
+    from kshunt.backend.domain.text.deadlines import deadline_ms
 
     try:
         return deadline_ms(given["deadline"], SystemClock().now_ms(), None)
@@ -333,6 +332,8 @@ def _rate(given: Mapping[str, str], name: str) -> int | None:
     text = given.get(name, "-1")
     if text == "-1":
         return None
+    from kshunt.backend.domain.throttles.configs import parse_rate
+
     try:
         return parse_rate(text)
     except BadInput as error:

@@ -7,18 +7,16 @@ because scripts compare them. Each report carries its exit code (`options.COMMAN
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.api.schema.plan_document import PlanDocument
 from kshunt.backend.api.schema.reassignments import (
     GeneratedPlans,
     MovingPartition,
     MovingPartitions,
-    ProgressRows,
 )
 from kshunt.backend.commandline.exit_codes import KafkaExitCode
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
-from kshunt.backend.domain.forecast.end_words import full_text
 from kshunt.backend.domain.reassignment.answers import (
     ChangeAnswer,
     GeneratedPlan,
@@ -26,7 +24,7 @@ from kshunt.backend.domain.reassignment.answers import (
     VerifyAnswer,
 )
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from kshunt.backend.domain.reassignment.progress import (
+from kshunt.backend.domain.reassignment.progress_words import (
     format_log_dirs,
     format_progress,
     format_verify,
@@ -36,6 +34,9 @@ from kshunt.backend.domain.untrusted.json_codec import from_document, to_documen
 from kshunt.backend.error_codes import NO_REASSIGNMENT_IN_PROGRESS, error_name
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
 from kshunt.backend.tools.shared.output import ToolReport
+
+if TYPE_CHECKING:
+    from kshunt.backend.api.schema.progress import ProgressRows
 
 EXISTING_ASSIGNMENT: Final = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to "
@@ -75,6 +76,8 @@ def progress_report(answer: ProgressRows) -> ToolReport:
         code = KafkaExitCode.FAILED
     lines = [format_progress(rows)]
     if end is not None:
+        from kshunt.backend.domain.forecast.end_words import full_text
+
         lines += ["", f"Done: {full_text(end, end.at_ms)}"]
         lines += [] if record is None else [f"Forecasts: {record}"]
     return ToolReport("\n".join(lines), to_document(answer), code)

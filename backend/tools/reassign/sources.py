@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kshunt.backend.commandline.values import ANSWER_MARGIN_S
 from kshunt.backend.local_sockets import running_backend
-from kshunt.backend.settings import PlacerSettings, Settings
 from kshunt.backend.tools.reassign.options import ReassignCommandLine
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ def open_reader(options: ReassignCommandLine) -> Iterator[ReassignAnswerer]:
         with quick_sender(address) as sender:
             yield ReassignmentsClient(sender)
         return
+    from kshunt.backend.settings import PlacerSettings, Settings
     from kshunt.backend.tools.local.cluster import LocalCluster
     from kshunt.backend.tools.local.reassignments import LocalReassignments
 

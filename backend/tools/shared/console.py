@@ -26,7 +26,7 @@ from kshunt.backend.errors import (
     NotSupported,
     PlanError,
 )
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.tools.shared.output import ToolReport
 
 T = TypeVar("T")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kshunt.backend.commandline.exit_codes import ExitCode
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReport:
+class ToolReport(NamedTuple):
     """What an action has to say."""
 
     text: str

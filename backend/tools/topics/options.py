@@ -2,6 +2,8 @@
 
 The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
 tool and speak its words, so that a script which reads them reads ours.
+
+What reads the value of a flag is imported where that flag is given.
 """
 
 from __future__ import annotations
@@ -9,9 +11,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kshunt.backend.commandline.cluster_flags import (
     BACKEND_FLAGS,
@@ -31,9 +32,9 @@ from kshunt.backend.commandline.values import (
     reason,
     whole,
 )
-from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
-from kshunt.backend.domain.topics.partitioners import Partitioner
-from kshunt.backend.operator_identity import who_am_i
+
+if TYPE_CHECKING:
+    from kshunt.backend.domain.topics.partitioners import Partitioner
 
 PARTITIONS_MAX: Final = 2**31 - 1
 
@@ -62,8 +63,7 @@ class TopicsAction(enum.StrEnum):
     DELETE = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicOptions:
+class TopicOptions(NamedTuple):
     """A command line that has passed every check which needs no cluster."""
 
     action: TopicsAction
@@ -217,6 +217,8 @@ def parse_options(given: Mapping[str, str]) -> TopicOptions:
     Raises:
         UsageError: flags are missing, do not go together, or have a value that cannot be meant.
     """
+    from kshunt.backend.operator_identity import who_am_i
+
     action = _action(given)
     _check_source(given)
     _check_flags(given, action)
@@ -229,7 +231,7 @@ def parse_options(given: Mapping[str, str]) -> TopicOptions:
         topic=_topic(given, action),
         partitions=_partitions(given),
         assignment=_assignment(given),
-        delay_ms=whole(given, "delete-partitions-delay", 0, DELAY_MS_MAX),
+        delay_ms=_delay_ms(given),
         partitioner=_partitioner(given),
         if_exists="if-exists" in given,
         exclude_internal="exclude-internal" in given,
@@ -321,11 +323,23 @@ def _partitions(given: Mapping[str, str]) -> int:
     return whole(given, "partitions", 1, PARTITIONS_MAX) or 0
 
 
+def _delay_ms(given: Mapping[str, str]) -> int | None:
+    if "delete-partitions-delay" not in given:
+        return None
+    from kshunt.backend.domain.shrink.delete_partitions import DELAY_MS_MAX
+
+    return whole(given, "delete-partitions-delay", 0, DELAY_MS_MAX)
+
+
 def _partitioner(given: Mapping[str, str]) -> Partitioner | None:
-    text = given.get("partitioner")
-    if text is not None and text not in tuple(Partitioner):
+    if "partitioner" not in given:
+        return None
+    from kshunt.backend.domain.topics.partitioners import Partitioner
+
+    text = given["partitioner"]
+    if text not in tuple(Partitioner):
         raise UsageError(f"Option partitioner must be one of {', '.join(Partitioner)}")
-    return None if text is None else Partitioner(text)
+    return Partitioner(text)
 
 
 def _assignment(given: Mapping[str, str]) -> tuple[tuple[int, ...], ...] | None:

@@ -26,7 +26,7 @@ from kshunt.backend.domain.audit.lines import AuditEntry
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import BackendError, BackendUnreachable
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
 from tests.support.serving import refused_start, serve_process

@@ -29,7 +29,7 @@ from kshunt.backend.api.connections.connection_limits import (
 from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import LIMITS, Limits
+from kshunt.backend.limits import LIMITS, Limits
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running

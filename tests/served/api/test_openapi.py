@@ -20,7 +20,7 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from tests.support.admin import connected, unthrottle
 from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka

@@ -11,7 +11,8 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.deadlines import holds
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.domain.planning.goals import Goal
+from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalRequest
 from kshunt.backend.errors import BackendError
 from tests.support.topics import create_topic
 

@@ -11,7 +11,7 @@ import pytest
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
-from kshunt.backend.domain.planning.requests import Goal
+from kshunt.backend.domain.planning.goals import Goal
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Picture

@@ -348,16 +348,52 @@ def test_a_backend_that_speaks_no_json_is_an_error(tool: Tool, stub: Stub) -> No
 # The way to a backend
 
 
-def test_a_read_from_a_backend_loads_no_heavy_library(stub: Stub) -> None:
-    stub.says(list_of())
+HEAVY = {
+    "numpy",
+    "kafka",
+    "confluent_kafka",
+    "httpx",
+    "pyarrow",
+    "fastapi",
+    "asyncio",
+    "subprocess",
+}
+CHANGES_ALONE = {"approval", "configs", "deadlines", "end_words", "stuck_causes"}
+"""What values are made of that only a change, or a backend, has a use for."""
+
+
+@pytest.mark.parametrize(
+    ("flags", "spared"),
+    [
+        (("--list",), {"expected_end_values", "forecast_record", "settings"}),
+        (("--verify", "--reassignment-json-file", "p"), {"expected_end_values", "settings"}),
+        (("--progress", "--reassignment-json-file", "p"), {"settings"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_read_from_a_backend_loads_what_it_needs_alone(
+    flags: tuple[str, ...], spared: set[str], stub: Stub, tmp_path: Path
+) -> None:
+    answers = {
+        "--list": list_of(),
+        "--verify": {"rows": []},
+        "--progress": {"rows": []},
+    }
+    stub.says(answers[flags[0]])
+    write(tmp_path, "p", PLAN)
     program = (
         "import sys; from kshunt.backend.cli.main import main;"
-        f"main(['kafka-reassign-partitions', '--list', '--backend', '{stub.address}']);"
-        "print(sorted({'numpy', 'kafka', 'confluent_kafka', 'httpx', 'pyarrow', 'fastapi',"
-        " 'asyncio', 'subprocess'} & sys.modules.keys()))"
+        f"main(['kafka-reassign-partitions', *{flags!r}, '--backend', '{stub.address}']);"
+        "print(*sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("No partition reassignments found.\n[]\n", "")
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stderr == ""
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not HEAVY & loaded
+    ours = {name.rpartition(".")[2] for name in loaded if name.startswith("kshunt.backend.")}
+    assert not (CHANGES_ALONE | spared) & ours
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

@@ -18,7 +18,8 @@ from kshunt.backend.domain.shrink.delete_partitions import (
     UNDER_CHANGES,
 )
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from kshunt.backend.tools.topics.command import INCREASED, main
+from kshunt.backend.tools.topics.actions import INCREASED
+from kshunt.backend.tools.topics.command import main
 from kshunt.backend.tools.topics.options import COMMAND, FLAGS
 from tests.support.admin import fresh_name
 from tests.support.brokers.launcher import RealKafka

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +22,8 @@ from kshunt.backend.domain.replicas.stuck_causes import CAUSE_TEXTS
 from kshunt.backend.embedded.scenario.model import scenario_names
 from kshunt.backend.embedded.scenario.reading import load_scenario
 from kshunt.backend.errors import KshuntError
-from kshunt.backend.settings import Limits, RecordingSettings, SamplerSettings
+from kshunt.backend.limits import Limits
+from kshunt.backend.settings import RecordingSettings, SamplerSettings
 from tests.support.paths import ROOT
 from tests.support.shrink.phase_table import PHASES
 
@@ -122,12 +123,11 @@ def _samples(columns: Iterable[SampleColumn]) -> str:
 
 
 def settings_table(values: Limits | SamplerSettings | RecordingSettings) -> str:
-    """The fields of a class of `backend/settings.py` with their defaults."""
-    words = attribute_docstrings(ROOT / "backend/settings.py", type(values).__name__)
+    """The fields of a class of limits or settings with their defaults."""
+    kind = type(values)
+    words = attribute_docstrings(Path(inspect.getfile(kind)), kind.__name__)
     rows = (
-        (f"`{field.name}`", _value(getattr(values, field.name)), words[field.name])
-        for field in fields(values)
-        if field.name in words
+        (f"`{name}`", _value(getattr(values, name)), meaning) for name, meaning in words.items()
     )
     return table(("Name", "Value", "Meaning"), rows)
 

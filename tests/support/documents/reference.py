@@ -9,7 +9,8 @@ from typing import Final
 from kshunt.backend.cli.commands import COMMANDS
 from kshunt.backend.commandline.exit_codes import KAFKA_MEANINGS, MEANINGS
 from kshunt.backend.domain.text.formatting import listed
-from kshunt.backend.settings import LIMITS, RecordingSettings, SamplerSettings
+from kshunt.backend.limits import LIMITS
+from kshunt.backend.settings import RecordingSettings, SamplerSettings
 from kshunt.tui.actions import key_table
 from tests.support.documents import code_tables
 from tests.support.documents.command_help import help_pages
@@ -113,7 +114,7 @@ def _limits() -> str:
     return _page(
         "Limits and intervals",
         """
-These values are constants of the code (`backend/settings.py`).
+These values are constants of the code (`backend/limits.py` and `backend/settings.py`).
 Units are the end of a name: `_s` is seconds.
 """,
         "## Limits",

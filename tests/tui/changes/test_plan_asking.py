@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest
+from kshunt.backend.domain.planning.goals import Goal
+from kshunt.backend.domain.planning.requests import PlanRequest
 from kshunt.backend.errors import BackendError, BackendUnreachable
 from kshunt.tui.feed.backend_link import PlannerConnection, ask_planner
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
+from kshunt.backend.domain.planning.goals import Goal, Weighing
 from kshunt.backend.domain.planning.proposal import PlanNote
 from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalAnswer, Weighing
+from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalAnswer
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.stuck_causes import Cause

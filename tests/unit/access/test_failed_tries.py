@@ -13,7 +13,7 @@ from kshunt.backend.access.roles import Caller, Role
 from kshunt.backend.api.http.route_roles import Declared
 from kshunt.backend.api.server.authentication import AccessPolicy, AuthenticationLayer
 from kshunt.backend.clock import SystemClock
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 
 
 class Moved(SystemClock):

@@ -26,8 +26,8 @@ from kshunt.backend.api.http.request_bodies import (
 from kshunt.backend.api.request_models.base import PlanModel, Strict
 from kshunt.backend.api.request_models.reassignments import ReassignRequestModel
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import OFFLOAD_MIN, offload
-from kshunt.backend.settings import LIMITS
 from tests.support.embedded.background import running
 from tests.support.runs.examples import many
 from tests.support.serving import serving

@@ -33,11 +33,11 @@ from kshunt.backend.domain.throttles.owners import (
     ShownOrphan,
 )
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_json
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.ownership.cells import FoundRate, ListKey, RateKey
 from kshunt.backend.operations.ownership.drift import ListDrift, RateDrift
 from kshunt.backend.operations.throttles.orphans import OrphanRate, OrphanReplicas
 from kshunt.backend.operations.throttles.repair import shown_drift, shown_orphan
-from kshunt.backend.settings import LIMITS
 
 Shown = TypeVar("Shown", ShownDrift, ShownOrphan)
 

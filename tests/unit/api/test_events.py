@@ -8,8 +8,8 @@ import threading
 
 from kshunt.backend.api.core.event_log import EventLog, Made
 from kshunt.backend.api.core.streams import event_stream
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import OFFLOAD_MIN
-from kshunt.backend.settings import LIMITS
 
 START = 1_000
 

@@ -275,3 +275,43 @@ def test_the_version_loads_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+ONLY_TO_RUN = {
+    "asyncio",
+    "confluent_kafka",
+    "fastapi",
+    "httpx",
+    "kafka",
+    "msgspec",
+    "multiprocessing",
+}
+ONLY_TO_RUN |= {"numpy", "pyarrow", "pyspark", "socket", "ssl", "subprocess", "textual"}
+"""What no command needs to say what can be typed."""
+OURS_ONLY_TO_RUN = (
+    *("kshunt.backend.admin", "kshunt.backend.operations.", "kshunt.backend.placement"),
+    *("kshunt.backend.rehearsal", "kshunt.backend.settings", "kshunt.backend.telemetry"),
+    *("kshunt.backend.embedded.core", "kshunt.backend.embedded.running", "kshunt.tui"),
+)
+
+
+def test_no_help_loads_what_only_running_needs() -> None:
+    # All commands in one process: what one of them loads is told of the first that needs it.
+    look = (
+        "import sys; from kshunt.backend.cli.main import main\n"
+        "seen = set()\n"
+        "for name in ['', *sys.argv[1:]]:\n"
+        "    assert main([*filter(None, [name]), '--help']) == 0\n"
+        "    print('\\nLOADED', name or 'kshunt', *sorted(sys.modules.keys() - seen))\n"
+        "    seen |= sys.modules.keys()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", look, *COMMANDS], capture_output=True, text=True, timeout=60
+    )
+    loaded = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("LOADED")]
+    assert [name for name, *_ in loaded] == ["kshunt", *COMMANDS]
+    assert {
+        name: heavy
+        for name, *modules in loaded
+        if (heavy := [m for m in modules if m in ONLY_TO_RUN or m.startswith(OURS_ONLY_TO_RUN)])
+    } == {}

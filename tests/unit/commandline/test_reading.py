@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ ACTIONS = Command(
         Command(("draw", "area"), "An area.", (*FLAGS, Flag("fill", "Fill it.", "COLOUR"))),
     ),
 )
-KAFKAS = replace(PLAIN, arguments=(), kafka=True)
+KAFKAS = PLAIN._replace(arguments=(), kafka=True)
 
 
 def given(command: Command, *words: str) -> argparse.Namespace:
@@ -112,7 +111,7 @@ def test_what_an_unknown_flag_holds_is_not_repeated() -> None:
 def test_too_few_and_too_many_words() -> None:
     assert refused(ACTIONS, "line") == "kshunt draw line needs NAME."
     assert refused(ACTIONS, "line", "a", "b") == "unexpected word 'b'."
-    needs = replace(PLAIN, own_flags=(replace(FLAGS[0], required=True),))
+    needs = PLAIN._replace(own_flags=(FLAGS[0]._replace(required=True),))
     assert refused(needs) == "kshunt draw needs --size N."
 
 

@@ -19,7 +19,7 @@ from kshunt.backend.domain.reassignment.plan import (
     parse_topics_to_move,
 )
 from kshunt.backend.errors import PlanError
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.tools.reassign.command import main
 
 INT32 = st.integers(0, 2**31 - 1)

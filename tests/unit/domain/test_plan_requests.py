@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest, parse_size
+from kshunt.backend.domain.planning.goals import Goal, parse_size
+from kshunt.backend.domain.planning.requests import PlanRequest
 from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.errors import BadInput
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshunt.backend.api.schema.reassignments import ProgressRows
+from kshunt.backend.api.schema.progress import ProgressRows
 from kshunt.backend.domain.backend.forecast_record import ForecastRecord
 from kshunt.backend.domain.cluster.metadata import (
     NO_BROKER,
@@ -32,15 +32,17 @@ from kshunt.backend.domain.reassignment.progress import (
     UNKNOWN_PARTITION,
     UNKNOWN_TOPIC,
     ReplicaDirs,
-    format_log_dirs,
-    format_progress,
-    format_verify,
-    is_not_as_planned,
     log_dir_rows,
     progress_rows,
     verify_rows,
     with_causes,
     with_turns,
+)
+from kshunt.backend.domain.reassignment.progress_words import (
+    format_log_dirs,
+    format_progress,
+    format_verify,
+    is_not_as_planned,
 )
 from kshunt.backend.domain.replicas.expected_end_values import (
     Bottleneck,

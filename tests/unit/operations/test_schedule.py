@@ -15,6 +15,7 @@ from kshunt.backend.domain.cluster.assignment import ClusterState
 from kshunt.backend.domain.cluster.metadata import Broker, OngoingReassignment, TopicPartition
 from kshunt.backend.domain.throttles.configs import Move
 from kshunt.backend.errors import BadInput
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.moves.cluster_view import (
     ClusterView,
     effective_min_isr,
@@ -31,7 +32,6 @@ from kshunt.backend.operations.moves.schedule import (
     isr_after,
     next_moves,
 )
-from kshunt.backend.settings import LIMITS
 from tests.support.operations.engine import at, columns, moving, tp, view_with
 
 

@@ -19,6 +19,7 @@ from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, ResultTable
 from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.errors import ConfigError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.pipeline.reports.document import Bar, Bars, Document
 from kshunt.backend.pipeline.reports.formats import drawn
 from kshunt.backend.pipeline.reports.operation_results import read as read_operation
@@ -32,7 +33,6 @@ from kshunt.backend.pipeline.reports.week_results import (
     missing_hours,
     read_week,
 )
-from kshunt.backend.settings import LIMITS
 from tests.support.pipeline.recorded import Row, sample, time_of, write
 from tests.support.pipeline.reported import MB, OPERATION, moved, of_tables, write_results
 from tests.support.pipeline.weeks import (

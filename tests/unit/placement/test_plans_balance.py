@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshunt.backend.domain.planning.requests import Weighing
+from kshunt.backend.domain.planning.goals import Weighing
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.expand import expand
 from kshunt.backend.placement.plans.rebalance import rebalance

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.domain.planning.goals import Goal
+from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalRequest
 from kshunt.backend.errors import BadInput, Conflict, KshuntError
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.planning.planner_pool import COMMAND, Planners
 from kshunt.backend.planning.question import LENGTH
 from kshunt.backend.rehearsal.picture import Picture
-from kshunt.backend.settings import LIMITS
 
 HANGS = (sys.executable, "-c", "import sys; sys.stdin.buffer.read()")
 END_S = 30.0

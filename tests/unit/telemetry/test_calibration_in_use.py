@@ -13,7 +13,7 @@ import pytest
 from kshunt.backend.domain.forecast.calibration import Bin, Calibration, shipped_quantiles
 from kshunt.backend.domain.forecast.scoring.kept_forecasts import KeptForecast
 from kshunt.backend.domain.forecast.scoring.milestones import Kept
-from kshunt.backend.settings import LIMITS
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.telemetry.sampling.calibration_in_use import SHIPPED_WORDS, CalibrationInUse
 
 FEWEST = LIMITS.calibration_operations

@@ -256,7 +256,8 @@ class _Throttled:
 
 
 def _plan_of(client: BackendClient, topic: str, factor: int) -> ReassignmentPlan:
-    from kshunt.backend.domain.planning.requests import Goal, PlanRequest
+    from kshunt.backend.domain.planning.goals import Goal
+    from kshunt.backend.domain.planning.requests import PlanRequest
 
     request = PlanRequest(Goal.REPLICATION_FACTOR, topics=(topic,), factors={topic: factor})
     return client.plans.propose(request).plan

@@ -9,7 +9,12 @@ from datetime import UTC
 from fnmatch import fnmatchcase
 from typing import Final
 
-from kshunt.backend.domain.planning.requests import THROTTLES_MAX, Goal, Weighing, parse_size
+from kshunt.backend.domain.planning.goals import (
+    THROTTLES_MAX,
+    Goal,
+    Weighing,
+    parse_size,
+)
 from kshunt.backend.domain.text.deadlines import deadline_ms
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.backend.domain.throttles.configs import parse_rate

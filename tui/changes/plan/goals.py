@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from kshunt.backend.domain.planning.requests import (
+from kshunt.backend.domain.planning.goals import (
     DISK_FRACTION,
     TOLERANCE,
     Goal,
-    PlanRequest,
     Weighing,
 )
+from kshunt.backend.domain.planning.requests import PlanRequest
 from kshunt.backend.domain.reassignment.move_caps import parse_caps
 from kshunt.backend.domain.text.formatting import listed
 from kshunt.tui.changes.plan import fields

@@ -20,7 +20,8 @@ from textual.widget import Widget
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest, RehearsalRequest
+from kshunt.backend.domain.planning.goals import Goal
+from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalRequest
 from kshunt.backend.domain.reassignment.plan import rollback_path
 from kshunt.backend.domain.text.formatting import clock_text, duration_text, file_time_text
 from kshunt.backend.errors import BadInput, KshuntError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING, RATE_KEYS
+from kshunt.backend.domain.replicas.expected_end_values import EVERYTHING
+from kshunt.backend.domain.replicas.resource_rates import RATE_KEYS
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.throttles.configs import ThrottledRate

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from kshunt.backend.api.schema.audit import AuditEntries
 from kshunt.backend.domain.backend.journal import UnreadableReason
 from kshunt.backend.domain.operations.approval import Person, ShownProposal
 from kshunt.backend.domain.untrusted.json_codec import to_document
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.audit.lines import read_audit
 from kshunt.backend.operations.core.known_operations import (
     KnownOperations,
@@ -44,7 +44,6 @@ from kshunt.backend.operations.journal.records import encode, part_digest, part_
 from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 from kshunt.backend.operations.operation_control import actions_of
 from kshunt.backend.operations.shrink.progress import shrink_progress
-from kshunt.backend.settings import LIMITS
 from tests.support.access.keys import KEYS
 from tests.support.access.keys import rotated as with_new_key
 from tests.support.faults.hostile_journal import (
@@ -357,7 +356,7 @@ def test_a_journal_that_is_too_large_loses_its_largest_by_name(
 ) -> None:
     bodies = {operation_key(f"o{n}"): {"x": "y" * (n * 1_000)} for n in range(1, 60)}
     records = journal_of(bodies)
-    monkeypatch.setattr(journal_fold, "LIMITS", replace(LIMITS, journal_bytes=1_000_000))
+    monkeypatch.setattr(journal_fold, "LIMITS", LIMITS._replace(journal_bytes=1_000_000))
     state = fold_of(records).state()
     assert next(iter(state.unreadable)) == operation_key("o59")
     assert {one.why for one in state.unreadable.values()} == {UnreadableReason.TOO_LARGE}

@@ -18,9 +18,9 @@ from kshunt.backend.domain.operations.approval import (
     requester_and_approver,
 )
 from kshunt.backend.errors import BadInput, Conflict, JournalUnavailable, KshuntError, NotActive
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.core.known_operations import has_unfinished
 from kshunt.backend.operations.review.approvals import Approvals
-from kshunt.backend.settings import LIMITS
 from kshunt.backend.two_person import TwoPersonKind, TwoPersonRule
 from tests.support.operations.approvals import (
     ADA,

@@ -13,8 +13,8 @@ from kshunt.backend.domain.operations.change import Requester
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.operations.team import NOTE_MAX, ConnectedSession, Team, note_text
 from kshunt.backend.errors import BadInput, Conflict
+from kshunt.backend.limits import LIMITS
 from kshunt.backend.operations.review.claims import Claims
-from kshunt.backend.settings import LIMITS
 from tests.support.clocks import StoppedClock
 from tests.support.operations.approvals import Side, side
 

@@ -17,7 +17,8 @@ from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.metadata import LogDir, PartitionState, TopicPartition
 from kshunt.backend.domain.cluster.partition_modes import PartitionMode
-from kshunt.backend.domain.planning.requests import Goal, PlanRequest
+from kshunt.backend.domain.planning.goals import Goal
+from kshunt.backend.domain.planning.requests import PlanRequest
 from kshunt.backend.domain.replicas.snapshot import Snapshot, stuck_rows
 from kshunt.backend.domain.replicas.stuck_causes import Cause
 from kshunt.backend.domain.replicas.stuck_sentences import stuck_text
