@@ -28,7 +28,14 @@ from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_e
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
-from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
+from kshunt.backend.domain.forecast.ranges import (
+    COPY,
+    FIRST_S,
+    WANDER_S,
+    held_by,
+    ranges,
+    unwatched,
+)
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,
     RunningOperation,
@@ -193,7 +200,8 @@ class Forecaster:
         ]
         ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
         for id, end in ends.items():
-            if end.p50_s is not None:
+            # The first seconds leave the means, so what was expected in them moves once for all.
+            if end.p50_s is not None and end.watched_s >= FIRST_S:
                 self._past_ms[id].append((now_ms, now_ms + end.p50_s * 1000))
         return ends
 
