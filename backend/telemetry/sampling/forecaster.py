@@ -28,14 +28,7 @@ from kshunt.backend.domain.forecast.expected_ends import HELD, Group, expected_e
 from kshunt.backend.domain.forecast.fair_shares import Floats, Ints, Mask
 from kshunt.backend.domain.forecast.operation_deadlines import with_deadlines
 from kshunt.backend.domain.forecast.outlook import UNKNOWN, Outlook, outlook
-from kshunt.backend.domain.forecast.ranges import (
-    COPY,
-    FIRST_S,
-    WANDER_S,
-    held_by,
-    ranges,
-    unwatched,
-)
+from kshunt.backend.domain.forecast.ranges import COPY, WANDER_S, held_by, ranges, unwatched
 from kshunt.backend.domain.forecast.snapshot_copies import (
     RowRates,
     RunningOperation,
@@ -45,7 +38,7 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
+from kshunt.backend.telemetry.sampling.rate_windows import RESTARTED_S, RateWindows
 
 EVERY_S: Final = 2.0
 """A forecast is made no oftener."""
@@ -200,8 +193,8 @@ class Forecaster:
         ]
         ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
         for id, end in ends.items():
-            # The first seconds leave the means, so what was expected in them moves once for all.
-            if end.p50_s is not None and end.watched_s >= FIRST_S:
+            # What was expected before the means began anew moves once for all, and is forgotten.
+            if end.p50_s is not None and end.watched_s >= RESTARTED_S:
                 self._past_ms[id].append((now_ms, now_ms + end.p50_s * 1000))
         return ends
 
