@@ -38,7 +38,7 @@ from kshunt.backend.domain.forecast.snapshot_copies import (
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
 from kshunt.backend.domain.replicas.snapshot import Snapshot
 from kshunt.backend.domain.throttles.configs import ThrottledRate
-from kshunt.backend.telemetry.sampling.rate_windows import RateWindows
+from kshunt.backend.telemetry.sampling.rate_windows import RESTARTED_S, RateWindows
 
 EVERY_S: Final = 2.0
 """A forecast is made no oftener."""
@@ -193,7 +193,8 @@ class Forecaster:
         ]
         ends = dict(zip(members, expected_ends(expected, groups, quantiles, now_ms), strict=True))
         for id, end in ends.items():
-            if end.p50_s is not None:
+            # What was expected before the means began anew moves once for all, and is forgotten.
+            if end.p50_s is not None and end.watched_s >= RESTARTED_S:
                 self._past_ms[id].append((now_ms, now_ms + end.p50_s * 1000))
         return ends
 

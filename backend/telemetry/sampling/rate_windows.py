@@ -39,6 +39,8 @@ PART_MOST: Final = 3.0
 _MEANS: Final = ("slow", "latest")
 SETTLES_S: Final = 12.0
 """About Kafka's window of quotas, in which a follower's bursts average out."""
+RESTARTED_S: Final = SETTLES_S + LATEST_S
+"""By then each mean has begun anew, that of a broker as the last one."""
 STOPPED: Final = np.array([*IDLE_CAUSES, Cause.PAUSED, Cause.THROTTLE_FLOOR], np.uint8)
 """Causes while which nothing is copied."""
 LATELY: Final = 0.3
@@ -184,7 +186,7 @@ class _BrokerMeans:
         before, seconds = np.array(last, np.float64).reshape(-1, 2).T
         seconds = seconds + passed_s
         passed = np.full(len(ids), passed_s)
-        all_s = _counted_s(seconds, passed, SETTLES_S + LATEST_S)
+        all_s = _counted_s(seconds, passed, RESTARTED_S)
         means = before + _share(passed, all_s, BROKER_S) * (totals - before)
         some = totals > 0
         kept = zip(ids[some].tolist(), means[some].tolist(), seconds[some].tolist(), strict=True)
