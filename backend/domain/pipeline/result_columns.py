@@ -458,6 +458,8 @@ class RunRecord:
     tables: Mapping[str, RunTable] = field(default_factory=dict)
     streamed: bool = False
     """Its rows are those of the streaming job, put together."""
+    thinned: bool = False
+    """Of a replica at rest its `rates` have a row an hour."""
 
 
 @dataclass(frozen=True, slots=True)
