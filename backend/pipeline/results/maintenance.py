@@ -1,4 +1,4 @@
-"""What keeps a folder of results small for years: compaction and kept. Needs no Spark.
+"""What keeps a folder of results small for years: retention, compaction, roll-ups. Needs no Spark.
 
 Compaction puts the files of a table's hour together into one, as a run that holds the same rows.
 The streaming job writes thousands of small files an hour. Retention deletes hours of a table that
@@ -30,6 +30,7 @@ from kshunt.backend.delivered_files.result_files import (
     read_manifest,
 )
 from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES, Manifest, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import ALL_TABLES
 from kshunt.backend.domain.pipeline.sample_columns import (
     DAY_MS,
     HOUR_MS,
@@ -38,6 +39,7 @@ from kshunt.backend.domain.pipeline.sample_columns import (
 )
 from kshunt.backend.domain.text.formatting import bytes_text
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
+from kshunt.backend.pipeline.results.roll_ups import roll_up
 from kshunt.backend.pipeline.results.sorted_files import Stopped, until_stopped, write_sorted
 from kshunt.backend.pipeline.results.stream_state import newest
 
@@ -72,6 +74,8 @@ class Maintained:
     """Hours of a table."""
     problems: list[str] = field(default_factory=list)
     """Hours that stay as they are, because a file of theirs cannot be read."""
+    rolled_hours: int = 0
+    """Hours of a table that were rolled up."""
     rewritten: int = 0
     """Hours of rates that were one file already, and were thinned."""
     rewritten_most: int = 0
@@ -97,7 +101,7 @@ def maintain(
     is_at: Callable[[float, str], None] = lambda share, hour: None,
     rewritten_most: int = REWRITTEN_MOST,
 ) -> Maintained:
-    """Delete the hours of a folder of results that are too old, and compact the others.
+    """Delete the hours of a folder of results that are too old, compact the others, roll them up.
 
     `is_at` is told before each hour which share of them is done, and the hour's name. Of hours of
     rates that are one file, and have all rows of replicas at rest, `rewritten_most` are thinned.
@@ -118,6 +122,7 @@ def maintain(
             is_at(number / len(hours), hour)
             if hour not in owed:
                 _compact(folder, hour, now_ms, is_stopped, done)
+        done.rolled_hours = roll_up(folder, end_ms, owed, now_ms, is_stopped)
     return done
 
 
@@ -149,7 +154,7 @@ def _delete_expired(
 ) -> None:
     newest_ms = _newest_end_ms(folder, end_ms)
     expired: dict[str, Sequence[HourFolder]] = {}
-    for table in TABLES:
+    for table in ALL_TABLES:
         start_ms = kept.start_ms(table, newest_ms)
         found = [h for h in hour_folders(folder / table.name) if h.start_ms + HOUR_MS <= start_ms]
         if found:

@@ -1,7 +1,7 @@
 """One sorted file in the place of many: how an hour of a table is written when it is compacted.
 
-Rows of `rates` are thinned on the way; see `kshunt.backend.pipeline.kernels.at_rest`. Files are read
-twice for it: first the few columns that decide which rows are kept, then the rest, by parts.
+Rows of `rates` are thinned on the way; see `kshunt.backend.pipeline.kernels.at_rest`. Files are
+read twice for it: first the few columns that decide which rows are kept, then the rest, by parts.
 """
 
 from __future__ import annotations

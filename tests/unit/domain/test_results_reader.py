@@ -284,13 +284,13 @@ def test_hours_after_the_asked_time_are_not_read(
         rows = [bound(hour * 3600 + 5, "a", f"broker {hour} sending")]
         write(results.folder, ETA, rows, f"batch_id={hour}")
     read: list[str] = []
-    look_at = results_reader._bounds
+    look_at = results_reader.bounds_by_minute
 
     def looking(path: Path) -> Any:
         read.append(path.parent.name)
         return look_at(path)
 
-    monkeypatch.setattr(results_reader, "_bounds", looking)
+    monkeypatch.setattr(results_reader, "bounds_by_minute", looking)
     found = results.bottlenecks(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
     assert [one.bound for one in found.rows] == ["broker 1 sending"]
     assert found.since_ms == START_MS + HOUR_MS
