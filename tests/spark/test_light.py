@@ -89,9 +89,14 @@ def at_rest(seconds: int) -> list[Row]:
     """A leader and a follower that keeps up."""
     return [
         sample(
-            *(at, 10 * at),
-            **{"rid": 500 + broker, "broker": broker, "leader_log_end_offset": 10 * at},
-            **{"leader_size_bytes": 1_000 * at, "in_isr": True, "adding": False},
+            at,
+            10 * at,
+            rid=500 + broker,
+            broker=broker,
+            leader_log_end_offset=10 * at,
+            leader_size_bytes=1_000 * at,
+            in_isr=True,
+            adding=False,
         )
         for at in range(0, seconds, 20)
         for broker in (1, 2)

@@ -103,7 +103,8 @@ def rests(rows: Any) -> Bools:
     found &= np.asarray(pc.equal(cause, "none"), np.bool_)
     lag = ints(rows["lag_messages"])
     written = np.asarray(rows[_WRITTEN].cast(pa.float64()).fill_null(0.0), np.float64)
-    return found & ((leader == broker) | ((lag >= 0) & (lag <= written * LAG_S)))
+    found &= (leader == broker) | ((lag >= 0) & (lag <= written * LAG_S))
+    return found
 
 
 def thinned(rows: Any, before: Before) -> Thinned:
@@ -119,7 +120,7 @@ def thinned(rows: Any, before: Before) -> Thinned:
     ends = np.ones(len(rid), np.bool_)
     ends[:-1] = ~follows[1:] | first[1:]
     kept = ~follows | ends
-    group = np.cumsum(kept) - kept
+    group: Ints = np.cumsum(kept) - kept
     sums = {name: _summed(rows[name], order, group) for name in SUMMED}
     in_order = np.empty(len(order), np.bool_)
     in_order[order] = kept

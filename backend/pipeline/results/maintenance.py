@@ -89,6 +89,8 @@ def maintained_lines(done: Maintained) -> list[str]:
         lines.append(f"Compacted: {done.files_before:,} files → {done.compacted_hours:,}, {sizes}.")
     if done.deleted_hours:
         lines.append(f"Deleted: {done.deleted_hours:,} files of hours that were too old.")
+    if done.rolled_hours:
+        lines.append(f"Rolled up: {done.rolled_hours:,} hours of tables.")
     lines += [f"An hour stays as it is: {problem}" for problem in done.problems]
     return lines
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.minutes import bounds_by_minute
 from kshunt.backend.delivered_files.result_files import UnreadableResults, current_files
 from kshunt.backend.domain.pipeline.delivered import BACKFILL, STREAM
 from kshunt.backend.domain.pipeline.result_columns import (
@@ -284,7 +285,7 @@ def test_hours_after_the_asked_time_are_not_read(
         rows = [bound(hour * 3600 + 5, "a", f"broker {hour} sending")]
         write(results.folder, ETA, rows, f"batch_id={hour}")
     read: list[str] = []
-    look_at = results_reader.bounds_by_minute
+    look_at = bounds_by_minute
 
     def looking(path: Path) -> Any:
         read.append(path.parent.name)

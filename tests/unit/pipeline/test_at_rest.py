@@ -96,8 +96,8 @@ def test_a_lag_of_what_is_written_in_some_seconds_is_rest_and_a_leader_has_none(
 def test_another_segment_begins_with_a_row_and_what_is_unknown_stays_unknown() -> None:
     unknown = dict.fromkeys(("elapsed_s", "advanced_messages", "advanced_bytes"))
     rows = [rate(60 * n) for n in range(3)]
-    rows += [rate(60 * n, segment_s=180, **(unknown if n in (3, 5) else {})) for n in range(3, 8)]
-    rows += [rate(60 * n, 2, **unknown) for n in range(3)]
+    rows += [rate(60 * n, segment_s=180) | (unknown if n in (3, 5) else {}) for n in range(3, 8)]
+    rows += [rate(60 * n, 2) | unknown for n in range(3)]
     assert kept(rows) == [
         *((0, 1, 1_000), (0, 2, None), (120, 1, 2_000), (120, 2, None)),
         *((180, 1, None), (420, 1, 3_000)),

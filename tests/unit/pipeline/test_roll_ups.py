@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import hour_folders, read_manifest
-from kshunt.backend.domain.pipeline.delivered import BottleneckRow, TransferHistory
+from kshunt.backend.domain.pipeline.delivered import BottleneckRow, Rows, TransferHistory
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES
 from kshunt.backend.domain.pipeline.roll_up_columns import (
     ALL_TABLES,
@@ -31,6 +31,9 @@ from tests.support.pipeline.delivered import Row, rows_in
 FIRST_MS = 1_795_392_000_000 // DAY_MS * DAY_MS
 KEPT = KeptDays(14, 730)
 BOUNDS = ("leader throttle of broker 3", "broker 4 sending", "link 1->4")
+
+
+Answer = TypeVar("Answer", Rows[BottleneckRow], TransferHistory)
 
 
 class At(SystemClock):
@@ -85,9 +88,9 @@ def course(results: Path, now_ms: int, since_ms: int, most: int = 2_000) -> Tran
         return whole(lambda: found.transfer_history(since_ms, most)[1], since_ms)
 
 
-def whole(ask: Any, since_ms: int) -> Any:
+def whole(ask: Callable[[], Answer], since_ms: int) -> Answer:
     """The answer once all is read: a busy machine reads it in several steps."""
-    same, former = 0, None
+    same, former = 0, ask()
     while same < 3:
         found = ask()
         done = found.since_ms in (None, since_ms) and found == former
@@ -95,7 +98,7 @@ def whole(ask: Any, since_ms: int) -> Any:
     return former
 
 
-def by_hour(history: TransferHistory) -> list[tuple[int, float, float, float]]:
+def by_hour(history: TransferHistory) -> list[tuple[float, ...]]:
     """Sums of the points of each hour, so that points of other lengths can be compared."""
     found: dict[int, list[float]] = {}
     for point in history.points:
