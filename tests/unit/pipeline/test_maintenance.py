@@ -113,7 +113,8 @@ def test_a_backfilled_hour_stays_the_backfills(tmp_path: Path) -> None:
         run.publish([HOUR], NOW_MS, HOUR + 9)
     (record,) = read_manifest(tmp_path).runs.values()
     maintain(tmp_path, KEPT, lambda: NOW_MS + HOUR_MS)
-    (compacted,) = read_manifest(tmp_path).runs.values()
+    compacted = read_manifest(tmp_path).run_of(RATES.name, hour_folder(HOUR))
+    assert compacted is not None
     assert compacted == replace(record, id=compacted.id, thinned=True)
     assert made_ms(read_manifest(tmp_path), HOUR) == NOW_MS
     assert len(current_files(tmp_path, "rates")) == 1
