@@ -22,8 +22,8 @@ from kshunt.backend.pipeline.kernels.at_rest import Before, Thinned
 
 ROWS_A_GROUP: Final = 250_000
 """Rows are sorted and written in groups of about this many: so much is in memory."""
-ROWS_AT_ONCE: Final = 4_000_000
-"""Rows of about this many are thinned at once, in the few columns that decide."""
+ROWS_AT_ONCE: Final = 1_000_000
+"""About this many are thinned at once, in the few columns that decide: so much is in memory."""
 _SORT_KEYS: Final = ("operation_id", "rid")
 """A replica's rows resemble each other, so its columns get small if they are together."""
 _DELTAS: Final = "DELTA_BINARY_PACKED"

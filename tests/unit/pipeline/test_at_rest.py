@@ -21,6 +21,7 @@ from kshunt.backend.pipeline.kernels.at_rest import Before, rests, thinned
 from kshunt.backend.pipeline.reports import operation_results
 from kshunt.backend.pipeline.reports.operation_history import copies_of, history_of, rows_of
 from kshunt.backend.pipeline.reports.week_results import read_week
+from kshunt.backend.pipeline.results import sorted_files
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
 from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.pipeline.delivered import rows_in
@@ -155,6 +156,17 @@ def test_most_rows_of_replicas_at_rest_are_gone_and_their_bytes_are_not(
     quiet = [row for row in few if row["rid"] == 10]
     assert len(quiet) == HOURS + 1, "the first, and the last of each hour"
     assert all(run.thinned for run in read_manifest(thin).runs.values())
+
+
+def test_some_replicas_after_others_are_thinned_as_all_at_once(
+    lakes: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, thin = lakes
+    shutil.copytree(samples / "results", tmp_path / "parts", ignore=lambda *_: {".stream"})
+    monkeypatch.setattr(sorted_files, "ROWS_AT_ONCE", 50)
+    assert not maintain(tmp_path / "parts", KEPT, lambda: START_MS + 9 * HOUR_MS).problems
+    parts, whole = (rows_in(folder, "rates", "at", "rid") for folder in (tmp_path / "parts", thin))
+    assert parts == whole
 
 
 def test_lag_weeks_and_operations_are_told_from_few_rows_as_from_all(

@@ -22,6 +22,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     ResultTable,
 )
+from kshunt.backend.domain.pipeline.roll_up_columns import COPIES_BY_HOUR
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.batches.arrivals import made_ms
 from kshunt.backend.pipeline.command import main
@@ -240,6 +241,7 @@ def test_killed_at_any_step_it_leaves_the_same_rows(tmp_path: Path) -> None:
             if was_killed:
                 assert all_rows(folder) == kept
             assert list(files_an_hour(folder, RATES).values()) == [1, 2]
+            assert len(delivered.rows_in(folder, COPIES_BY_HOUR.name, "start")) == 1
             assert not [path for path in folder.iterdir() if path.name.startswith(".run-")]
             assert not (folder / "rates" / old).exists()
             going = going and was_killed
