@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,12 +25,14 @@ from kshunt.backend.domain.pipeline.result_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.pipeline.jobs.backfill import backfill, check
+from kshunt.backend.pipeline.results.maintenance import maintain
+from kshunt.backend.pipeline.results.stream_state import STREAM
 from tests.support.pipeline import delivered
 from tests.support.pipeline.light import made
-from tests.support.pipeline.recorded import START_MS, Row, throttled, time_of
+from tests.support.pipeline.recorded import START_MS, Row, sample, throttled, time_of
 from tests.support.pipeline.recorded_brokers import simulated_brokers, write_brokers
 from tests.support.pipeline.spark import same
-from tests.support.pipeline.streamed import by_time, flushed, streamed
+from tests.support.pipeline.streamed import KEPT, by_time, flushed, streamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +66,7 @@ class Results:
 @pytest.fixture(scope="module")
 def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("light")
-    rows = [later(row) for row in throttled(seed=23, replicas=16, seconds=900)]
+    rows = [later(row) for row in (*throttled(seed=23, replicas=16, seconds=900), *at_rest(900))]
     flushes = by_time(rows, 40)
     brokers = simulated_brokers(seed=9, brokers=3, seconds=900, every_s=20)
     write_brokers(folder, [later(row) for row in brokers])
@@ -80,6 +83,24 @@ def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Re
     period = check(folder, None, None)
     backfill(spark, folder, found.filled, period, SystemClock(), lambda table: None)
     return found
+
+
+def at_rest(seconds: int) -> list[Row]:
+    """A leader and a follower that keeps up."""
+    return [
+        sample(
+            at,
+            10 * at,
+            rid=500 + broker,
+            broker=broker,
+            leader_log_end_offset=10 * at,
+            leader_size_bytes=1_000 * at,
+            in_isr=True,
+            adding=False,
+        )
+        for at in range(0, seconds, 20)
+        for broker in (1, 2)
+    ]
 
 
 def later(row: Row) -> Row:
@@ -124,6 +145,23 @@ def test_rows_are_those_of_a_backfill(results: Results, table: str) -> None:
     found = rows_in(results.light, table)
     assert found
     same(found, over(results, table))
+
+
+@pytest.mark.parametrize("table", [RATES.name, STALLS.name])
+def test_hours_are_equal_too_once_they_are_compacted(
+    results: Results, table: str, tmp_path: Path
+) -> None:
+    dense = rows_in(results.filled, table)
+    for folder in (results.light, results.by_turns, results.filled):
+        copy = tmp_path / folder.name
+        shutil.copytree(folder, copy)
+        # Without its state no stream may still write there.
+        shutil.rmtree(copy / STREAM, ignore_errors=True)
+        done = maintain(copy, KEPT, lambda: START_MS + 9 * HOUR_MS)
+        assert not done.problems
+        expected = rows_in(tmp_path / results.light.name, table)
+        assert len(expected) < len(dense) - 80 or table != RATES.name
+        same(rows_in(copy, table), expected)
 
 
 @pytest.mark.parametrize("table", [RATES.name, STALLS.name, ETA.name, MOVE_PAIRS.name])

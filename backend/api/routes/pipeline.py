@@ -63,6 +63,8 @@ def _as_written(text: object) -> object:
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 Day = Annotated[date, BeforeValidator(_as_written)]
 Hours = Annotated[int, Query(ge=1, le=24 * 31, description="how far back to look")]
+LongHours = Annotated[int, Query(ge=1, le=24 * 731, description="how far back to look")]
+"""Of what is rolled up."""
 Most = Annotated[int, Query(ge=1, le=10_000, description="maximum number of rows")]
 
 
@@ -150,7 +152,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/pipeline/course", TransferAnswer)
     async def transfer_history(
-        hours: Hours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
+        hours: LongHours = 72, points: Annotated[int, Query(ge=2, le=2_000)] = 300
     ) -> Any:
         """Lag and rates of copies, over days, down-sampled."""
         results = backend.results
@@ -184,7 +186,7 @@ def _past(app: FastAPI, backend: Backend) -> None:
 
     @views.get("/v1/pipeline/bottlenecks", Rows[BottleneckRow])
     async def bottlenecks(
-        hours: Hours = 24,
+        hours: LongHours = 24,
         day: Annotated[
             Day | None, Query(description="a day in UTC, such as 2026-11-24, instead of `hours`")
         ] = None,

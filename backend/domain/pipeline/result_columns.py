@@ -122,7 +122,7 @@ def _window_columns(window: RateWindow) -> tuple[SampleColumn, ...]:
 
 RATES: Final = ResultTable(
     "rates",
-    "a replica and tick of 5 s",
+    "a replica and tick of 5 s; of replicas at rest, a replica and hour once it is compacted",
     "at",
     (
         _always("at", Type.TIME, "time of the last sample in the tick"),
@@ -148,7 +148,7 @@ RATES: Final = ResultTable(
             "the recorded lag in bytes, or else those messages by their size",
             "B",
         ),
-        _column("elapsed_s", Type.DOUBLE, "since the previous tick in the segment", "s"),
+        _column("elapsed_s", Type.DOUBLE, "since the replica's previous row in the segment", "s"),
         _column("advanced_messages", Type.LONG, "what it copied in that time", "messages"),
         _column("advanced_bytes", Type.LONG, "the same in bytes", "B"),
         *(column for window in WINDOWS for column in _window_columns(window)),
@@ -458,6 +458,8 @@ class RunRecord:
     tables: Mapping[str, RunTable] = field(default_factory=dict)
     streamed: bool = False
     """Its rows are those of the streaming job, put together."""
+    thinned: bool = False
+    """Of a replica at rest its `rates` have a row an hour."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ def run(options: Namespace) -> int:
     require_folder(options.samples)
     kept = KeptDays(options.keep_rates, options.keep_results)
     with WorkProgress("Maintaining", sys.stderr) as progress:
-        done = maintain(results, kept, SystemClock().now_ms, is_at=progress.is_at)
+        now_ms = SystemClock().now_ms
+        done = maintain(results, kept, now_ms, is_at=progress.is_at, rewritten_most=sys.maxsize)
     for line in maintained_lines(done) or ["There was nothing to compact or to delete."]:
         say(line)
     return ExitCode.FAILED if done.problems else ExitCode.DONE

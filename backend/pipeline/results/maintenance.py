@@ -1,4 +1,4 @@
-"""What keeps a folder of results small for years: compaction and kept. Needs no Spark.
+"""What keeps a folder of results small for years: retention, compaction, roll-ups. Needs no Spark.
 
 Compaction puts the files of a table's hour together into one, as a run that holds the same rows.
 The streaming job writes thousands of small files an hour. Retention deletes hours of a table that
@@ -13,17 +13,15 @@ that nobody reads; see `result_runs`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kshunt.backend.arrow_rows import sorted_groups, with_columns
 from kshunt.backend.delivered_files.result_files import (
     HourFolder,
     ResultFile,
@@ -31,7 +29,8 @@ from kshunt.backend.delivered_files.result_files import (
     hour_folders,
     read_manifest,
 )
-from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES, Manifest, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import ALL_TABLES
 from kshunt.backend.domain.pipeline.sample_columns import (
     DAY_MS,
     HOUR_MS,
@@ -40,14 +39,12 @@ from kshunt.backend.domain.pipeline.sample_columns import (
 )
 from kshunt.backend.domain.text.formatting import bytes_text
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
+from kshunt.backend.pipeline.results.roll_ups import roll_up
+from kshunt.backend.pipeline.results.sorted_files import Stopped, until_stopped, write_sorted
 from kshunt.backend.pipeline.results.stream_state import newest
 
-ROWS_A_GROUP: Final = 250_000
-"""Rows are sorted and written in groups of about this many: so much is in memory."""
-_SORT_KEYS: Final = ("operation_id", "rid")
-"""A replica's rows resemble each other, so its columns get small if they are together."""
-Item = TypeVar("Item")
-_MOMENT: Final = pa.timestamp("us", "UTC")
+REWRITTEN_MOST: Final = 6
+"""A job that has other things to do thins so many hours at once that are one file already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +74,11 @@ class Maintained:
     """Hours of a table."""
     problems: list[str] = field(default_factory=list)
     """Hours that stay as they are, because a file of theirs cannot be read."""
+    rolled_hours: int = 0
+    """Hours of a table that were rolled up."""
+    rewritten: int = 0
+    """Hours of rates that were one file already, and were thinned."""
+    rewritten_most: int = 0
 
 
 def maintained_lines(done: Maintained) -> list[str]:
@@ -87,6 +89,8 @@ def maintained_lines(done: Maintained) -> list[str]:
         lines.append(f"Compacted: {done.files_before:,} files → {done.compacted_hours:,}, {sizes}.")
     if done.deleted_hours:
         lines.append(f"Deleted: {done.deleted_hours:,} files of hours that were too old.")
+    if done.rolled_hours:
+        lines.append(f"Rolled up: {done.rolled_hours:,} hours of tables.")
     lines += [f"An hour stays as it is: {problem}" for problem in done.problems]
     return lines
 
@@ -97,39 +101,31 @@ def maintain(
     now_ms: Callable[[], int],
     is_stopped: Callable[[], bool] = lambda: False,
     is_at: Callable[[float, str], None] = lambda share, hour: None,
+    rewritten_most: int = REWRITTEN_MOST,
 ) -> Maintained:
-    """Delete the hours of a folder of results that are too old, and compact the others.
+    """Delete the hours of a folder of results that are too old, compact the others, roll them up.
 
-    `is_at` is told before each hour which share of them is done, and the hour's name.
+    `is_at` is told before each hour which share of them is done, and the hour's name. Of hours of
+    rates that are one file, and have all rows of replicas at rest, `rewritten_most` are thinned.
 
     Raises:
         ResultsBusy: a backfill makes results there; what was done until then stays.
         StreamState, UnreadableResults: the folder cannot be understood.
         OSError: it cannot be written.
     """
-    done = Maintained()
+    done = Maintained(rewritten_most=rewritten_most)
     if not folder.is_dir():
         return done
     end_ms, owed = _settled(folder, now_ms())
     _delete_expired(folder, kept, end_ms, now_ms(), done)
     hours = _hours(folder, end_ms)
-    with suppress(_Stopped):
-        for number, hour in enumerate(_until_stopped(hours, is_stopped)):
+    with suppress(Stopped):
+        for number, hour in enumerate(until_stopped(hours, is_stopped)):
             is_at(number / len(hours), hour)
             if hour not in owed:
                 _compact(folder, hour, now_ms, is_stopped, done)
+        done.rolled_hours = roll_up(folder, end_ms, owed, now_ms, is_stopped)
     return done
-
-
-class _Stopped(Exception):
-    """It was told to stop: what is not published yet is dropped."""
-
-
-def _until_stopped(items: Iterable[Item], is_stopped: Callable[[], bool]) -> Iterator[Item]:
-    for item in items:
-        if is_stopped():
-            raise _Stopped
-        yield item
 
 
 def _settled(folder: Path, now_ms: int) -> tuple[int, set[str]]:
@@ -160,7 +156,7 @@ def _delete_expired(
 ) -> None:
     newest_ms = _newest_end_ms(folder, end_ms)
     expired: dict[str, Sequence[HourFolder]] = {}
-    for table in TABLES:
+    for table in ALL_TABLES:
         start_ms = kept.start_ms(table, newest_ms)
         found = [h for h in hour_folders(folder / table.name) if h.start_ms + HOUR_MS <= start_ms]
         if found:
@@ -200,13 +196,12 @@ def _compact(
 ) -> None:
     """Put the files of an hour together, a file a table; once for each run that they are of."""
     manifest = read_manifest(folder)
-    hours = [(table, HourFolder(name, folder / table.name / name)) for table in TABLES]
-    several = [(t, h, f) for t, h in hours if len(f := list(files_of(h, t.name, manifest))) > 1]
+    wanting = _wanting(folder, name, manifest, done)
 
-    def origin(found: tuple[ResultTable, HourFolder, Sequence[ResultFile]]) -> str:
+    def origin(found: _Wanting) -> str:
         return manifest.hours.get(found[0].name, {}).get(name, "")
 
-    for run_id, some in groupby(sorted(several, key=origin), origin):
+    for run_id, some in groupby(sorted(wanting, key=origin), origin):
         start_ms = hour_start_ms(name)
         made_ms = now_ms()
         with new_run(folder, start_ms, start_ms + HOUR_MS, made_ms) as run:
@@ -215,7 +210,8 @@ def _compact(
                 return
             fresh = Maintained(problems=done.problems)
             for table, hour, files in some:
-                _put_together(run, table, hour, files, is_stopped, fresh)
+                before = _hour_before(folder, table, hour, manifest)
+                _put_together(run, table, hour, files, before, is_stopped, fresh)
             run.publish_again(manifest.runs.get(run_id), made_ms)
             done.compacted_hours += fresh.compacted_hours
             done.files_before += fresh.files_before
@@ -224,11 +220,39 @@ def _compact(
             manifest = read_manifest(folder)
 
 
+_Wanting = tuple[ResultTable, HourFolder, Sequence[ResultFile]]
+
+
+def _wanting(folder: Path, name: str, manifest: Manifest, done: Maintained) -> list[_Wanting]:
+    """The tables of an hour that are not one file, or rates whose resting rows are all there."""
+    found: list[_Wanting] = []
+    for table in TABLES:
+        hour = HourFolder(name, folder / table.name / name)
+        files = list(files_of(hour, table.name, manifest))
+        run = manifest.run_of(table.name, name)
+        is_dense = table is RATES and (run is None or not run.thinned)
+        again = is_dense and len(files) == 1 and done.rewritten < done.rewritten_most
+        if again:
+            done.rewritten += 1
+        if again or len(files) > 1:
+            found.append((table, hour, files))
+    return found
+
+
+def _hour_before(
+    folder: Path, table: ResultTable, hour: HourFolder, manifest: Manifest
+) -> list[Path]:
+    name = hour_folder(hour.start_ms - HOUR_MS)
+    before = HourFolder(name, folder / table.name / name)
+    return [file.path for file in files_of(before, table.name, manifest)]
+
+
 def _put_together(
     run: Run,
     table: ResultTable,
     hour: HourFolder,
     files: Sequence[ResultFile],
+    hour_before: Sequence[Path],
     is_stopped: Callable[[], bool],
     done: Maintained,
 ) -> None:
@@ -237,7 +261,7 @@ def _put_together(
     place.mkdir(parents=True)
     target = place / "part-0.parquet"
     try:
-        write_sorted(paths, target, table, is_stopped)
+        write_sorted(paths, target, table, is_stopped, hour_before)
     except (pa.ArrowException, ValueError) as error:
         target.unlink(missing_ok=True)
         done.problems.append(f"{table.name}/{hour.name}: {' '.join(str(error).split())[:200]}")
@@ -251,43 +275,3 @@ def _put_together(
     done.files_before += len(paths)
     done.bytes_before += sum(size.st_size for size in sizes)
     done.bytes_after += target.stat().st_size
-
-
-def write_sorted(
-    paths: Sequence[Path], target: Path, table: ResultTable, is_stopped: Callable[[], bool]
-) -> None:
-    """Write the rows of files into one file, sorted in groups.
-
-    Raises:
-        pyarrow.ArrowException: a file cannot be read, or has a column of another type.
-        ValueError: the new file has not as many rows as the others.
-    """
-    schema = _common_schema(_until_stopped(paths, is_stopped))
-    keys = dict.fromkeys([*(key for key in _SORT_KEYS if key in schema.names), table.hour_of])
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-        rows = _rows(_until_stopped(paths, is_stopped), schema)
-        for group in sorted_groups(rows, list(keys), ROWS_A_GROUP):
-            writer.write_table(group, row_group_size=len(group))
-    expected = sum(pq.read_metadata(path).num_rows for path in paths)
-    if (rows := pq.read_metadata(target).num_rows) != expected:
-        raise ValueError(f"{rows:,} of {expected:,} rows were written")
-
-
-def _common_schema(paths: Iterable[Path]) -> Any:
-    """Columns of all files: a newer version may have added some."""
-    schemas = [_as_moments(pq.read_schema(path)) for path in paths]
-    return pa.unify_schemas(list(dict.fromkeys(schemas)))
-
-
-def _as_moments(schema: Any) -> Any:
-    """The schema without notes of its writer, its times as microseconds of UTC."""
-    return pa.schema(
-        pa.field(f.name, _MOMENT if pa.types.is_timestamp(f.type) else f.type) for f in schema
-    )
-
-
-def _rows(paths: Iterable[Path], schema: Any) -> Iterator[Any]:
-    for path in paths:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS_A_GROUP):
-                yield with_columns(pa.Table.from_batches([batch]), schema)

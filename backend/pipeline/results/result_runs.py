@@ -118,10 +118,10 @@ class Run:
         """Let these results hold, of the hours that they lie in.
 
         They are the rows that held before: those of the run `origin`, or without one those of
-        the streaming job.
+        the streaming job. Rates of replicas at rest are thinned.
         """
         if origin is None:
-            record = replace(self._record(made_ms, None), streamed=True)
+            record = replace(self._record(made_ms, None), streamed=True, thinned=True)
         else:
             record = replace(
                 origin,
@@ -129,6 +129,7 @@ class Run:
                 period_start_ms=self.start_ms,
                 period_end_ms=self.end_ms,
                 tables=dict(self.tables),
+                thinned=True,
             )
         self._hold(record, {table: self._move(table) for table in self.tables})
 

@@ -29,6 +29,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kshunt.backend.clock import Clock
+from kshunt.backend.delivered_files.columns import read_columns
+from kshunt.backend.delivered_files.minutes import (
+    bounds_by_minute,
+    bounds_together,
+    copies_by_minute,
+    copies_together,
+)
 from kshunt.backend.delivered_files.result_files import (
     HourFolder,
     files_in,
@@ -54,22 +61,18 @@ from kshunt.backend.domain.pipeline.delivered import (
     TableStatus,
     TransferHistory,
 )
-from kshunt.backend.domain.pipeline.result_columns import GAP_S, TICK_S, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import BOTTLENECKS, COPIES, RollUp
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
+from kshunt.backend.telemetry.results.bottlenecks import (
+    bottlenecks_of,
+    bounds_in,
+    rolled_bounds,
+)
 from kshunt.backend.telemetry.results.hours_cache import UNREADABLE, CachedHours, HoursCache
-from kshunt.backend.telemetry.results.lag_history import (
-    MINUTE_MS,
-    summed_up,
-    together,
-    transfer_history,
-)
-from kshunt.backend.telemetry.results.result_columns import (
-    last_of,
-    millis,
-    moment,
-    read_columns,
-    rows_of,
-)
+from kshunt.backend.telemetry.results.lag_history import transfer_history
+from kshunt.backend.telemetry.results.result_columns import last_of, rows_of
+from kshunt.backend.telemetry.results.rolled_up import LONG_MS, RolledUp, read_rolled_up
 
 T = TypeVar("T")
 
@@ -281,28 +284,27 @@ class Results:
         return rows.set_column(rows.column_names.index("open"), "open", goes_on), found
 
     def bottlenecks(self, since_ms: int, until_ms: float = math.inf) -> Rows[BottleneckRow]:
-        """What held operations up between two moments, or since one; the longest first."""
+        """What held operations up between two moments, or since one; the longest first.
+
+        A time of whole hours, or a long one, is answered from roll-ups, which are kept longer.
+        """
         table = result_columns.ETA
         of = self.delivered(table)
-        hours = self._hours_of(table, "bottlenecks", _bounds, _bounds_together)
-        found = hours.since(since_ms, until_ms=until_ms)
-        rows = _since(found.all(), "minute", since_ms)
-        if rows is not None and until_ms < math.inf:
-            rows = rows.filter(pc.less(rows["minute"], moment(round(until_ms))))
-        if rows is None:
-            return Rows(_with(of, found), since_ms=_reached(found, since_ms))
-        columns = {
-            "seconds": ("seconds", "sum"),
-            "operations": ("operation_id", "count_distinct"),
-            "first": ("minute", "min"),
-            "last": ("minute", "max"),
-        }
-        summed = rows.group_by("bound").aggregate([*columns.values()])
-        summed = summed.select(["bound", *map("_".join, columns.values())])
-        summed = summed.rename_columns(["bound", *columns])
-        summed = summed.sort_by([("seconds", "descending"), ("bound", "ascending")])
-        reached = _reached(found, since_ms)
-        return _rows(_with(of, found), summed, BottleneckRow, 10_000, "", reached)
+        length_ms = min(until_ms, self._clock.now_ms()) - since_ms
+        is_rolled = since_ms % HOUR_MS == 0 or length_ms > LONG_MS
+        rolled = RolledUp()
+        if is_rolled:
+            since_ms -= since_ms % HOUR_MS
+            rolled = self._rolled_up(BOTTLENECKS, since_ms, until_ms)
+        hours = self._hours_of(table, "bottlenecks", bounds_by_minute, bounds_together)
+        raw_ms = max(since_ms, rolled.until_ms)
+        found = hours.since(raw_ms, until_ms=until_ms) if raw_ms < until_ms else CachedHours()
+        parts = bounds_in(found.all(), raw_ms, until_ms) + rolled_bounds(rolled.rows)
+        of, reached = _with(of, found, rolled), _reached(found, since_ms, rolled)
+        if not parts:
+            return Rows(of, since_ms=reached)
+        summed = bottlenecks_of(pa.concat_tables(parts))
+        return _rows(of, summed, BottleneckRow, 10_000, "", reached)
 
     def loads(self) -> Rows[LoadRow]:
         """Each broker in the newest hour that there is of it, within a day."""
@@ -377,11 +379,29 @@ class Results:
         return _rows(_with(of, found), rows, FileAsideRow, 1_000, "found", reached)
 
     def transfer_history(self, since_ms: int, most: int) -> tuple[TableStatus, TransferHistory]:
-        """Lag and throughput since a moment, in at most so many points."""
+        """Lag and throughput since a moment, in at most so many points.
+
+        A long time is answered from roll-ups, which are kept longer.
+        """
         table = result_columns.RATES
         of = self.delivered(table)
-        found = self._hours_of(table, "course", summed_up, together).since(since_ms)
-        return _with(of, found), transfer_history(found.all(), since_ms, most, found.since_ms)
+        rolled = RolledUp()
+        if self._clock.now_ms() - since_ms > LONG_MS:
+            since_ms -= since_ms % HOUR_MS
+            rolled = self._rolled_up(COPIES, since_ms)
+        raw_ms = max(since_ms, rolled.until_ms)
+        found = self._hours_of(table, "course", copies_by_minute, copies_together).since(raw_ms)
+        unread = (found.since_ms, rolled.since_ms)
+        reached_ms = max((at for at in unread if at is not None), default=None)
+        shown = (rolled.rows, rolled.longest_ms) if rolled.rows is not None else ()
+        history = transfer_history(found.all(), raw_ms, most, reached_ms, *shown)
+        return _with(of, found, rolled), history
+
+    def _rolled_up(self, one: RollUp, since_ms: int, until_ms: float = math.inf) -> RolledUp:
+        def cache(table: ResultTable) -> HoursCache:
+            return self._of(table, "all", partial(_all, table))
+
+        return read_rolled_up(self.folder, one, cache, since_ms, until_ms)
 
     def _of(
         self,
@@ -459,31 +479,6 @@ def _eta_rows(path: Path, *, copies: bool) -> Any:
     return last_of(rows, COPY if copies else OPERATION, "at")
 
 
-def _bounds(path: Path) -> Any:
-    """For how long of each minute what held each operation up, of a file."""
-
-    def of_operations(rows: Any) -> Any:
-        named = pc.and_(pc.is_valid(rows["operation_id"]), pc.is_valid(rows["bound"]))
-        return pc.and_(pc.is_null(rows["rid"]), named)
-
-    names = ("tick", "rid", "operation_id", "bound")
-    rows = read_columns(path, result_columns.ETA, names, of_operations)
-    minute = millis(rows["tick"]) // MINUTE_MS * MINUTE_MS
-    columns = {
-        "minute": pa.array(minute, pa.timestamp("ms", "UTC")),
-        "operation_id": rows["operation_id"],
-        "bound": rows["bound"],
-        "seconds": pa.array(np.full(len(rows), float(TICK_S))),
-    }
-    return _bounds_together(pa.table(columns))
-
-
-def _bounds_together(rows: Any) -> Any:
-    keys = ["minute", "operation_id", "bound"]
-    found = rows.group_by(keys).aggregate([("seconds", "sum")])
-    return found.select([*keys, "seconds_sum"]).rename_columns([*keys, "seconds"])
-
-
 def _pairs(rows: Any) -> Any:
     """Quantiles of a pair: those of its pieces, weighted by how many rates each has."""
     quantiles = ["p10_bytes_per_s", "p50_bytes_per_s", "p90_bytes_per_s"]
@@ -529,11 +524,12 @@ def _rows(
     return Rows(of, rows_of(rows[:most], kind), max(len(rows) - most, 0), since_ms)
 
 
-def _with(of: TableStatus, found: CachedHours) -> TableStatus:
-    problem = found.problem if found.problem and found.problem not in of.problem else of.problem
-    return replace(of, problem=problem)
+def _with(of: TableStatus, *found: CachedHours | RolledUp) -> TableStatus:
+    said = [one.problem for one in found if one.problem and one.problem not in of.problem]
+    return replace(of, problem=said[0] if said else of.problem)
 
 
-def _reached(found: CachedHours, since_ms: int) -> int:
+def _reached(found: CachedHours, since_ms: int, rolled: RolledUp | None = None) -> int:
     """From when on the answer is whole."""
-    return since_ms if found.since_ms is None else max(since_ms, found.since_ms)
+    unread = [found.since_ms, None if rolled is None else rolled.since_ms]
+    return max(since_ms, *(at for at in unread if at is not None), since_ms)

@@ -11,7 +11,8 @@ from pathlib import Path
 from kshunt.backend import errors
 from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
 from kshunt.backend.domain.operations.lifecycle import STEPS, OperationState
-from kshunt.backend.domain.pipeline.result_columns import TABLES, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import ALL_TABLES
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
     FORECAST_SAMPLES,
@@ -91,7 +92,7 @@ def scenario_table() -> str:
 
 def result_tables() -> str:
     """The tables of the pipeline's results."""
-    return "\n\n".join(_result_table(each) for each in TABLES)
+    return "\n\n".join(_result_table(each) for each in ALL_TABLES)
 
 
 def _result_table(found: ResultTable) -> str:

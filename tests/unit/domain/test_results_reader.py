@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.minutes import bounds_by_minute
 from kshunt.backend.delivered_files.result_files import UnreadableResults, current_files
 from kshunt.backend.domain.pipeline.delivered import BACKFILL, STREAM
 from kshunt.backend.domain.pipeline.result_columns import (
@@ -284,13 +285,13 @@ def test_hours_after_the_asked_time_are_not_read(
         rows = [bound(hour * 3600 + 5, "a", f"broker {hour} sending")]
         write(results.folder, ETA, rows, f"batch_id={hour}")
     read: list[str] = []
-    look_at = results_reader._bounds
+    look_at = bounds_by_minute
 
     def looking(path: Path) -> Any:
         read.append(path.parent.name)
         return look_at(path)
 
-    monkeypatch.setattr(results_reader, "_bounds", looking)
+    monkeypatch.setattr(results_reader, "bounds_by_minute", looking)
     found = results.bottlenecks(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)
     assert [one.bound for one in found.rows] == ["broker 1 sending"]
     assert found.since_ms == START_MS + HOUR_MS

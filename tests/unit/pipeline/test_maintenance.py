@@ -22,6 +22,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     ResultTable,
 )
+from kshunt.backend.domain.pipeline.roll_up_columns import COPIES_BY_HOUR
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.batches.arrivals import made_ms
 from kshunt.backend.pipeline.command import main
@@ -113,8 +114,9 @@ def test_a_backfilled_hour_stays_the_backfills(tmp_path: Path) -> None:
         run.publish([HOUR], NOW_MS, HOUR + 9)
     (record,) = read_manifest(tmp_path).runs.values()
     maintain(tmp_path, KEPT, lambda: NOW_MS + HOUR_MS)
-    (compacted,) = read_manifest(tmp_path).runs.values()
-    assert compacted == replace(record, id=compacted.id)
+    compacted = read_manifest(tmp_path).run_of(RATES.name, hour_folder(HOUR))
+    assert compacted is not None
+    assert compacted == replace(record, id=compacted.id, thinned=True)
     assert made_ms(read_manifest(tmp_path), HOUR) == NOW_MS
     assert len(current_files(tmp_path, "rates")) == 1
 
@@ -177,9 +179,10 @@ def test_a_damaged_file_leaves_its_hour_as_it_is(tmp_path: Path) -> None:
 def test_it_stops_between_files_and_what_it_had_begun_does_not_count(tmp_path: Path) -> None:
     streamed(tmp_path)
     before = all_rows(tmp_path)
-    hour = 1 + len(TABLES) * 2 * 5
-    """It asks before an hour, before it reads the columns of each file, and before its rows."""
-    for asks in (1, 4, 9, 15, hour):
+    hour = 1 + (len(TABLES) * 2 + 1) * 5
+    """It asks before an hour, before it reads the columns of each file, and before its rows; of
+    rates also before it looks at what rests."""
+    for asks in (1, 4, 9, 15, 20, hour):
         left = iter([False] * (asks - 1) + [True])
         done = maintain(tmp_path, KEPT, lambda: NOW_MS, is_stopped=lambda left=left: next(left))  # type: ignore[misc]
         assert done.compacted_hours == 0
@@ -238,6 +241,7 @@ def test_killed_at_any_step_it_leaves_the_same_rows(tmp_path: Path) -> None:
             if was_killed:
                 assert all_rows(folder) == kept
             assert list(files_an_hour(folder, RATES).values()) == [1, 2]
+            assert len(delivered.rows_in(folder, COPIES_BY_HOUR.name, "start")) == 1
             assert not [path for path in folder.iterdir() if path.name.startswith(".run-")]
             assert not (folder / "rates" / old).exists()
             going = going and was_killed
