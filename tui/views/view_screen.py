@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
@@ -202,6 +202,23 @@ class ViewScreen(Screen[None]):
         """How often plots are drawn anew; a moment of the past has exactly its own."""
         playback = self.kshunt.playback
         return 1 if playback.past and not playback.playing else REBUILD_MS
+
+    # The mouse
+
+    @on(ViewTabs.Clicked)
+    def _tab_clicked(self, event: ViewTabs.Clicked) -> None:
+        self.key_bar.say("")
+        self.action_view(event.view)
+
+    @on(KeyBar.Clicked)
+    async def _key_clicked(self, event: KeyBar.Clicked) -> None:
+        self.key_bar.say("")
+        if event.action:
+            await self.doer_of(event.action).run_action(event.action)
+
+    def doer_of(self, action: str) -> Widget:
+        """What does an action, by its id."""
+        return self
 
     # Actions of every view
 
