@@ -132,7 +132,9 @@ async def test_keys_that_come_meanwhile_are_one_request(tmp_path: Path) -> None:
         shown.backend.held = asyncio.Event()
         await shown.pilot.press("plus")
         await shown.until(lambda: shown.backend.changes, "the first one is under way")
+        assert shown.said == "Setting broker 2 to 27.5 MB/s ..."
         await shown.pilot.press("plus", "plus", "minus", "plus")
+        assert shown.said == "Setting broker 2 to 33.3 MB/s ..."
         assert len(shown.backend.changes) == 1
         shown.backend.held.set()
         # 25 * 1.1 = 27.5; then two steps more, in three figures.
@@ -213,7 +215,7 @@ async def test_a_failure_ends_the_band_and_drops_what_waits(tmp_path: Path) -> N
         await shown.pilot.press("minus")
         shown.backend.held.set()
         await shown.until(lambda: "The band has ended" in shown.said, "the failure is said")
-        assert shown.said.startswith("You may not.")
+        assert shown.said.startswith("The band has ended: You may not.")
         assert "band" not in shown.lines()[0]
         assert len(shown.backend.changes) == 1
         assert shown.app.store.rate_changes == []
@@ -229,7 +231,7 @@ async def test_two_persons_have_no_fader(tmp_path: Path) -> None:
         await confirm(shown)
         shown.backend.refuse = waits
         await shown.pilot.press("plus")
-        await shown.until(lambda: "the band has ended" in shown.said, "why is said")
+        await shown.until(lambda: "The band has ended" in shown.said, "why is said")
         assert "second person" in shown.said
         assert shown.app.store.band is None
 
