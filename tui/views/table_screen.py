@@ -104,8 +104,11 @@ class TableScreen(ViewScreen):
         self.grid.show_message(self._empty_words())
         super().update_view()
         if self.HAS_PLOT and store.scene.snapshot is not None:
-            history = self._history_of(store.scene.snapshot)
-            self.query_one(PlotPanel).show_history(history, self.plot_every_ms)
+            self.plot(self.query_one(PlotPanel), store.scene.snapshot)
+
+    def plot(self, panel: PlotPanel, snapshot: Snapshot) -> None:
+        """Draw what stands below the table."""
+        panel.show_history(self._history_of(snapshot), self.plot_every_ms)
 
     def _history_of(self, snapshot: Snapshot) -> Sequence[HistoryPoint]:
         """The course of what runs; else of the last minutes."""

@@ -141,6 +141,18 @@ async def test_keys_that_come_meanwhile_are_one_request(tmp_path: Path) -> None:
         await rates_sent(shown, 27_500_000, 33_300_000)
 
 
+async def test_within_a_band_the_plot_is_what_the_keys_bend(tmp_path: Path) -> None:
+    async with at_broker_2(tmp_path, size=(160, 50)) as shown:
+        await shown.publish()
+        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the plot as always")
+        await confirm(shown)
+        await shown.publish()
+        await shown.until(lambda: "Throughput of moves" in shown.frame(), "what moves get")
+        shown.time.now += 601
+        await shown.publish()
+        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the band has ended")
+
+
 async def test_u_takes_the_last_one_back(tmp_path: Path) -> None:
     async with at_broker_2(tmp_path) as shown:
         await confirm(shown)
