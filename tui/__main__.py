@@ -355,6 +355,7 @@ def _run(settings: DashboardSettings, address: str, held: Mapping[str, Held], **
                 bell=bool(own.named("bell").now),
                 notification=str(own.named("notification").now),
                 title=bool(own.named("title").now),
+                in_tmux="TMUX" in os.environ,
             ),
             own_settings=own,
             glyphs=ASCII if terminal.ascii_only else UNICODE,

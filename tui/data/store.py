@@ -169,13 +169,19 @@ class Store:
             if not one.state.ended
         }
 
-    def end(self, operation: Operation, before: Operation) -> Ending:
-        """An operation has ended: what was seen of it. `before` is how it was while it ran."""
+    def end(self, operation: Operation, before: Operation | None) -> Ending:
+        """An operation has ended: what was seen of it.
+
+        `before` is how it was while it ran; None where its end was not watched.
+        """
         from kshunt.backend.domain.replicas.snapshot import UNKNOWN
         from kshunt.tui.facts.endings import Ending
         from kshunt.tui.facts.progress import copied_rows
         from kshunt.tui.facts.snapshot_facts import known_sum
 
+        if before is None:
+            self.ending = Ending(operation)
+            return self.ending
         copied = UNKNOWN
         if self.facts is not None:
             rows = copied_rows(self.facts, before)
