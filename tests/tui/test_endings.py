@@ -173,3 +173,21 @@ async def test_why_an_operation_failed_is_on_the_narrowest_line(tmp_path: Path) 
         await shown.until(lambda: "drain broker 7: failed" in shown.lines()[1], "it is told")
         assert "refused: audit-log-0: INVALID_REPL" in shown.lines()[1]
         assert shown.lines()[1].endswith("…")
+
+
+async def test_an_end_that_was_not_watched_stays_and_claims_nothing(tmp_path: Path) -> None:
+    """As after Ctrl-Z: the end is told before the snapshots of the time since."""
+    cluster = incident()
+    operation = running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster, size=(120, 24)) as shown:
+        await shown.until(lambda: shown.app.store.isr_drops, "the operation is watched")
+        ended = replace(operation, state=OperationState.DONE, ended_ms=cluster.now_ms + 90_000)
+        cluster.operations[operation.id] = ended
+        shown.backend.announce(ended)
+        await shown.until(lambda: shown.app.store.ending, "the end is told")
+        await shown.publish()
+        assert shown.app.store.ending is not None, "that snapshot is from before the end"
+        assert "copied" not in shown.app.store.ending.text
+        assert "ISR" not in shown.app.store.ending.text
+        await shown.publish(100.0)
+        await shown.until(lambda: shown.app.store.ending is None, "others move since")

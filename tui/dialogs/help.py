@@ -22,6 +22,8 @@ SIGNS: Final = (
     ("L F", "Throttled on the leader's side, on the follower's side."),
     ("never", "Not at this rate: it falls behind faster than it catches up."),
     (">1m00s", "At least; some replicas report nothing."),
+    ("s e t", "On the time bar: a start, an end, a change of a throttle."),
+    ("i ! :", "On the time bar: replicas out of the ISR, another incident, another change."),
 )
 
 SIGNS_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {

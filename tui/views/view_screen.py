@@ -289,6 +289,10 @@ class ViewScreen(Screen[None]):
         """Move on or back by so much."""
         self.kshunt.playback.step(seconds)
 
+    def action_scrub(self, seconds: int) -> None:
+        """Likewise, by the arrows."""
+        self.kshunt.playback.scrub(seconds)
+
     def action_time_toggle(self) -> None:
         """Hold time, or return to live."""
         self.kshunt.playback.toggle()

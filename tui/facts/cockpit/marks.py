@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Kind = Literal["change", "incident"]
 CHANGE: Final = "change"
 INCIDENT: Final = "incident"
+Sign = Literal["", "throttle", "start", "end", "isr"]
+"""What the time bar shows of a mark; empty where its kind says all."""
 BROKERS_MOST: Final = 3
 """More brokers than that, in one snapshot, share a mark."""
 
@@ -24,6 +26,7 @@ class Mark:
 
     kind: Kind
     text: str
+    sign: Sign = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class MarkerCounts:
     stuck: int = 0
     offline: int = 0
     leaderless: int = 0
+    out_of_isr: int = 0
+    """Replicas that are not being added."""
     down: frozenset[int] = frozenset()
 
 
@@ -51,6 +56,7 @@ def counted(snapshot: Snapshot) -> MarkerCounts:
         int(np.count_nonzero(stuck_rows(rows))),
         int(np.count_nonzero((rows.status == ReplicaStatus.OFFLINE) & stays)),
         int(np.count_nonzero((rows.leader < 0) & (rows.position == 0) & stays)),
+        int(np.count_nonzero(~rows.in_isr & ~rows.adding & stays)),
         frozenset(id for id, status in snapshot.brokers.items() if status.stale),
     )
 
@@ -70,9 +76,14 @@ def snapshot_marks(
     yield from _risen("replica", "stuck", was.stuck, now.stuck)
     yield from _risen("replica", "offline", was.offline, now.offline)
     yield from _risen("partition", "without a leader", was.leaderless, now.leaderless)
-    if bool(was.moving) != bool(now.moving):
-        words = f"{many(now.moving, 'replica')} moving." if now.moving else "Nothing moves."
-        yield Mark(CHANGE, words)
+    if now.out_of_isr and not was.out_of_isr:
+        yield Mark(INCIDENT, f"{many(now.out_of_isr, 'replica')} out of the ISR.", "isr")
+    elif was.out_of_isr and not now.out_of_isr:
+        yield Mark(CHANGE, "Every replica is in the ISR again.")
+    if now.moving and not was.moving:
+        yield Mark(CHANGE, f"{many(now.moving, 'replica')} moving.", "start")
+    elif was.moving and not now.moving:
+        yield Mark(CHANGE, "Nothing moves.", "end")
 
 
 def _silent(brokers: Sequence[int], after: Snapshot) -> Iterator[Mark]:

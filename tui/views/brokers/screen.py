@@ -53,8 +53,10 @@ class BrokersScreen(PaneScreen):
         self.update_view()
 
     def action_shift(self, columns: int) -> None:
-        """Show columns of a matrix that do not fit."""
+        """Show columns of a matrix that do not fit; without one, the arrows move in the past."""
         query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
+        if not query.group and self.kshunt.playback.past:
+            self.kshunt.playback.scrub(10 * columns)
         if not query.group or table is None:
             return
         hidden = len(table.columns) - len(self.grid.shown_columns)
