@@ -31,7 +31,7 @@ SIGNS_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("LSkw, DSkw", "The most leaders, the most data on one broker; 1.0x is an even share."),
         ("Copy", "The share of the bytes of added replicas that is there."),
         ("Under", "Partitions that are under-replicated."),
-        ("AtMin", "Partitions at min ISR; red if some are under it and refuse writes."),
+        ("AtMin", "Partitions at min ISR; `!` if some are under it and refuse writes."),
     )
 }
 """What only one view has."""
