@@ -205,6 +205,11 @@ class ViewScreen(Screen[None]):
 
     # The mouse
 
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """A message has been read once the mouse is pressed; on it, the release says so."""
+        if not self.key_bar.region.contains(event.screen_x, event.screen_y):
+            self.key_bar.say("")
+
     @on(ViewTabs.Clicked)
     def _tab_clicked(self, event: ViewTabs.Clicked) -> None:
         self.key_bar.say("")

@@ -64,6 +64,14 @@ async def test_a_click_on_a_message_brings_the_keys_back(shown: Shown) -> None:
     await shown.until(lambda: "help" in shown.lines()[-1], "the keys")
 
 
+async def test_a_click_elsewhere_brings_the_keys_back_too(shown: Shown) -> None:
+    shown.app.say("Seen.")
+    await shown.pilot.click("#grid", offset=(5, 3))
+    assert shown.said == ""
+    await shown.pilot.click("#grid", offset=(4, 0))
+    await shown.until(lambda: shown.said.startswith("Sorted by"), "what the click did is said")
+
+
 async def test_a_footer_of_two_keys_has_two_halves(shown: Shown) -> None:
     await shown.press("4")
     actions = shown.view.key_bar._actions
