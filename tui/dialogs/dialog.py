@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from rich.text import Text
 from textual import events
@@ -35,7 +35,14 @@ CLOSE_KEYS: Final[tuple[Binding, ...]] = (Binding("enter,q", "close", "Close", s
 """Of a dialogue that asks nothing."""
 
 
-class Composed(Widget):
+if TYPE_CHECKING:
+    _Mixed = Widget
+else:
+    # Textual looks for styles in the first base that is a widget, and in no other one.
+    _Mixed = object
+
+
+class Composed(_Mixed):
     """What finds its lines at its beginning: `on_mount` looks for what `compose` has made.
 
     A key may close it before. Then Textual makes no lines, and still tells it that it begins.

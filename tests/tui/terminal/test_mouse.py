@@ -150,3 +150,24 @@ async def test_the_past_is_reached_by_the_keys_of_the_last_line(live: Recorded) 
     await live.pilot.click(KeyBar, offset=(live.lines()[-1].index("back"), 0))
     await live.arrived()
     assert live.app.playback.position_ms == before - 10_000
+
+
+async def test_text_of_a_dialogue_is_selected_by_drawing_over_it(shown: Shown) -> None:
+    await shown.press("question_mark")
+    await shown.dialog(HelpScreen)
+    place = next(n for n, line in enumerate(shown.lines()) if "Overview. The state" in line)
+    for kind, x, y, button in (
+        (events.MouseDown, 20, place, 1),
+        (events.MouseMove, 30, place, 1),
+        (events.MouseMove, 40, place + 1, 1),
+        (events.MouseUp, 40, place + 1, 1),
+    ):
+        event = kind(None, x, y, 0, 0, button, False, False, False, x, y)
+        event.set_sender(shown.app)
+        shown.app.post_message(event)
+        await shown.pilot.pause()
+    assert shown.app._exception is None
+    assert shown.app.screen.get_selected_text()
+    shown.frame()
+    await shown.pilot.press("ctrl+c")
+    assert shown.app.clipboard
