@@ -78,7 +78,7 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
         by = f" by {operation.who}" if operation.who and old is None else ""
         how = f": {operation.outcome}" if operation.outcome else ""
         text = f"Operation {operation.id}{by} is {operation.state.words}, {operation.summary}{how}"
-        kind = INCIDENT if operation.state.went_wrong else CHANGE
+        kind: Kind = INCIDENT if operation.state.went_wrong else CHANGE
         yield Mark(kind, text, _sign(operation, is_new=old is None))
 
 

@@ -53,8 +53,8 @@ async def test_a_replacement_that_is_cut_short_does_not_end_the_application(turn
         assert [type(child) for child in box.children] == [Static]
 
 
-INTENT = Intent("Set", "Set", TargetCluster("kSh-9xQm", "127.0.0.1:9092"), (), lambda *_: ANSWER)
 ANSWER = ChangeAnswer(False, "op-1", (Result("op-1", 0, "NONE", ""),))
+INTENT = Intent("Set", "Set", TargetCluster("kSh-9xQm", "127.0.0.1:9092"), (), lambda *_: ANSWER)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from textual import events
 from kshunt.tui.actions.view_names import BROKERS, OPERATIONS, OVERVIEW, PARTITIONS
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.dialogs.row_details import RowDetailsScreen
+from kshunt.tui.grid.filter_line import FilterLine
 from kshunt.tui.grid.key_bar import KeyBar, action_at
 from kshunt.tui.grid.selectable_lines import SelectableLines
 from kshunt.tui.grid.tabs import ViewTabs
@@ -54,7 +55,7 @@ async def test_a_key_of_the_last_line_does_what_the_key_does(shown: Shown) -> No
     await shown.pilot.press("escape")
     await shown.closed()
     await click(shown, "/", line=-1)
-    await shown.until(lambda: shown.view.filter_is_open, "the filter line")
+    await shown.until(lambda: isinstance(shown.app.focused, FilterLine), "the filter line")
 
 
 async def test_a_click_on_a_message_brings_the_keys_back(shown: Shown) -> None:
