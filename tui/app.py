@@ -108,6 +108,9 @@ class KshuntApp(Dashboard):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
 
+    _told = Scene()
+    """The newest live scene of which endings were told."""
+
     def __init__(
         self,
         address: str,
@@ -170,8 +173,6 @@ class KshuntApp(Dashboard):
         self._keep = keep
         self._keeping = asyncio.Lock()
         self.live_scene = LiveScene(now_s, self.post_message, recorder)
-        self._told = self.live_scene.scene
-        """The newest scene of which endings were told."""
         self.live = Link(address, self.live_scene.tell, retry_s=retry_s, revive=revive)
         self.playback = Playback(self, self.live_scene, _write_notes, reel)
         self.polling = Polling(self, self.live_scene, self.playback)
