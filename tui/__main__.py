@@ -19,6 +19,7 @@ from kshunt.tui.settings import (
     config_folder,
     keep_setting,
     load_settings,
+    naming,
     settings_path,
 )
 from kshunt.tui.shell.own_settings import Held, OwnSettings
@@ -86,6 +87,7 @@ def run(
     mouse: bool = True,
     name: str = "",
     contexts: Contexts | None = None,
+    settings: DashboardSettings | None = None,
 ) -> int:
     """Show the dashboard of the backend at `address` until the operator leaves.
 
@@ -93,7 +95,8 @@ def run(
     `record` is false: to `record_path`, or where recordings are kept. `in_browser` shows it to
     somebody on another machine, who may not use the files of this one. Without `mouse` the terminal
     keeps its mouse, whatever the settings say. `name` is what the operator calls the cluster.
-    `contexts` are others that can be opened; the wish for one is noted there.
+    `contexts` are others that can be opened; the wish for one is noted there. `settings` are what
+    the settings file said, where the caller has read it.
 
     Returns:
         The exit code for the shell.
@@ -103,7 +106,7 @@ def run(
     """
     from kshunt.tui.recorder.recorder import Recorder
 
-    settings = load_settings(os.environ)
+    settings = load_settings(os.environ) if settings is None else settings
     recorder = None
     wanted = record_path is not None or settings.record
     if record and wanted and not in_browser:
@@ -326,35 +329,38 @@ def _run(settings: DashboardSettings, address: str, held: Mapping[str, Held], **
     from kshunt.tui.terminal import signals
     from kshunt.tui.text.glyphs import ASCII, UNICODE
 
-    use_keys(ACTIONS, settings.keys)
+    file = settings_path(os.environ)
+    with naming(file):
+        use_keys(ACTIONS, settings.keys)
 
     def keep(name: str, value: SettingValue | None) -> None:
-        keep_setting(settings_path(os.environ), name, value)
+        keep_setting(file, name, value)
 
     in_browser = bool(feed.get("in_browser"))
     by_others = _held_by_browser() if in_browser else _held_by_terminal(terminal, os.environ)
-    path = "" if in_browser else str(settings_path(os.environ))
-    own = OwnSettings(settings, path, {**held, **by_others})
-    app = KshuntApp(
-        address,
-        read_only=bool(own.named("read_only").now),
-        plain=terminal.plain,
-        theme=settings.theme,
-        themes=ThemeFolder(config_folder(os.environ) / "themes"),
-        start_view=settings.start_view,
-        opens_on_all=settings.all_partitions,
-        orders=settings.sort,
-        keep=None if in_browser else keep,
-        freeze=memory.freeze,
-        notices=Notices(
-            bell=bool(own.named("bell").now),
-            notification=str(own.named("notification").now),
-            title=bool(own.named("title").now),
-        ),
-        own_settings=own,
-        glyphs=ASCII if terminal.ascii_only else UNICODE,
-        **feed,
-    )
+    own = OwnSettings(settings, "" if in_browser else str(file), {**held, **by_others})
+    with naming(file):
+        app = KshuntApp(
+            address,
+            read_only=bool(own.named("read_only").now),
+            plain=terminal.plain,
+            theme=settings.theme,
+            themes=ThemeFolder(config_folder(os.environ) / "themes"),
+            start_view=settings.start_view,
+            opens_on_all=settings.all_partitions,
+            orders=settings.sort,
+            keep=None if in_browser else keep,
+            freeze=memory.freeze,
+            notices=Notices(
+                bell=bool(own.named("bell").now),
+                notification=str(own.named("notification").now),
+                title=bool(own.named("title").now),
+                in_tmux="TMUX" in os.environ,
+            ),
+            own_settings=own,
+            glyphs=ASCII if terminal.ascii_only else UNICODE,
+            **feed,
+        )
     if not in_browser:
         signals.leave_when_ended(lambda code: app.exit(return_code=code))
     app.run(mouse=bool(own.named("mouse").now))

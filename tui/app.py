@@ -108,6 +108,9 @@ class KshuntApp(Dashboard):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
 
+    _told = Scene()
+    """The newest live scene of which endings were told."""
+
     def __init__(
         self,
         address: str,
@@ -376,8 +379,10 @@ class KshuntApp(Dashboard):
     @on(Connected)
     @on(Disconnected)
     def show_live(self) -> None:
-        """Show what is new of the live scene; while the past is shown, nothing is."""
+        """Show what is new of the live scene; while the past is shown, only an ending is told."""
+        told, self._told = self._told, self.live_scene.scene
         if self.playback.past:
+            self._tell_endings(told, self._told)
             return
         before, scene = self.store.scene, self.live_scene.scene
         self._take_scene(scene)
@@ -385,8 +390,8 @@ class KshuntApp(Dashboard):
             self._refresh_soon()
         answered = _answers(scene) != _answers(before)
         operated = scene.operations != before.operations
+        self._tell_endings(told, scene)
         if operated:
-            self._tell_endings(before, scene)
             self.polling.look()
         if answered or (operated and self.current_mode in (OPERATIONS, OVERVIEW)):
             self.compute_table(self.current_mode)
@@ -395,19 +400,21 @@ class KshuntApp(Dashboard):
 
     def _tell_endings(self, before: Scene, scene: Scene) -> None:
         """Say which operations have ended since, and ring where the settings want it."""
-        if before.cluster_id != scene.cluster_id or not before.operations:
+        if before.cluster_id != scene.cluster_id or before.operations == scene.operations:
             return
         from kshunt.tui.facts.endings import ended_between
         from kshunt.tui.terminal.notices import BELL, notification
 
         for ran in ended_between(before.operations, scene.operations):
             if (ended := scene.operation(ran.id)) is not None:
-                ending = self.store.end(ended, ran)
+                past, notices = self.playback.past, self._notices
+                ending = self.store.end(ended, None if past else ran)
                 # The second line has it where nothing moves, and the operations view lists it.
-                if self._moves_go_on and self.current_mode != OPERATIONS:
+                if past or (self._moves_go_on and self.current_mode != OPERATIONS):
                     self.say(ending.text, "good" if ending.good else "warn")
-                bell = BELL if self._notices.bell else ""
-                self.write_codes(bell + notification(self._notices.notification, ending.text))
+                bell = BELL if notices.bell else ""
+                shown = notification(notices.notification, ending.text, in_tmux=notices.in_tmux)
+                self.write_codes(bell + shown)
 
     @property
     def _moves_go_on(self) -> bool:

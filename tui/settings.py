@@ -21,11 +21,14 @@ the settings screen into it (`keep_setting`). Comments and everything else stay 
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.files import make_folder, replace_file
@@ -90,10 +93,22 @@ def load_settings(environ: Mapping[str, str]) -> DashboardSettings:
     """
     path = settings_path(environ)
     text = _text_of(environ)
-    try:
+    with naming(path):
         return parse_settings(text)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in what is wrong with it, and say how to start without it.
+
+    Raises:
+        ConfigError: what is raised within.
+    """
+    try:
+        yield
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}", advice=error.advice) from None
+        advice = " ".join(filter(None, (error.advice, WITHOUT)))
+        raise ConfigError(f"{path}: {error.message}", advice=advice) from None
 
 
 def _text_of(environ: Mapping[str, str]) -> str:
@@ -106,9 +121,10 @@ def _text_of(environ: Mapping[str, str]) -> str:
             raise ConfigError(f"{path}: there is no such file.", advice=_UNSET) from None
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from None
+        raise ConfigError(f"{path} cannot be read: {error}.", advice=WITHOUT) from None
 
 
+WITHOUT: Final = "Repair the file, or start without it: KSHUNT_SETTINGS=/dev/null kshunt ..."
 _UNSET = "Unset KSHUNT_SETTINGS, or write the file."
 
 
@@ -170,6 +186,8 @@ def sort_value(order: Order) -> tuple[str, ...]:
 def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
     """Write one setting into the file; comments and everything else stay as they are.
 
+    Another dashboard that writes at the same time waits, so that both settings are kept.
+
     Args:
         path: The file; it is made where it is not there.
         name: The setting, after its table and a dot where it is in one.
@@ -185,18 +203,35 @@ def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
 
     table, _, key = name.rpartition(".")
     try:
-        document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
-        if table and table not in document:
-            document[table] = tomlkit.table()
-        place: Any = document[table] if table else document
-        if value is None:
-            place.pop(key, None)
-        else:
-            place[key] = value
+        file = path.resolve()
+        if file.exists() and not file.is_file():
+            raise ConfigError(f"{key} was not kept: {path} is not a file.")
         make_folder(path.parent)
-        replace_file(path.resolve(), tomlkit.dumps(document).encode())
+        with _turn_in(file.parent):
+            document = tomlkit.parse(file.read_text("utf-8") if file.exists() else "")
+            if table and table not in document:
+                document[table] = tomlkit.table()
+            place: Any = document[table] if table else document
+            if value is None:
+                place.pop(key, None)
+            else:
+                place[key] = value
+            replace_file(file, tomlkit.dumps(document).encode())
     except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, AttributeError) as error:
         raise ConfigError(f"{key} was not kept: {path} cannot be changed: {error}.") from None
+
+
+@contextmanager
+def _turn_in(folder: Path) -> Iterator[None]:
+    """Wait until no other dashboard changes a file of this folder. No file is made for it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # A file system without locks keeps a setting all the same.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _typed(document: Mapping[str, Any], name: str, kind: type[Any], default: Any) -> Any:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 REFRESH_S: Final = 0.25
 """Snapshots are shown at most this often."""
+PLOTTED: Final = (OVERVIEW, HISTORY, BROKERS)
+"""Views that may plot the course of what was copied."""
 
 
 class TableThread:
@@ -141,7 +143,7 @@ class TableThread:
             from kshunt.tui.facts.overview import HomeBuilder
 
             self._home_builder = HomeBuilder()
-        return self._home_builder.home(facts, job, plots=job.view in (OVERVIEW, HISTORY))
+        return self._home_builder.home(facts, job, plots=job.view in PLOTTED)
 
 
 def _by_replica(query: Query) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,6 +73,7 @@ def main(
     if in_zookeeper:
         sys.stderr.write(f"{ZOOKEEPER_WARNING}\n")
     from kshunt.tui.__main__ import require_terminal, run
+    from kshunt.tui.settings import load_settings
 
     if not options.in_browser:
         require_terminal()
@@ -82,6 +84,8 @@ def main(
         "in_browser": options.in_browser,
         "name": name,
         "contexts": None if options.in_browser else contexts,
+        # A mistake in the file is said before a backend is started.
+        "settings": load_settings(os.environ),
     }
     if options.backend is not None:
         if checked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -51,8 +52,11 @@ def main(argv: Sequence[str], contexts: Contexts | None = None) -> int:
         return cluster(["--list"])
     from kshunt.backend.cli.demo import run_demo
     from kshunt.tui.__main__ import require_terminal, run
+    from kshunt.tui.settings import load_settings
 
     require_terminal()
+    # A mistake in the file is said before anything is started.
+    settings = load_settings(os.environ)
     sys.stderr.write("Starting a cluster in memory, and a backend for it ...\n")
 
     def prepare() -> None:
@@ -63,6 +67,8 @@ def main(argv: Sequence[str], contexts: Contexts | None = None) -> int:
     mouse = not options.no_mouse
 
     def show(address: str, revive: Callable[[], object]) -> int:
-        return run(address, revive=revive, mouse=mouse, name="demo", contexts=contexts)
+        return run(
+            address, revive=revive, mouse=mouse, name="demo", contexts=contexts, settings=settings
+        )
 
     return run_demo(options.scenario, options.seed, prepare, show)

@@ -21,7 +21,8 @@ from kshunt.tui.terminal.notices import (
     title_codes,
 )
 from tests.support.tui.app import dashboard
-from tests.support.tui.cluster import incident, running_move
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
+from tests.support.tui.replay import Recorded
 
 RAN = Operation(
     "op-1",
@@ -78,6 +79,15 @@ def test_a_notification_holds_nothing_that_drives_a_terminal(kind: str) -> None:
 
 def test_no_notification_is_no_code() -> None:
     assert notification("", "done") == ""
+
+
+def test_a_notification_reaches_the_terminal_around_tmux() -> None:
+    plain = notification("osc777", "done")
+    codes = notification("osc777", "done", in_tmux=True)
+    body = codes.removeprefix("\x1bPtmux;").removesuffix("\x1b\\")
+    assert body.replace("\x1b\x1b", "\x1b") == plain
+    assert body.count("\x1b") == 2 * plain.count("\x1b")
+    assert notification("", "done", in_tmux=True) == ""
 
 
 class Telling(KshuntApp):
@@ -141,3 +151,43 @@ async def test_a_move_that_starts_takes_the_place_of_the_last_ending(tmp_path: P
         await shown.publish()
         await shown.until(lambda: shown.app.store.ending is None, "the ending is gone")
         assert "Moving 6 partitions" in shown.lines()[1]
+
+
+async def test_an_end_is_told_while_the_past_is_shown(live: Recorded) -> None:
+    await live.go("left_square_bracket")
+    (operation,) = live.app.live_scene.scene.operations
+    ended = replace(operation, state=OperationState.DONE, ended_ms=operation.started_ms + 90_000)
+    live.backend.cluster.operations[operation.id] = ended
+    live.backend.announce(ended)
+    await live.until(lambda: "done in 1m30s" in live.lines()[-1], "the end is told")
+    assert "ISR" not in live.lines()[-1], "nobody watched it"
+    assert "done in" not in live.lines()[1], "the past knows nothing of it"
+
+
+async def test_why_an_operation_failed_is_on_the_narrowest_line(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", ScriptedCluster(), start_view="overview") as shown:
+        outcome = "refused: audit-log-0: INVALID_REPLICA_ASSIGNMENT: no live broker has the id 4"
+        failed = replace(DONE, state=OperationState.FAILED, outcome=outcome)
+        shown.app.store.ending = Ending(failed)
+        await shown.publish()
+        await shown.until(lambda: "drain broker 7: failed" in shown.lines()[1], "it is told")
+        assert "refused: audit-log-0: INVALID_REPL" in shown.lines()[1]
+        assert shown.lines()[1].endswith("…")
+
+
+async def test_an_end_that_was_not_watched_stays_and_claims_nothing(tmp_path: Path) -> None:
+    """As after Ctrl-Z: the end is told before the snapshots of the time since."""
+    cluster = incident()
+    operation = running_move(cluster)
+    async with dashboard(tmp_path / "s", cluster, size=(120, 24)) as shown:
+        await shown.until(lambda: shown.app.store.isr_drops, "the operation is watched")
+        ended = replace(operation, state=OperationState.DONE, ended_ms=cluster.now_ms + 90_000)
+        cluster.operations[operation.id] = ended
+        shown.backend.announce(ended)
+        await shown.until(lambda: shown.app.store.ending, "the end is told")
+        await shown.publish()
+        assert shown.app.store.ending is not None, "that snapshot is from before the end"
+        assert "copied" not in shown.app.store.ending.text
+        assert "ISR" not in shown.app.store.ending.text
+        await shown.publish(100.0)
+        await shown.until(lambda: shown.app.store.ending is None, "others move since")

@@ -62,7 +62,9 @@ KINDS: Final = [
     *["ahead"] * 4,
     *["on"] * 8,
     *["out"] * 4,
-    *("resize", "any size", "pinch", "click", "paste"),
+    *("resize", "any size", "pinch", "paste"),
+    *["click"] * 4,
+    *("double", "drag"),
     *(
         "cut",
         "back",
@@ -98,8 +100,8 @@ def stroke(draw: st.DrawFn) -> Stroke:
         case "pinch":
             tiny = draw(_sizes(1, LEAST.width, 1, LEAST.height - 1))
             return Stroke("pinch", (draw(key),), tiny)
-        case "click":
-            return Stroke("click", size=draw(_sizes(0, 120, 0, 40)))
+        case "click" | "double" | "drag" as kind:
+            return Stroke(kind, size=draw(_sizes(0, 120, 0, 40)))
         case kind:
             return Stroke(kind)
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from kshunt.tui.facts.cockpit.marks import Kind, Mark, Sign
 from kshunt.tui.grid.time_bar import TimeBarState, bar_text, rounded_text
+from kshunt.tui.recorder.reader import Stop
 from kshunt.tui.text.glyphs import ASCII
 
 AT = TimeBarState(
@@ -79,3 +81,36 @@ def test_a_recording_of_one_moment_is_at_its_end() -> None:
     text = shown(replace(AT, first_ms=50_000, last_ms=50_000), 160)
     assert "0s of 0s" in text
     assert text.endswith("|]")
+
+
+def stop(time_ms: int, kind: Kind, sign: Sign = "") -> Stop:
+    return Stop(time_ms, time_ms, Mark(kind, "words", sign))
+
+
+def test_what_happened_is_marked_on_the_line() -> None:
+    stops = (
+        stop(10_000, "change", "start"),
+        stop(20_000, "change", "throttle"),
+        stop(20_010, "change"),
+        stop(40_000, "incident", "isr"),
+        stop(40_010, "change", "end"),
+        stop(45_000, "incident"),
+        stop(50_000, "change", "end"),
+        stop(90_000, "incident"),
+    )
+    text = shown(replace(AT, stops=stops), 160)
+    line = text[text.index("[") + 1 : text.rindex("]")]
+    found = {place: sign for place, sign in enumerate(line) if sign not in "=-|"}
+    last = len(line) - 1
+    assert found == {
+        0: "s",
+        round(last / 4): "t",
+        round(last * 3 / 4): "i",
+        round(last * 7 / 8): "!",
+        last: "e",
+    }
+
+
+def test_the_moment_that_is_shown_hides_what_happened_then() -> None:
+    text = shown(replace(AT, stops=(stop(30_000, "incident"),)), 160)
+    assert "!" not in text

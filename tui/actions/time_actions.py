@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from kshunt.tui.actions.action import AWAY, PAST, Action
+from kshunt.tui.actions.view_names import BROKERS, VIEWS
 
 
 def _time(
     id: str, key: str, title: str, help: str, *, hint: str = "", rank: int = 0, when: str = PAST
 ) -> Action:
     return Action(id, (key,), title, help, "Time", hint=hint, rank=rank, when=(when,))
+
+
+def _scrub(id: str, key: str, title: str, help: str) -> Action:
+    # The matrices of the brokers view have the arrows for their columns.
+    views = VIEWS if key.startswith("shift") else tuple(one for one in VIEWS if one != BROKERS)
+    return Action(id, (key,), title, help, "Time", views)
 
 
 TIMES: Final = (
@@ -29,6 +36,10 @@ TIMES: Final = (
     _time("time(10)", "right_square_bracket", "On 10 s", "Stops at the end.", hint="on", rank=-17),
     _time("time(-60)", "left_curly_bracket", "Back 1 min", "Also from live."),
     _time("time(60)", "right_curly_bracket", "On 1 min", "Stops at the end."),
+    _scrub("scrub(-10)", "left", "Scrub back", "10 s, while the past is shown."),
+    _scrub("scrub(10)", "right", "Scrub on", "10 s, while the past is shown."),
+    _scrub("scrub(-60)", "shift+left", "Scrub back far", "1 min, while the past is shown."),
+    _scrub("scrub(60)", "shift+right", "Scrub on far", "1 min, while the past is shown."),
     _time("time_play", "vertical_line", "Play or hold", "From this moment.", hint="play", rank=-19),
     _time("time_faster", "asterisk", "Play faster", "2, 10 or 60 times, and then normal speed."),
     _time(

@@ -215,8 +215,6 @@ LOOKS: Final = (
         "Plot more of the past.",
         "Look",
         _PAST,
-        hint="longer",
-        rank=4,
     ),
     Action(
         "span(-1)",
@@ -225,8 +223,9 @@ LOOKS: Final = (
         "Plot less of the past.",
         "Look",
         _PAST,
-        hint="shorter",
+        hint="span",
         rank=3,
+        opposite="span(1)",
     ),
     Action(
         "plotted",

@@ -34,6 +34,8 @@ SETTLE_S: Final = 15.0
 """After so long a snapshot shows what was set, or what somebody else has set since."""
 BEGINS: Final = ("20MB/s", "80MB/s", "10")
 """What the form begins with where nothing is set yet."""
+ENDED: Final = "The band has ended"
+"""Said before the reason: a narrow last line cuts its end."""
 
 Rates = dict[int, ThrottledRate]
 
@@ -80,7 +82,7 @@ class Fader:
         if self._refused():
             return
         if not typed.minutes:
-            self._end("The band has ended.", "")
+            self._end(f"{ENDED}.", "")
             return
         span_s = typed.minutes * 60.0
         store.band = RateBand(
@@ -124,7 +126,7 @@ class Fader:
             return
         if self._wanted:
             self._wanted = {}
-            app.say("The last step was dropped; it was not sent.")
+            app.say("What was not sent is dropped.")
             return
         if self._sending:
             self._take_back_sending()
@@ -200,6 +202,8 @@ class Fader:
     def _want(self, rates: Mapping[int, ThrottledRate], *, back: bool) -> None:
         self._wanted |= rates
         self._goes_back = back
+        # The last line says which rate comes, also while an earlier one is under way.
+        self._app.say(f"Setting {_words(self._wanted)} ...")
         if not self._sending:
             # Taken now: the next key must find that a request is under way.
             self._take_wanted()
@@ -219,7 +223,7 @@ class Fader:
             while self._wanted:
                 band = self._app.store.band
                 if band is None or not self._is_open(band, list(self._wanted)):
-                    self._end("The band has ended; the last step was not sent.", "warn")
+                    self._end(f"{ENDED}: the last step was not sent.", "warn")
                     return
                 self._take_wanted()
                 await self._send()
@@ -237,24 +241,24 @@ class Fader:
         intent = replace(step_intent(target, rates), reason=band.reason)
         if not back:
             intent = replace(intent, restores=self._before_sending, rates=rates)
-        app.say(f"Setting {_words(rates)} ...")
         try:
             answer = await self._service.send(intent)
         except AwaitsApproval as waits:
-            self._end(f"{waits} Rates need two people here, so the band has ended.", "warn")
+            self._end(f"{ENDED}: rates need two people here. {waits}", "warn")
             return
         except KshuntError as error:
-            self._end(f"{error} The band has ended.", "bad")
+            self._end(f"{ENDED}: {error}", "bad")
             return
         if failed := answer.failures:
             first = failed[0]
             why = f"broker {first.item}: {first.message or first.error_name}"
-            self._end(f"Not everything was set. {why}. The band has ended.", "bad")
+            self._end(f"{ENDED}: not everything was set. {why}.", "bad")
             return
         if back:
             del store.rate_changes[-1:]
         self._accepted |= {id: (rate, store.now_s()) for id, rate in rates.items()}
-        app.say(f"Set {_words(rates)}. {key_of('take_back')} takes a change back.", "good")
+        if not self._wanted:
+            app.say(f"Set {_words(rates)}. {key_of('take_back')} takes a change back.", "good")
 
     def _end(self, text: str, tone: str) -> None:
         """No band from here on."""

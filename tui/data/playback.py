@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kshunt.tui.data.live_scene import LiveScene
     from kshunt.tui.feed.messages import ActionTaken
     from kshunt.tui.feed.scene import Scene
-    from kshunt.tui.recorder.reader import RecordingReader
+    from kshunt.tui.recorder.reader import RecordingReader, Stop
 
     NoteWriter = Callable[[RecordingReader, int, Path], Sequence[Path]]
     """Takes a recording, a moment of it and a folder; gives the files that it wrote there."""
@@ -73,6 +73,8 @@ class Playback:
         """The moment that is shown, while that is the past."""
         self.first_ms = 0
         self.last_ms = 0
+        self.stops: tuple[Stop, ...] = ()
+        """What happened in the recording, for the time bar."""
         self._app = app
         self._live = live
         self._write = write
@@ -151,6 +153,13 @@ class Playback:
             self._seek(self._aimed_ms + seconds * 1000)
         elif self._is_back(seconds):
             self._leave_present(self._go_back(self._visit, seconds))
+
+    def scrub(self, seconds: int) -> None:
+        """So much on, or back, while the past is shown: an arrow alone leaves no present."""
+        if self._wanted:
+            self.step(seconds)
+        else:
+            self._app.say(f"{key_of('time(-10)')} goes back in time; then the arrows move there.")
 
     def edge(self, direction: int) -> None:
         """To the beginning (-1) or the end (1) of what was recorded."""
@@ -364,8 +373,8 @@ class Playback:
 
     async def _measure(self) -> None:
         """Learn how far the recording reaches by this time."""
-        self.first_ms, self.last_ms = await self._recording.read(
-            lambda reel: (reel.first_ms, reel.last_ms)
+        self.first_ms, self.last_ms, self.stops = await self._recording.read(
+            lambda reel: (reel.first_ms, reel.last_ms, reel.stops())
         )
 
     def _seek(self, time_ms: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.overview import Home
     from kshunt.tui.facts.rate_band import RateBand, RateChange
     from kshunt.tui.facts.snapshot_facts import Facts, Summary
+
+WATCHED_GAP_MS: Final = 5_000
+"""So far apart two snapshots may be of something that is watched all the time."""
 
 
 class TableReady(Message):
@@ -91,6 +94,8 @@ class Store:
     """The last operation that was seen to end; None once something else moves."""
     isr_drops: dict[str, int] = field(default_factory=dict)
     """By the id of an operation that runs: the most partitions that were under-replicated."""
+    _watched_ms: int = 0
+    """The newest snapshot of which that was noted, by the backend's clock."""
     lags: LagHistory = field(default_factory=LagHistory)
     """How the lags of moving replicas went; written by the thread of `TableThread`."""
     band: RateBand | None = None
@@ -157,29 +162,51 @@ class Store:
         self.summary = ready.summary
         self.foreign = ready.foreign
         self.home = ready.home or self.home
-        if ready.summary.moving_partitions:
+        taken_ms = ready.job.snapshot.taken_ms
+        ended_ms = 0 if self.ending is None else self.ending.operation.ended_ms or 0
+        # A snapshot from before the end may be shown after it.
+        if ready.summary.moving_partitions and taken_ms > ended_ms:
             self.ending = None
-        if self.home is not None:
-            self._note_isr_drops(self.home.health.under_replicated)
+        if self.home is not None and not ready.job.past:
+            self._note_isr_drops(self.home.health.under_replicated, taken_ms)
 
-    def _note_isr_drops(self, under_replicated: int) -> None:
-        self.isr_drops = {
-            one.id: max(self.isr_drops.get(one.id, 0), under_replicated)
-            for one in self.scene.operations
-            if not one.state.ended
-        }
+    def _note_isr_drops(self, under_replicated: int, taken_ms: int) -> None:
+        """Of each operation that runs. Where nobody watched for a time, nobody knows of none."""
+        from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 
-    def end(self, operation: Operation, before: Operation) -> Ending:
-        """An operation has ended: what was seen of it. `before` is how it was while it ran."""
+        unseen = taken_ms - self._watched_ms > WATCHED_GAP_MS
+        self._watched_ms = taken_ms
+        drops = {}
+        for one in self.scene.operations:
+            if one.state.ended:
+                continue
+            from_its_start = taken_ms - one.started_ms <= WATCHED_GAP_MS
+            known = self.isr_drops.get(one.id, 0 if from_its_start else UNKNOWN)
+            if unseen and known == 0 and not from_its_start:
+                known = UNKNOWN
+            drops[one.id] = max(known, under_replicated) if under_replicated else known
+        self.isr_drops = drops
+
+    def end(self, operation: Operation, before: Operation | None) -> Ending:
+        """An operation has ended: what was seen of it.
+
+        `before` is how it was while it ran; None where its end was not watched.
+        """
         from kshunt.backend.domain.replicas.snapshot import UNKNOWN
         from kshunt.tui.facts.endings import Ending
         from kshunt.tui.facts.progress import copied_rows
         from kshunt.tui.facts.snapshot_facts import known_sum
 
-        copied = UNKNOWN
-        if self.facts is not None:
+        if before is None or self.facts is None:
+            self.ending = Ending(operation)
+            return self.ending
+        copied, seen_ms = UNKNOWN, self.facts.snapshot.taken_ms
+        # What was copied after the last look is not in it.
+        if (operation.ended_ms or 0) - seen_ms <= WATCHED_GAP_MS:
             rows = copied_rows(self.facts, before)
             copied, _ = known_sum(self.facts.rows.size_bytes[rows])
         drops = self.isr_drops.get(operation.id, UNKNOWN)
+        if copied == UNKNOWN and drops == 0:
+            drops = UNKNOWN
         self.ending = Ending(operation, copied, drops)
         return self.ending

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from rich.text import Text
+from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
@@ -34,7 +35,26 @@ CLOSE_KEYS: Final[tuple[Binding, ...]] = (Binding("enter,q", "close", "Close", s
 """Of a dialogue that asks nothing."""
 
 
-class Dialog(ModalScreen[T]):
+if TYPE_CHECKING:
+    _Mixed = Widget
+else:
+    # Textual looks for styles in the first base that is a widget, and in no other one.
+    _Mixed = object
+
+
+class Composed(_Mixed):
+    """What finds its lines at its beginning: `on_mount` looks for what `compose` has made.
+
+    A key may close it before. Then Textual makes no lines, and still tells it that it begins.
+    """
+
+    async def on_event(self, event: events.Event) -> None:
+        """Leave out the beginning of what is being taken down."""
+        if not (isinstance(event, events.Mount) and (self._pruning or self._closing)):
+            await super().on_event(event)
+
+
+class Dialog(Composed, ModalScreen[T]):
     """A box over the view. Subclasses say what is in it, and what it answers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close", show=False)]

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from kshunt.backend.errors import KshuntError
-from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.dialog import Composed, Lines
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class FormInput(Input):
         self.post_message(self.Complete())
 
 
-class FormPart(VerticalScroll, can_focus=False):
+class FormPart(Composed, VerticalScroll, can_focus=False):
     """Fields below each other. What is typed stays, also while other parts are shown."""
 
     class Filled(Message):

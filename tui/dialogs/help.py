@@ -22,6 +22,8 @@ SIGNS: Final = (
     ("L F", "Throttled on the leader's side, on the follower's side."),
     ("never", "Not at this rate: it falls behind faster than it catches up."),
     (">1m00s", "At least; some replicas report nothing."),
+    ("s e t", "On the time bar: a start, an end, a change of a throttle."),
+    ("i ! :", "On the time bar: replicas out of the ISR, another incident, another change."),
 )
 
 SIGNS_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
@@ -29,7 +31,7 @@ SIGNS_OF: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
         ("LSkw, DSkw", "The most leaders, the most data on one broker; 1.0x is an even share."),
         ("Copy", "The share of the bytes of added replicas that is there."),
         ("Under", "Partitions that are under-replicated."),
-        ("AtMin", "Partitions at min ISR; red if some are under it and refuse writes."),
+        ("AtMin", "Partitions at min ISR; `!` if some are under it and refuse writes."),
     )
 }
 """What only one view has."""

@@ -62,6 +62,16 @@ class Grid(Widget, can_focus=True):
     class CursorMoved(Message):
         """Another row is under the cursor."""
 
+    class RowOpened(Message):
+        """The mouse chose the row under the cursor twice."""
+
+    class TitleClicked(Message):
+        """The mouse chose the title of a column."""
+
+        def __init__(self, column: Column) -> None:
+            super().__init__()
+            self.column = column
+
     def __init__(
         self,
         *,
@@ -83,6 +93,8 @@ class Grid(Widget, can_focus=True):
         self._table: Table | None = None
         self._place: tuple[RowKey | None, int] | None = None
         """Where the operator was in rows that were let go: a key, and its line."""
+        self._drawn_from: tuple[RowKey, frozenset[RowKey]] | None = None
+        """The row where the mouse went down, and what was marked then."""
         self._cursor = 0
         self._top = 0
         self._cursor_posted: RowKey | None = None
@@ -258,9 +270,55 @@ class Grid(Widget, can_focus=True):
         self.action_cursor(-3)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse points."""
-        if event.y > 0 and self._table is not None:
-            self.go_to(self._top + event.y - 1)
+        """Put the cursor where the mouse points; twice opens the row, and a title sorts."""
+        if event.y == 0 and (column := self._column_at(event.x)) is not None:
+            self.post_message(self.TitleClicked(column))
+        elif event.y > 0 and self._table is not None and event.chain == 1:
+            self.go_to(self._row_at(event.y))
+        elif event.y > 0 and event.chain == 2 and self.cursor_key is not None:
+            # The row of the first click: a new snapshot may have moved another one there since.
+            self.post_message(self.RowOpened())
+
+    def _row_at(self, y: int) -> int:
+        return self._top + y - 1
+
+    def _column_at(self, x: int) -> Column | None:
+        begins = GUTTER
+        for column, room in self._placed:
+            if begins <= x < begins + room:
+                return column
+            begins += room + GAP
+        return None
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Marks may be drawn from this row on."""
+        table, row = self._table, self._row_at(event.y)
+        if event.button == 1 and event.y > 0 and self.marks and table is not None:
+            known = row < len(table)
+            self._drawn_from = (table.key_of(row), frozenset(self.marked)) if known else None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Mark the rows from the one where the button went down to this one."""
+        if self._drawn_from is None or self._table is None:
+            return
+        key, before = self._drawn_from
+        first = self._table.row_of(key)
+        row = min(max(self._row_at(event.y), 0), len(self._table) - 1)
+        if not event.button or first is None:
+            self._drawn_from = None
+            self.release_mouse()
+        elif row != first or self.marked != before:
+            self.capture_mouse()
+            rows = range(min(first, row), max(first, row) + 1)
+            self.go_to(row)
+            self.marked = set(before) | {self._table.key_of(one) for one in rows}
+            self._marks_changed()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Nothing is drawn any more."""
+        if self._drawn_from is not None:
+            self._drawn_from = None
+            self.release_mouse()
 
     # Drawing
 

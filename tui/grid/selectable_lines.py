@@ -37,7 +37,13 @@ class SelectableLines(Widget):
         """There is another amount of room."""
 
     class Clicked(Message):
-        """The mouse chose a line that is under the cursor already."""
+        """The mouse chose a line, or these lines where it leads nowhere."""
+
+        def __init__(self, lines: SelectableLines, *, again: bool) -> None:
+            """`again`: the line was under the cursor already."""
+            super().__init__()
+            self.lines = lines
+            self.again = again
 
     def __init__(self, *, glyphs: Glyphs, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -121,9 +127,9 @@ class SelectableLines(Widget):
     def on_click(self, event: events.Click) -> None:
         """Choose the line under the mouse, and go where it leads at the second click."""
         place = self._top + event.y
-        if place < len(self._said) and self._said[place].key is not None:
-            if self._cursor == place:
-                self.post_message(self.Clicked())
+        leads = place < len(self._said) and self._said[place].key is not None
+        self.post_message(self.Clicked(self, again=leads and self._cursor == place))
+        if leads:
             self._go(place)
 
     # Drawing

@@ -7,6 +7,8 @@ from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual import events
+from textual.message import Message
 from textual.widget import Widget
 
 from kshunt.tui.actions import view_key
@@ -27,6 +29,13 @@ class ViewTabs(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"tabs--here", "tabs--key", "tabs--note"}
 
+    class Clicked(Message):
+        """The mouse chose a view."""
+
+        def __init__(self, view: str) -> None:
+            super().__init__()
+            self.view = view
+
     def __init__(self, view: str, *, glyphs: Glyphs) -> None:
         super().__init__()
         self._view = view
@@ -46,11 +55,10 @@ class ViewTabs(Widget):
 
     def render(self) -> Text:
         """The line: full titles, short ones, or numbers alone, as the note leaves room."""
-        need = cell_len(self._note) + 2 if self._note else 0
-        forms = [self._tabs(form) for form in _FORMS]
-        line = next(
-            (tabs for tabs in forms if cell_len(tabs.plain) + need <= self.size.width), forms[-1]
-        )
+        line = Text("", no_wrap=True, end="")
+        for view, words in self._fitting():
+            style = "tabs--here" if view == self._view else "tabs--key"
+            line.append(words, self.get_component_rich_style(style, partial=True))
         room = self.size.width - cell_len(line.plain) - 1
         if room > 10 and self._note:
             note = fit(printable(self._note), room, self._glyphs).rstrip()
@@ -58,14 +66,25 @@ class ViewTabs(Widget):
             line.append(note, self.get_component_rich_style("tabs--note", partial=True))
         return line
 
-    def _tabs(self, form: Callable[[Title], str]) -> Text:
-        line = Text("", no_wrap=True, end="")
+    def on_click(self, event: events.Click) -> None:
+        """Go to the view under the mouse."""
+        begins = 0
+        for view, words in self._fitting():
+            if begins <= event.x < begins + cell_len(words):
+                self.post_message(self.Clicked(view))
+            begins += cell_len(words)
+
+    def _fitting(self) -> list[tuple[str, str]]:
+        """Each view and its words, in the widest form for which there is room."""
+        need = cell_len(self._note) + 2 if self._note else 0
+        forms = [self._tabs(form) for form in _FORMS]
+        room = self.size.width - need
+        fitting = (one for one in forms if sum(cell_len(words) for _, words in one) <= room)
+        return next(fitting, forms[-1])
+
+    def _tabs(self, form: Callable[[Title], str]) -> list[tuple[str, str]]:
+        found = []
         for view, titles in TITLES.items():
-            here = view == self._view
-            title = form(titles) or (titles.short if here else "")
-            style = "tabs--here" if here else "tabs--key"
-            line.append(
-                f" {view_key(view)} {title} ".replace("  ", " "),
-                self.get_component_rich_style(style, partial=True),
-            )
-        return line
+            title = form(titles) or (titles.short if view == self._view else "")
+            found.append((view, f" {view_key(view)} {title} ".replace("  ", " ")))
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ from kshunt.tui.text.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from kshunt.tui.data.playback import Playback
+    from kshunt.tui.recorder.reader import Stop
 
 LINE_LEAST: Final = 10
 LINE_MOST: Final = 60
@@ -37,6 +39,19 @@ class TimeBarState:
     last_ms: int
     playing: bool
     speed: float
+    stops: tuple[Stop, ...] = ()
+    """What happened, in the order of time."""
+
+
+SIGNS: Final[Mapping[str, str]] = {
+    "isr": "i",
+    "incident": "!",
+    "end": "e",
+    "start": "s",
+    "throttle": "t",
+    "change": ":",
+}
+"""What the line has of a stop, by its sign or its kind; the first ones hide those after them."""
 
 
 def bar_text(moment: TimeBarState, width: int, glyphs: Glyphs) -> str:
@@ -59,8 +74,23 @@ def bar_text(moment: TimeBarState, width: int, glyphs: Glyphs) -> str:
     room = min(width - cell_len(line) - 5, LINE_MOST)
     if room >= LINE_LEAST:
         place = round(gone / span * (room - 1)) if span else room - 1
-        line += "  [" + "=" * place + "|" + "-" * (room - 1 - place) + "]"
+        cells = ["="] * place + ["|"] + ["-"] * (room - 1 - place)
+        for there, sign in _signs(moment, span, room):
+            cells[there] = sign if there != place else "|"
+        line += f"  [{''.join(cells)}]"
     return fit(line, width, glyphs)
+
+
+def _signs(moment: TimeBarState, span_ms: int, room: int) -> Iterable[tuple[int, str]]:
+    """Places on the line, and the sign of what matters most there."""
+    found: dict[int, int] = {}
+    ranks = list(SIGNS)
+    for stop in moment.stops if span_ms else ():
+        share = (stop.time_ms - moment.first_ms) / span_ms
+        if 0 <= share <= 1:
+            there, rank = round(share * (room - 1)), ranks.index(stop.mark.sign or stop.mark.kind)
+            found[there] = min(rank, found.get(there, rank))
+    return ((there, SIGNS[ranks[rank]]) for there, rank in found.items())
 
 
 def rounded_text(seconds: float) -> str:
@@ -111,5 +141,6 @@ class TimeBar(Widget):
             playback.last_ms,
             playback.playing,
             playback.speed,
+            playback.stops,
         )
         return bar_text(moment, max(self.size.width, 1), self._glyphs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from kshunt.tui.facts.cockpit.marks import (
     CHANGE,
@@ -11,6 +11,7 @@ from kshunt.tui.facts.cockpit.marks import (
     Kind,
     Mark,
     MarkerCounts,
+    Sign,
     snapshot_marks,
 )
 from kshunt.tui.feed.messages import (
@@ -77,7 +78,18 @@ def _of_operations(before: tuple[Operation, ...], after: tuple[Operation, ...]) 
         by = f" by {operation.who}" if operation.who and old is None else ""
         how = f": {operation.outcome}" if operation.outcome else ""
         text = f"Operation {operation.id}{by} is {operation.state.words}, {operation.summary}{how}"
-        yield Mark(INCIDENT if operation.state.went_wrong else CHANGE, text)
+        kind: Kind = INCIDENT if operation.state.went_wrong else CHANGE
+        yield Mark(kind, text, _sign(operation, is_new=old is None))
+
+
+def _sign(operation: Operation, *, is_new: bool) -> Sign:
+    """What the time bar shows of an operation that is new, or has come to another state."""
+    from kshunt.backend.domain.operations.operation import OperationKind
+
+    throttles = (OperationKind.THROTTLED_RATES, OperationKind.THROTTLED_REPLICAS)
+    if is_new:
+        return "throttle" if operation.kind in throttles else "start"
+    return "end" if operation.state.ended and operation.kind not in throttles else ""
 
 
 def _of_drift(before: Sequence[ShownDrift], after: Sequence[ShownDrift]) -> Iterator[Mark]:
@@ -87,12 +99,13 @@ def _of_drift(before: Sequence[ShownDrift], after: Sequence[ShownDrift]) -> Iter
     known = {one.id for one in before}
     for one in after:
         if one.id not in known:
-            yield Mark(INCIDENT, f"Drift: {drift_words(one)}")
+            yield Mark(INCIDENT, f"Drift: {drift_words(one)}", "throttle")
 
 
 def marker_json(mark: Mark) -> dict[str, str]:
     """A mark as its record has it."""
-    return {"kind": mark.kind, "text": mark.text}
+    signed = {"sign": mark.sign} if mark.sign else {}
+    return {"kind": mark.kind, "text": mark.text, **signed}
 
 
 def read_marker(document: Mapping[str, Any]) -> Mark:
@@ -103,6 +116,8 @@ def read_marker(document: Mapping[str, Any]) -> Mark:
     """
     try:
         kind: Kind = "incident" if document["kind"] == INCIDENT else "change"
-        return Mark(kind, str(document["text"]))
+        sign = document.get("sign", "")
+        # Recordings of earlier versions have none; those of later ones may have others.
+        return Mark(kind, str(document["text"]), sign if sign in get_args(Sign) else "")
     except (KeyError, TypeError) as error:
         raise UnreadableRecordedValue(f"a mark cannot be read: {error!r}") from None

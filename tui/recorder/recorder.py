@@ -204,7 +204,9 @@ class Recorder:
 
     def _append(self, timed: _TimedMessage) -> None:
         message = timed.message
-        counts = counted(message.snapshot) if isinstance(message, SnapshotArrived) else self._counts
+        counts = self._counts
+        if isinstance(message, SnapshotArrived):
+            counts = counted(message.snapshot, counts)
         found = tuple(marks(self._scene, message, self._counts, counts))
         if isinstance(message, SnapshotArrived):
             self._append_snapshot(timed, message.snapshot)

@@ -16,6 +16,7 @@ BELL: Final = "\x07"
 KEEP_TITLE: Final = "\x1b[22;0t"
 """The terminal keeps its title until `OLD_TITLE`."""
 OLD_TITLE: Final = "\x1b[23;0t"
+ESCAPE: Final = "\x1b"
 TEXT_MAX: Final = 200
 WITHOUT_TITLE: Final = ("linux", "dumb", "vt100", "vt220")
 """Terminals that may print what follows `ESC ]`."""
@@ -36,11 +37,20 @@ class Notices:
     notification: str = ""
     """One of `NOTIFICATIONS`, or empty for none."""
     title: bool = False
+    in_tmux: bool = False
+    """Whether the terminal is a pane of tmux."""
 
 
-def notification(kind: str, text: str) -> str:
-    """The codes that show a notification; nothing where `kind` is empty."""
-    return NOTIFICATIONS[kind](_clean(text)) if kind else ""
+def notification(kind: str, text: str, *, in_tmux: bool = False) -> str:
+    """The codes that show a notification; nothing where `kind` is empty.
+
+    tmux knows none of them. It hands to its terminal what is wrapped as its manual says, where
+    `allow-passthrough` is on.
+    """
+    codes = NOTIFICATIONS[kind](_clean(text)) if kind else ""
+    if not (codes and in_tmux):
+        return codes
+    return f"\x1bPtmux;{codes.replace(ESCAPE, ESCAPE * 2)}\x1b\\"
 
 
 def title_codes(text: str) -> str:

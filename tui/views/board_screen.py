@@ -64,6 +64,15 @@ class BoardScreen(ViewScreen):
             view.action_filter()
 
     @on(SelectableLines.Clicked)
+    def _clicked(self, event: SelectableLines.Clicked) -> None:
+        self.key_bar.say("")
+        self.let_keys_go_to(event.lines)
+        if event.again:
+            self.action_go()
+
+    def let_keys_go_to(self, lines: SelectableLines) -> None:
+        """Keys go to these lines from here on; a view with one board has no others."""
+
     def action_go(self) -> None:
         """Go where the line leads."""
         from kshunt.tui.shell.navigation import go

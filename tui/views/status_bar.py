@@ -272,7 +272,13 @@ class StatusBar(Widget):
         if summary.misled_partitions:
             led = many(summary.misled_partitions, "partition")
             parts.append(f"{led} not led by the preferred replica")
-        return Text(join_fitting(parts, width, self._separator), no_wrap=True, end="")
+        line = join_fitting(parts, width, self._separator)
+        if ending is None:
+            return Text(line, no_wrap=True, end="")
+        if not ending.good and parts[1] not in line:
+            # Why it failed is worth a part of a sentence.
+            line = fit(self._separator.join(parts[:2]), width, self._glyphs)
+        return Text(line, self._style("good" if ending.good else "warn"), no_wrap=True, end="")
 
     def _remaining(self, summary: Summary) -> str:
         """What is left of all moves, at least: replicas that do not say how much add to it."""

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from kshunt.backend.errors import BadInput
-from kshunt.tui.actions import ACTIONS, key_of
+from kshunt.tui.actions import ACTIONS, action_named, key_of
 from kshunt.tui.data.team import selected_words
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.facts.view_query import Query
@@ -52,6 +52,8 @@ class TableScreen(ViewScreen):
     MARKS: ClassVar[bool] = False
     """Whether rows can be marked, for what changes several at once."""
 
+    OPENS: ClassVar[str] = "details"
+    """What a double click does: the action of Enter."""
     FILTERS_WORDS: ClassVar[bool] = True
     """Whether words narrow the rows; False where a filter has fields."""
 
@@ -102,8 +104,11 @@ class TableScreen(ViewScreen):
         self.grid.show_message(self._empty_words())
         super().update_view()
         if self.HAS_PLOT and store.scene.snapshot is not None:
-            history = self._history_of(store.scene.snapshot)
-            self.query_one(PlotPanel).show_history(history, self.plot_every_ms)
+            self.plot(self.query_one(PlotPanel), store.scene.snapshot)
+
+    def plot(self, panel: PlotPanel, snapshot: Snapshot) -> None:
+        """Draw what stands below the table."""
+        panel.show_history(self._history_of(snapshot), self.plot_every_ms)
 
     def _history_of(self, snapshot: Snapshot) -> Sequence[HistoryPoint]:
         """The course of what runs; else of the last minutes."""
@@ -215,6 +220,26 @@ class TableScreen(ViewScreen):
             self.say("Wait a moment: the cursor moves to the row.")
             return False
         return super().check_action(action, parameters)
+
+    def doer_of(self, action: str) -> Widget:
+        """The table does what moves in it, and marks."""
+        found = action_named(action)
+        return self.grid if found is not None and found.where == "grid" else self
+
+    @on(Grid.RowOpened)
+    async def _row_opened(self) -> None:
+        await self.run_action(self.OPENS)
+
+    @on(Grid.TitleClicked)
+    def _title_clicked(self, event: Grid.TitleClicked) -> None:
+        """Sort by the column; the other way round where it sorts already."""
+        column = event.column
+        if not column.sortable:
+            self.say(f"The table cannot be sorted by {column.name}.", "warn")
+        elif self.kshunt.store.queries[self.VIEW].order.key == column.key:
+            self.action_sort_reverse()
+        else:
+            self.sort_by(column.key)
 
     @on(Grid.MarksChanged)
     def _marks_changed(self) -> None:

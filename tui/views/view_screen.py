@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 from textual.screen import Screen
 from textual.widget import Widget
@@ -203,6 +203,28 @@ class ViewScreen(Screen[None]):
         playback = self.kshunt.playback
         return 1 if playback.past and not playback.playing else REBUILD_MS
 
+    # The mouse
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """A message has been read once the mouse is pressed; on it, the release says so."""
+        if not self.key_bar.region.contains(event.screen_x, event.screen_y):
+            self.key_bar.say("")
+
+    @on(ViewTabs.Clicked)
+    def _tab_clicked(self, event: ViewTabs.Clicked) -> None:
+        self.key_bar.say("")
+        self.action_view(event.view)
+
+    @on(KeyBar.Clicked)
+    async def _key_clicked(self, event: KeyBar.Clicked) -> None:
+        self.key_bar.say("")
+        if event.action:
+            await self.doer_of(event.action).run_action(event.action)
+
+    def doer_of(self, action: str) -> Widget:
+        """What does an action, by its id."""
+        return self
+
     # Actions of every view
 
     def action_view(self, view: str) -> None:
@@ -271,6 +293,10 @@ class ViewScreen(Screen[None]):
     def action_time(self, seconds: int) -> None:
         """Move on or back by so much."""
         self.kshunt.playback.step(seconds)
+
+    def action_scrub(self, seconds: int) -> None:
+        """Likewise, by the arrows."""
+        self.kshunt.playback.scrub(seconds)
 
     def action_time_toggle(self) -> None:
         """Hold time, or return to live."""

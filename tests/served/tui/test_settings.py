@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import ConfigError
 from kshunt.tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
-from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, VIEWS
+from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, TABLES, VIEWS
 from kshunt.tui.data.store import Store
 from kshunt.tui.dialogs.choose import ChooseScreen
 from kshunt.tui.feed.scene import Scene
@@ -97,6 +98,34 @@ def test_a_file_that_cannot_be_changed_stays_as_it_is(tmp_path: Path, text: str)
     with pytest.raises(ConfigError, match="partitions was not kept"):
         keep_setting(path, "sort.partitions", ("topic",))
     assert path.read_text("latin-1") == text
+
+
+def test_two_dashboards_that_write_at_the_same_time_keep_both_settings(tmp_path: Path) -> None:
+    path = tmp_path / "dashboard.toml"
+    path.write_text(OWN_FILE)
+    code = (
+        "import sys; from pathlib import Path; from kshunt.tui.settings import keep_setting\n"
+        "for number in range(30):\n"
+        "    keep_setting(Path(sys.argv[1]), f'sort.{sys.argv[2]}', (f'c{number}',))\n"
+    )
+    writers = [
+        subprocess.Popen((sys.executable, "-c", code, str(path), view)) for view in TABLES[:3]
+    ]
+    assert [one.wait(60.0) for one in writers] == [0, 0, 0]
+    found = parse_settings(path.read_text())
+    assert {view: order.key for view, order in found.sort.items()} == dict.fromkeys(
+        TABLES[:3], "c29"
+    )
+    assert path.read_text().startswith(OWN_FILE.rstrip())
+    assert [one.name for one in tmp_path.iterdir()] == ["dashboard.toml"]
+
+
+def test_what_is_not_a_file_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match=r"theme was not kept: .* is not a file"):
+        keep_setting(path, "theme", "mono")
+    assert path.is_fifo()
 
 
 def test_without_a_file_there_are_defaults(tmp_path: Path) -> None:
@@ -250,6 +279,39 @@ def test_the_settings_file_reaches_a_real_terminal(tmp_path: Path) -> None:
         shown.until(rb"kshunt: .*\[keys\] quit and follow|\[keys\] follow and quit", 60.0)
         assert b"Traceback" not in shown.written
         assert shown.ended(10.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("theme = ", rb"not valid TOML"),
+        ('theme = "none"', rb"There is no theme 'none'"),
+        ('[keys]\nnone = "q"', rb"\[keys\] none: there is no such action"),
+    ],
+)
+def test_a_mistake_names_the_file_and_the_way_to_start_without_it(
+    tmp_path: Path, text: str, words: bytes
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")
+    environ = {"KSHUNT_SETTINGS": str(path)}
+    with terminal(command, environ) as shown:
+        shown.until(words, 60.0)
+        assert shown.ended(10.0) == 1
+        said = b"".join(shown.written.split())
+        assert said.startswith(b"kshunt:" + str(path).encode())
+        assert said.endswith(b"KSHUNT_SETTINGS=/dev/nullkshunt...")
+
+
+def test_a_mistake_is_said_before_a_cluster_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text("theme = ")
+    command = (sys.executable, "-m", "kshunt", "demo")
+    with terminal(command, {"KSHUNT_SETTINGS": str(path)}) as shown:
+        shown.until(rb"not valid TOML", 60.0)
+        assert shown.ended(10.0) == 1
+        assert b"Starting a cluster" not in shown.written
 
 
 def test_the_settings_file_is_read_once(tmp_path: Path) -> None:

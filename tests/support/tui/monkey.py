@@ -50,7 +50,8 @@ class Stroke:
     """One thing that happens."""
 
     kind: str
-    """`keys`, `paste`, `click`, `resize`, `pinch`, `on`, `out`, or what befalls the backend."""
+    """`keys`, `paste`, `click`, `double`, `drag`, `resize`, `pinch`, `on`, `out`, or what befalls
+    the backend."""
     keys: tuple[str, ...] = ()
     """More than one is typed ahead: none waits for what the one before it does."""
     size: tuple[int, int] = (80, 24)
@@ -125,6 +126,11 @@ class Monkey:
                 self._post(events.Paste(f"{HOSTILE}\x1b[2J\u202e\ny"))
             case "click":
                 self._click(*stroke.size)
+            case "double":
+                self._click(*stroke.size)
+                self._click(*stroke.size)
+            case "drag":
+                self._drag(*stroke.size)
             case "resize":
                 await self.resize(stroke.size)
             case "pinch":
@@ -172,11 +178,29 @@ class Monkey:
         return screen.step if isinstance(screen, WizardScreen) else None
 
     def _click(self, x: int, y: int) -> None:
-        width, height = self.shown.app.size
-        x, y = min(x, width - 1), min(y, height - 1)
+        x, y = self._inside(x, y)
         self.agreed += self.question() is not None
-        for kind in (events.MouseDown, events.MouseUp):
-            self._post(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+        self._report(events.MouseDown, x, y)
+        self._report(events.MouseUp, x, y)
+
+    def _drag(self, x: int, y: int) -> None:
+        """From a place towards the middle, with the button down."""
+        width, height = self.shown.app.size
+        x, y = self._inside(x, y)
+        self.agreed += self.question() is not None
+        self._report(events.MouseDown, x, y)
+        for step in (1, 2):
+            self._report(events.MouseMove, (x + step * width) // (1 + 2 * step), y)
+            self._report(events.MouseMove, x, (y + step * height) // (1 + 2 * step))
+        self._report(events.MouseUp, x, (y + height) // 3)
+
+    def _inside(self, x: int, y: int) -> tuple[int, int]:
+        width, height = self.shown.app.size
+        return min(x, width - 1), min(y, height - 1)
+
+    def _report(self, kind: type[events.MouseEvent], x: int, y: int) -> None:
+        """What a terminal tells of its mouse."""
+        self._post(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
     def question(self) -> AskPart | None:
         """The question in sight."""

@@ -132,11 +132,25 @@ async def test_keys_that_come_meanwhile_are_one_request(tmp_path: Path) -> None:
         shown.backend.held = asyncio.Event()
         await shown.pilot.press("plus")
         await shown.until(lambda: shown.backend.changes, "the first one is under way")
+        assert shown.said == "Setting broker 2 to 27.5 MB/s ..."
         await shown.pilot.press("plus", "plus", "minus", "plus")
+        assert shown.said == "Setting broker 2 to 33.3 MB/s ..."
         assert len(shown.backend.changes) == 1
         shown.backend.held.set()
         # 25 * 1.1 = 27.5; then two steps more, in three figures.
         await rates_sent(shown, 27_500_000, 33_300_000)
+
+
+async def test_within_a_band_the_plot_is_what_the_keys_bend(tmp_path: Path) -> None:
+    async with at_broker_2(tmp_path, size=(160, 50)) as shown:
+        await shown.publish()
+        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the plot as always")
+        await confirm(shown)
+        await shown.publish()
+        await shown.until(lambda: "Throughput of moves" in shown.frame(), "what moves get")
+        shown.time.now += 601
+        await shown.publish()
+        await shown.until(lambda: "Bytes remaining" in shown.frame(), "the band has ended")
 
 
 async def test_u_takes_the_last_one_back(tmp_path: Path) -> None:
@@ -213,7 +227,7 @@ async def test_a_failure_ends_the_band_and_drops_what_waits(tmp_path: Path) -> N
         await shown.pilot.press("minus")
         shown.backend.held.set()
         await shown.until(lambda: "The band has ended" in shown.said, "the failure is said")
-        assert shown.said.startswith("You may not.")
+        assert shown.said.startswith("The band has ended: You may not.")
         assert "band" not in shown.lines()[0]
         assert len(shown.backend.changes) == 1
         assert shown.app.store.rate_changes == []
@@ -229,7 +243,7 @@ async def test_two_persons_have_no_fader(tmp_path: Path) -> None:
         await confirm(shown)
         shown.backend.refuse = waits
         await shown.pilot.press("plus")
-        await shown.until(lambda: "the band has ended" in shown.said, "why is said")
+        await shown.until(lambda: "The band has ended" in shown.said, "why is said")
         assert "second person" in shown.said
         assert shown.app.store.band is None
 

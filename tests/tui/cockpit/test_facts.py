@@ -305,3 +305,24 @@ def test_moves_that_nobody_owns_are_done_when_they_were_seen_to_end() -> None:
     (target,) = state.copied
     state.copied[target] = state.size_bytes
     assert done() == 1
+
+
+# Replicas out of the ISR
+
+
+def test_only_replicas_that_stay_out_of_the_isr_are_an_event() -> None:
+    """Where a move ends, the replica that leaves is out of it for a moment."""
+    cluster = moving()
+    log = EventLog()
+    texts: list[str] = []
+    for second in range(30):
+        cluster.down = {2: "connection refused"} if second % 4 == 3 or second > 15 else {}
+        log.take(cluster.step(1.0))
+        texts = [one.text for one in log.events((), past=False) if "ISR" in one.text]
+        assert second >= 25 or not texts, second
+    assert len(texts) == 1
+    assert texts[0].endswith("out of the ISR.")
+    cluster.down = {}
+    log.take(cluster.step(1.0))
+    events = log.events((), past=False)
+    assert any(one.text == "Every replica is in the ISR again." for one in events)

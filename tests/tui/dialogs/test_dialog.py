@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, VerticalScroll
+from textual.widget import Widget
 from textual.widgets import Static
 from textual.worker import Worker
 
+from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
+from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
+from kshunt.tui.changes.wizard.question_parts import AnswerPart, AskPart
 from kshunt.tui.dialogs.dialog import replace_children
+from kshunt.tui.dialogs.form import FormField, FormPart
+from kshunt.tui.dialogs.rate_band import RateBandScreen
+from kshunt.tui.text.glyphs import UNICODE
+from tests.support.tui.app import Shown
 
 TURNS_MAX = 12
 """Turns of the event loop in which a removal ends, and some more."""
@@ -42,3 +51,33 @@ async def test_a_replacement_that_is_cut_short_does_not_end_the_application(turn
         await pilot.pause()
         assert app.is_running
         assert [type(child) for child in box.children] == [Static]
+
+
+ANSWER = ChangeAnswer(False, "op-1", (Result("op-1", 0, "NONE", ""),))
+INTENT = Intent("Set", "Set", TargetCluster("kSh-9xQm", "127.0.0.1:9092"), (), lambda *_: ANSWER)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: AnswerPart(INTENT, ANSWER, UNICODE),
+        lambda: AskPart(INTENT, read_only=False),
+        lambda: FormPart(("Why",), (FormField("Why", "", "", str),)),
+    ],
+)
+async def test_a_part_that_is_taken_down_before_its_lines_came_ends_nothing(
+    made: Callable[[], Widget], shown: Shown
+) -> None:
+    part = made()
+    shown.view.mount(part)
+    await part.remove()
+    await shown.pilot.pause()
+    assert shown.app._exception is None
+
+
+async def test_a_dialogue_that_is_closed_before_its_lines_came_ends_nothing(shown: Shown) -> None:
+    shown.app.push_screen(RateBandScreen("broker 2", "20MB/s", "80MB/s", "10", ""))
+    shown.app.pop_screen()
+    await shown.pilot.pause()
+    assert shown.app._exception is None
+    assert shown.app.screen is shown.view

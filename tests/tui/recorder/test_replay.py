@@ -126,6 +126,22 @@ async def test_live_goes_on_and_is_recorded_while_the_past_is_shown(live: Record
     assert live.app.store.scene.snapshot.version == newest.version
 
 
+async def test_arrows_scrub_in_the_past_and_leave_no_present(live: Recorded) -> None:
+    await live.pilot.press("left")
+    assert not live.app.playback.past
+    assert live.said == "[ goes back in time; then the arrows move there."
+    await live.go("left_square_bracket")
+    here = live.app.playback.position_ms
+    await live.go("left")
+    assert live.app.playback.position_ms == here - 10_000
+    for view in ("3", "2"):
+        await live.go(view, "right")
+    assert live.app.playback.position_ms == here + 10_000
+    await live.go("shift+left")
+    assert live.app.playback.position_ms == live.app.playback.first_ms
+    assert "!" in live.lines()[BAR], "a broker went down meanwhile"
+
+
 @pytest.mark.parametrize("key", ["r", "c", "C", "l", "L"])
 async def test_nothing_can_be_changed_from_the_past(live: Recorded, key: str) -> None:
     await live.go("left_square_bracket")

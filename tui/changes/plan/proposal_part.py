@@ -18,7 +18,7 @@ from kshunt.tui.changes.plan.diff_grid import DiffGrid
 from kshunt.tui.changes.plan.proposal_tables import CHANGE, notes_table
 from kshunt.tui.changes.plan.proposal_words import TonedLine, summary
 from kshunt.tui.changes.wizard.change_service import READ_ONLY
-from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.dialog import Composed, Lines
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.tables.model import Table
@@ -173,7 +173,7 @@ class Proposed:
     diff: Table
 
 
-class ProposalPart(Vertical):
+class ProposalPart(Composed, Vertical):
     """What a plan does: in sentences, by broker, by partition, and what it does not."""
 
     def __init__(self, proposed: Proposed, glyphs: Glyphs, *, read_only: bool) -> None:

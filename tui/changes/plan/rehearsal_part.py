@@ -21,7 +21,7 @@ from kshunt.tui.changes.plan.rehearsal_tables import (
     plotted,
     rows_of,
 )
-from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.dialog import Composed, Lines
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.text.glyphs import Glyphs
@@ -33,7 +33,7 @@ _NAMES: Final = {
 }
 
 
-class RehearsalPart(Vertical):
+class RehearsalPart(Composed, Vertical):
     """A column a throttle; below it the course, the brokers or the ISRs of the chosen one."""
 
     def __init__(self, answer: RehearsalAnswer, glyphs: Glyphs) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from textual.containers import Vertical
 from textual.widget import Widget
 
+from kshunt.tui.dialogs.dialog import Composed
 from kshunt.tui.grid.grid import Grid
 
 FRAME_LINES: Final = 2
@@ -18,7 +19,7 @@ ITEMS_LEAST: Final = 2
 """The head of the items, and one of them."""
 
 
-class ItemsPart(Vertical):
+class ItemsPart(Composed, Vertical):
     """`#facts` above `#results`, and lines around them."""
 
     def __init__(self) -> None:

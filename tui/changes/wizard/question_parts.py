@@ -22,7 +22,7 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.items_part import ItemsPart
 from kshunt.tui.data.files import save_plan
-from kshunt.tui.dialogs.dialog import Lines, fact_lines
+from kshunt.tui.dialogs.dialog import Composed, Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.terminal.downloads import Downloads
 from kshunt.tui.terminal.input import once_painted
@@ -110,7 +110,7 @@ def _warnings(warnings: tuple[str, ...]) -> Iterable[Widget]:
         yield Lines(f"! and {len(warnings) - WARNINGS_MOST} more warnings", classes="-warn")
 
 
-class AskPart(Vertical):
+class AskPart(Composed, Vertical):
     """The question itself: two buttons, or a name that has to be typed; and a line to say why."""
 
     class Decided(Message):

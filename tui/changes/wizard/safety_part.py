@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangePreview
 from kshunt.tui.changes.wizard.intent import Intent
 from kshunt.tui.changes.wizard.shrink_findings import headline, safety_lines
-from kshunt.tui.dialogs.dialog import Lines
+from kshunt.tui.dialogs.dialog import Composed, Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.targets import Item
@@ -22,7 +22,7 @@ AROUND: Final = 8
 LEAST: Final = 3
 
 
-class SafetyPart(Vertical):
+class SafetyPart(Composed, Vertical):
     """What a shrink would do, what speaks against it, who is concerned."""
 
     def __init__(

@@ -64,7 +64,7 @@ class EventLog:
         if before is not None and snapshot.cluster_id != before.cluster_id:
             self._seen.clear()
             before = None
-        now = counted(snapshot)
+        now = counted(snapshot, was)
         self._before, self._counts = snapshot, now
         at_ms = snapshot.taken_ms
         if before is None:

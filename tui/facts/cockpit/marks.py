@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 Kind = Literal["change", "incident"]
 CHANGE: Final = "change"
 INCIDENT: Final = "incident"
+Sign = Literal["", "throttle", "start", "end", "isr"]
+"""What the time bar shows of a mark; empty where its kind says all."""
+OUT_MS: Final = 10_000
+"""A move that ends leaves a replica out of the ISR for a moment; that is no drop."""
 BROKERS_MOST: Final = 3
 """More brokers than that, in one snapshot, share a mark."""
 
@@ -24,6 +28,7 @@ class Mark:
 
     kind: Kind
     text: str
+    sign: Sign = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +39,20 @@ class MarkerCounts:
     stuck: int = 0
     offline: int = 0
     leaderless: int = 0
+    out_of_isr: int = 0
+    """Replicas that are not being added."""
+    out_since_ms: int = 0
+    """Since when there are any; 0 where there are none. By the backend's clock."""
     down: frozenset[int] = frozenset()
+    left_isr: bool = False
+    """Whether there are any for so long that it is worth a look."""
 
 
-def counted(snapshot: Snapshot) -> MarkerCounts:
-    """The counts of a snapshot; imports data libraries."""
+NONE_YET: Final = MarkerCounts()
+
+
+def counted(snapshot: Snapshot, was: MarkerCounts = NONE_YET) -> MarkerCounts:
+    """The counts of a snapshot, after those of the one before; imports data libraries."""
     import numpy as np
 
     from kshunt.backend.domain.cluster.partition_modes import PartitionMode
@@ -46,12 +60,18 @@ def counted(snapshot: Snapshot) -> MarkerCounts:
 
     rows = snapshot.replicas
     stays = rows.mode != PartitionMode.NONE
+    out_of_isr = int(np.count_nonzero(~rows.in_isr & ~rows.adding & stays))
+    since_ms = (was.out_since_ms or snapshot.taken_ms) if out_of_isr else 0
+    long = bool(out_of_isr) and snapshot.taken_ms - since_ms >= OUT_MS
     return MarkerCounts(
         int(np.count_nonzero(rows.adding)),
         int(np.count_nonzero(stuck_rows(rows))),
         int(np.count_nonzero((rows.status == ReplicaStatus.OFFLINE) & stays)),
         int(np.count_nonzero((rows.leader < 0) & (rows.position == 0) & stays)),
+        out_of_isr,
+        since_ms,
         frozenset(id for id, status in snapshot.brokers.items() if status.stale),
+        long,
     )
 
 
@@ -70,9 +90,14 @@ def snapshot_marks(
     yield from _risen("replica", "stuck", was.stuck, now.stuck)
     yield from _risen("replica", "offline", was.offline, now.offline)
     yield from _risen("partition", "without a leader", was.leaderless, now.leaderless)
-    if bool(was.moving) != bool(now.moving):
-        words = f"{many(now.moving, 'replica')} moving." if now.moving else "Nothing moves."
-        yield Mark(CHANGE, words)
+    if now.left_isr and not was.left_isr:
+        yield Mark(INCIDENT, f"{many(now.out_of_isr, 'replica')} out of the ISR.", "isr")
+    elif was.left_isr and not now.left_isr:
+        yield Mark(CHANGE, "Every replica is in the ISR again.")
+    if now.moving and not was.moving:
+        yield Mark(CHANGE, f"{many(now.moving, 'replica')} moving.", "start")
+    elif was.moving and not now.moving:
+        yield Mark(CHANGE, "Nothing moves.", "end")
 
 
 def _silent(brokers: Sequence[int], after: Snapshot) -> Iterator[Mark]:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from rich.text import Text
 from textual.widget import Widget
 
-from kshunt.tui.actions import key_of
+from kshunt.tui.actions import BANDED, key_of
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.tables.model import NATURAL, Order, RowKey
 from kshunt.tui.views.pane_screen import PaneScreen
+
+if TYPE_CHECKING:
+    from kshunt.backend.domain.replicas.snapshot import Snapshot
+    from kshunt.tui.grid.plot_panel import PlotPanel
+
+BANDED_PLOT_MS: Final = 1_000
+"""While rates follow the keys, the plot follows each of them."""
 
 
 class BrokersScreen(PaneScreen):
@@ -45,8 +53,10 @@ class BrokersScreen(PaneScreen):
         self.update_view()
 
     def action_shift(self, columns: int) -> None:
-        """Show columns of a matrix that do not fit."""
+        """Show columns of a matrix that do not fit; without one, the arrows move in the past."""
         query, table = self.kshunt.store.queries[self.VIEW], self.grid.table
+        if not query.group and self.kshunt.playback.past:
+            self.kshunt.playback.scrub(10 * columns)
         if not query.group or table is None:
             return
         hidden = len(table.columns) - len(self.grid.shown_columns)
@@ -90,6 +100,24 @@ class BrokersScreen(PaneScreen):
         legend.display = bool(words)
         if words and legend.plain != f"  {words}":
             legend.say(f"  {words}")
+
+    # While rates follow the keys
+
+    def plot(self, panel: PlotPanel, snapshot: Snapshot) -> None:
+        """Within a band of rates, what the moves get under their throttles: the keys bend it."""
+        home = self.kshunt.store.home
+        if home is None or len(home.history) < 2 or BANDED not in self.conditions():
+            super().plot(panel, snapshot)
+            return
+        history, glyphs = home.history, self.kshunt.glyphs
+
+        def build(width: int, height: int) -> Text:
+            from kshunt.tui.views.history.sections import LATEST, draw_history
+
+            return draw_history(history, LATEST, None, glyphs, width, height)
+
+        panel.remove_class("-empty")
+        panel.show(build, history[-1].at_ms, BANDED, every_ms=BANDED_PLOT_MS)
 
     # Details
 

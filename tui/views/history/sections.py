@@ -62,6 +62,10 @@ class HistoryChoice:
         return SPANS_S[self.span]
 
 
+LATEST: Final = HistoryChoice(span=0)
+"""The throughput of the last minutes."""
+
+
 def span_covering(seconds: float) -> int:
     """The place of the shortest span from `SPAN_FIRST` on that covers so much."""
     places = range(SPAN_FIRST, len(SPANS_S))

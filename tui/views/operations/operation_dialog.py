@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 AROUND = 5
 """Lines of the box that are not about the operation."""
+CLOSES: Final = "Esc or Enter closes"
 ACTIONS: Final = (
     *("pause", "cancel_operation", "undo", "abandon", "confirm_shrink"),
     *("claim", "remark", "audit", "export"),
@@ -42,7 +43,7 @@ class WatchScreen(Dialog[str | None]):
     def compose_body(self) -> Iterable[Widget]:
         """A pane, and the keys."""
         yield Pane(glyphs=self._kshunt.glyphs, id="watched")
-        yield Lines("Esc or Enter closes; it continues.", classes="hint")
+        yield Lines(CLOSES, id="closes", classes="hint")
 
     def on_mount(self) -> None:
         """Follow the store."""
@@ -59,6 +60,9 @@ class WatchScreen(Dialog[str | None]):
         if found is not None:
             title, lines = found
             self.query_one("#watched", Pane).show(title, [_roomy(line) for line in lines])
+        operation = self._kshunt.store.scene.operation(self._id)
+        ended = operation is None or operation.state.ended
+        self.query_one("#closes", Lines).say(CLOSES if ended else f"{CLOSES}; it continues.")
 
     def action_want(self, action: str) -> None:
         """Do something with it, if that is possible now; it is asked about as ever."""

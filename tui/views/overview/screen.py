@@ -119,10 +119,18 @@ class OverviewScreen(BoardScreen):
         if self._zoomed:
             places = places[1:]
         place = places.index(self._chosen)
+        self._choose(places[(place + steps) % len(places)])
+
+    def _choose(self, part: str) -> None:
         self.board.leave()
-        self._chosen = places[(place + steps) % len(places)]
+        self._chosen = part
         self._lay_out()
         self._show_lines()
+
+    def let_keys_go_to(self, lines: SelectableLines) -> None:
+        """The part of these lines, which the mouse chose."""
+        if lines is not self.board and lines.id in self.places:
+            self._choose(lines.id)
 
     def action_zoom(self) -> None:
         """Give the whole screen to the part that keys go to, or show all again."""

@@ -115,8 +115,10 @@ def _at_min(sums: TopicSums, place: int, width: int) -> Cell:
     both = ", ".join(
         part for part in (f"{under} under" * bool(under), f"{at} at" * bool(at)) if part
     )
-    long = under and width >= len(both)
-    return Cell(both if long else count_text(under + at, tight=width < 8), tone)
+    if under and width >= len(both):
+        return Cell(both, tone)
+    # The sign is for those who see no colours.
+    return Cell(count_text(under + at, tight=width < 8) + "!" * bool(under), tone)
 
 
 def _listed(sums: TopicSums, place: int, width: int) -> Cell:

@@ -27,6 +27,7 @@ class TopicsScreen(PartitionVerbsScreen):
     VIEW: ClassVar[str] = TOPICS
     NOUN: ClassVar[str] = "topic"
     MARKS: ClassVar[bool] = True
+    OPENS: ClassVar[str] = "open"
 
     _pane_open = True
 
