@@ -267,7 +267,7 @@ def test_a_picture_of_a_cluster_is_saved(tool: Tool, address: str, tmp_path: Pat
         (["drain", "--broker", "1", "--with", "2"], "--with cannot be used with kshunt plan drain"),
         (["drain", "7"], "unexpected word '7'"),
         (["replace", "--broker", "1,2", "--with", "3"], "two brokers"),
-        (["replication-factor", "--factor", "orders"], "must be like orders*=3"),
+        (["replication-factor", "--factor", "orders"], "must look like orders*=3"),
         (["replication-factor", "--factor", "a=2,a=3"], "is given twice"),
         (["rebalance", "--by", "colour"], "must be one of bytes, replicas, load"),
         (["rebalance", "--tolerance", "ten"], "must be a percentage"),
