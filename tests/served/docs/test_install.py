@@ -54,7 +54,8 @@ def checkout(wheels: LinkedWheels) -> Iterator[Session]:
     """A reader in a checkout, with python3, pipx and uv, and without kshunt."""
     variables = {
         **{"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels.folder), "PYTHONPATH": ""},
-        **{"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_CACHE_DIR": "1"},
+        # Modules are run a few times each, and pip reads this setting the other way round.
+        **{"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_CACHE_DIR": "1", "PIP_NO_COMPILE": "no"},
         **{"UV_OFFLINE": "1", "UV_NO_CONFIG": "1", "UV_FIND_LINKS": str(wheels.folder)},
         "UV_PYTHON_DOWNLOADS": "never",
     }
