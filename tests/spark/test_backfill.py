@@ -21,6 +21,7 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.pipeline.jobs.backfill import MadeTable, backfill, check
 from kshunt.backend.pipeline.spark.column_types import struct_of
 from kshunt.backend.pipeline.spark.paths import literal
+from tests.support.documents.printed import printed
 from tests.support.pipeline.delivered import rows_in
 from tests.support.pipeline.poisoned import path_of
 from tests.support.pipeline.rates_reference import reference_rates
@@ -62,8 +63,11 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
     path_of(folder, 50).write_bytes(b"")
     brokers = [late(row) for row in simulated_brokers(seed=8, brokers=4, seconds=1000)]
     write_brokers(folder, [*brokers, late(broker_sample(7, 4, log_bytes=-1))])
-    command = [sys.executable, "-m", "kshunt", "pipeline", "backfill", "--remote", "local[2]"]
-    command += ["--samples", str(folder), "--results", str(folder / f"results-{CONNECT}")]
+    # What was recorded is of a fixed day, so its beginning is named instead of two hours ago.
+    names = {"/data/kshunt/prod": folder, "2h": time_of(START_MS).isoformat()}
+    words = printed("docs/operating/pipeline.md", "kshunt pipeline backfill", names)
+    command = [sys.executable, "-m", "kshunt", *words, "--remote", "local[2]"]
+    command += ["--results", str(folder / f"results-{CONNECT}")]
     with subprocess.Popen(
         [*command, "--memory", "1g"],
         stdout=subprocess.PIPE,

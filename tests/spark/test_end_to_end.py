@@ -18,6 +18,7 @@ from kshunt.backend.domain.operations.operation import Operation
 from kshunt.backend.domain.pipeline.delivered import STREAM, EtaRow
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from tests.support.brokers.launcher import RealKafka
+from tests.support.documents.printed import printed
 from tests.support.pipeline.spark import QUICK_JAVA, missing_java
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic, produce
@@ -89,7 +90,13 @@ def move(kafka: RealKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         produce(
             kafka.bootstrap_servers, TOPIC, size * 1_000_000 // RECORD_BYTES, RECORD_BYTES, number
         )
-    options = ["--samples", str(samples), "--pipeline", "--pipeline-master", "local[2]"]
+    names = {"broker1:9092": kafka.bootstrap_servers, "/data/kshunt/prod": samples}
+    beginning = (
+        "kshunt serve --bootstrap-server broker1:9092 --samples /data/kshunt/prod --pipeline"
+    )
+    serve, flag, servers, *options = printed("docs/operating/pipeline.md", beginning, names)
+    assert [serve, flag, servers] == ["serve", "--bootstrap-server", kafka.bootstrap_servers]
+    options += ["--pipeline-master", "local[2]"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", QUICK_JAVA)
         with (

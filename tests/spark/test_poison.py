@@ -24,6 +24,7 @@ from kshunt.backend.pipeline.jobs.stream import make_owed
 from kshunt.backend.pipeline.jobs.stream_sources import FolderSource
 from kshunt.backend.pipeline.results.stream_state import newest
 from kshunt.backend.telemetry.recording.schema import UnreadableSamples
+from tests.support.documents.printed import printed
 from tests.support.pipeline import delivered
 from tests.support.pipeline.poisoned import FAR, path_of, poison, whole
 from tests.support.pipeline.rates_reference import reference_rates
@@ -172,8 +173,11 @@ def test_a_signal_to_all_its_processes_ends_it_well(tmp_path: Path, *, everyone:
     require(missing_java())
     flushed(tmp_path, by_time(simulated(seed=5, replicas=6, seconds=250), 60))
     results = tmp_path / "results"
+    names = {"/data/kshunt/prod": tmp_path}
+    words = printed("docs/operating/pipeline.md", "kshunt pipeline run --samples /data", names)
+    assert words[:2] == ["pipeline", "run"]
     job = subprocess.Popen(
-        command("--samples", str(tmp_path), "--master", "local[2]", "--memory", "1g"),
+        command(*words[2:], "--master", "local[2]", "--memory", "1g"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -22,6 +22,7 @@ from kshunt.backend.telemetry.recording.kafka_sink import TopicSink
 from kshunt.backend.telemetry.recording.layout import SampleTable
 from tests.support.brokers.connector import connector_jars, missing_connector
 from tests.support.brokers.launcher import RealKafka
+from tests.support.documents.printed import printed
 from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import SCHEMA, Row, simulated, table
 from tests.support.pipeline.spark import QUICK_JAVA, missing_java, same
@@ -46,9 +47,15 @@ def sent(servers: str, topic: str, rows: Sequence[Row]) -> None:
 
 
 def run(servers: str, topic: str, results: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "kshunt", "pipeline", "run", "--once", "--memory", "1g"]
-    command += ["--samples-topic", topic, "--bootstrap-servers", servers, "--master", "local[2]"]
-    command += ["--results", str(results), "--kafka-jars", str(connector_jars())]
+    names = {
+        "kshunt-samples": topic,
+        "broker1:9092": servers,
+        "/data/kshunt/results": results,
+        "/opt/spark-kafka": connector_jars(),
+    }
+    words = printed("docs/operating/pipeline.md", "kshunt pipeline run --samples-topic", names)
+    command = [sys.executable, "-m", "kshunt", *words, "--once", "--memory", "1g"]
+    command += ["--master", "local[2]"]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

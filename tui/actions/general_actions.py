@@ -49,10 +49,12 @@ def _line(id: str, keys: tuple[str, ...], title: str, help: str, hint: str = "")
 
 
 MOVES: Final = (
-    _line("line(1)", ("j", "down"), "Next line", "Only lines that lead to a view.", "choose"),
-    _line("line(-1)", ("k", "up"), "Previous line", "Only lines that lead to a view."),
-    _line("line(-999)", ("g", "home"), "First line", "Only lines that lead to a view."),
-    _line("line(999)", ("G", "end"), "Last line", "Only lines that lead to a view."),
+    _line(
+        "line(1)", ("j", "down"), "Next line", "Stops only at lines that lead to a view.", "choose"
+    ),
+    _line("line(-1)", ("k", "up"), "Previous line", "Stops only at lines that lead to a view."),
+    _line("line(-999)", ("g", "home"), "First line", "Stops only at lines that lead to a view."),
+    _line("line(999)", ("G", "end"), "Last line", "Stops only at lines that lead to a view."),
     Action(
         "go",
         ("enter",),

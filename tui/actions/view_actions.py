@@ -46,7 +46,9 @@ LOOKS: Final = (
         when=(RATED,),
         where="grid",
     ),
-    Action("mark_all", ("A",), "Mark all", "Every row in the table, or none.", "Look", _MARKED),
+    Action(
+        "mark_all", ("A",), "Mark all", "Marks all rows of the table, or no row.", "Look", _MARKED
+    ),
     Action(
         "back",
         ("escape", "backspace"),
@@ -251,7 +253,7 @@ LOOKS: Final = (
         "part(1)",
         ("tab",),
         "Next part",
-        "Lets keys go to the moves, who feeds whom, the brokers, the events, the head.",
+        "Moves the focus: moves, who feeds whom, brokers, events, head.",
         "Look",
         (OVERVIEW,),
         hint="part",

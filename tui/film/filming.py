@@ -158,7 +158,7 @@ def moment_of(text: str, reel: RecordingReader) -> int:
         raise BadInput(f"--at '{text}' is not a time.", advice=f"Give {HINT}.") from None
     if moment_ms > reel.last_ms:
         length_s = (reel.last_ms - reel.first_ms) // 1000
-        raise BadInput(f"At '{text}' the recording has ended.", advice=f"It lasts {length_s} s.")
+        raise BadInput(f"The recording ends before '{text}'.", advice=f"It lasts {length_s} s.")
     return moment_ms
 
 

@@ -1,4 +1,4 @@
-"""Notes in Markdown: for whoever takes over, and of what happened. Pure functions."""
+"""Notes in Markdown: for the next operator, and of what happened. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.forecast.end_words import (
     apart_text,
     dated_text,
@@ -79,7 +82,7 @@ def handover(facts: RecordedFacts) -> str:
     store = _store(facts)
     assert store.summary is not None
     lines += [_progress(store.summary, facts.at_ms), ""]
-    lines += ["## What is running", "", *_running(scene.operations, facts.at_ms), ""]
+    lines += ["## What is running", "", *_running(scene.operations, snapshot, facts.at_ms), ""]
     lines += ["## Problems", ""]
     lines += [f"- {_md(str(item))}" for item in attention(store) if item.tone != "dim"] or [
         "No problem is known."
@@ -154,7 +157,7 @@ def _end(end: ExpectedEnd | None, at_ms: int) -> str:
     return f"Done about {when}{f'; {apart}' if apart else ''}."
 
 
-def _running(operations: Iterable[Operation], at_ms: int) -> list[str]:
+def _running(operations: Iterable[Operation], snapshot: Snapshot, at_ms: int) -> list[str]:
     lines = []
     for one in operations:
         if one.state.ended:
@@ -162,13 +165,47 @@ def _running(operations: Iterable[Operation], at_ms: int) -> list[str]:
         since = duration_text(max(at_ms - one.started_ms, 0) / 1000)
         by = f" by {one.who}" if one.who else ""
         why = f" Why: {one.reason}." if one.reason else ""
-        rate = one.throttle_bytes_per_s
-        held = f" Throttled to {rate_text(rate)}." if rate is not None else ""
+        held = _throttled(one.throttle_bytes_per_s, _rates_now(one, snapshot))
         lines.append(
             f"- **{_md(one.id)}**, {one.state.words}, since {since}{_md(by)}: "
             f"{_md(one.summary)}.{held}{_md(why)}"
         )
     return lines or ["No operation runs."]
+
+
+def _rates_now(operation: Operation, snapshot: Snapshot) -> set[int | None]:
+    """The rates that brokers have now and under which they copy for it; None is no throttle."""
+    mine, replicas = set(operation.partitions), snapshot.replicas
+    found: set[int | None] = set()
+    for row in np.flatnonzero(replicas.adding).tolist():
+        topic = snapshot.topics[int(replicas.topic_index[row])]
+        if TopicPartition(topic, int(replicas.partition[row])) not in mine:
+            continue
+        receives = snapshot.throttles.rates.get(int(replicas.broker[row]))
+        sends = snapshot.throttles.rates.get(int(replicas.leader[row]))
+        if receives is not None:
+            found.add(receives.rate.follower_bytes_per_s)
+        if sends is not None:
+            found.add(sends.rate.leader_bytes_per_s)
+    return found
+
+
+def _throttled(asked_bytes_per_s: int | None, now: set[int | None]) -> str:
+    """How fast it may copy, and how fast it might when it began, if that differs."""
+    rates = sorted(rate for rate in now if rate is not None)
+    if not now and asked_bytes_per_s is not None:
+        return f" It began with a throttle of {rate_text(asked_bytes_per_s)}."
+    if not rates:
+        return (
+            ""
+            if asked_bytes_per_s is None
+            else (f" Not throttled now; it began with {rate_text(asked_bytes_per_s)}.")
+        )
+    limits = " to ".join(rate_text(rate) for rate in dict.fromkeys((rates[0], rates[-1])))
+    if now == {asked_bytes_per_s}:
+        return f" Throttled to {limits}."
+    some = " on some brokers" if None in now else ""
+    return f" Throttled to {limits} now{some}; it began with {limit_text(asked_bytes_per_s)}."
 
 
 def _throttles(scene: Scene, snapshot: Snapshot) -> list[str]:

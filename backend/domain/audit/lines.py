@@ -348,7 +348,7 @@ def _some(
 
 def _partition(value: Any, where: str) -> TopicPartition:
     if not isinstance(value, list) or len(value) != 2:
-        raise _damaged(where, "holds something else than a topic and partition")
+        raise _damaged(where, "does not hold a topic and a partition")
     return TopicPartition(_topic(value[0], where), _whole(value[1], where))
 
 

@@ -18,7 +18,7 @@ class ForecastRecord:
     def __str__(self) -> str:
         """`right 82 % of 41 forecasts; ranges from the shipped calibration`."""
         if not self.counted:
-            said = "no forecast was checked yet"
+            said = "none checked yet"
         else:
             share, many = 100 * self.right / self.counted, "" if self.counted == 1 else "s"
             said = f"right {share:.0f} % of {self.counted:,} forecast{many}"

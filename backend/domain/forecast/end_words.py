@@ -148,7 +148,11 @@ def full_text(end: ExpectedEnd | None, now_ms: int) -> str:
     """One line for a tool: when, who is not in it, and what it waits for."""
     if end is None:
         return UNKNOWN
-    said = [", ".join(filter(None, (end_text(end, now_ms), apart_text(end))))]
+    when = end_text(end, now_ms)
+    if end.p50_s is not None and end.unknown:
+        known = end.copies - end.never - end.held - end.unknown
+        when = f"{when} for {known:,} of {many(end.copies, 'replica')}"
+    said = [", ".join(filter(None, (when, apart_text(end))))]
     if waits := bottleneck_texts(end, now_ms):
         said.append(f"waits for {', then '.join(waits)}")
     if end.never and (why := never_text(end)):

@@ -36,7 +36,7 @@ _WORDS: Final = {
     FileFault.FOREIGN: "it is not a file of kshunt",
     FileFault.NEWER: "a newer kshunt wrote it",
     FileFault.OTHER_TABLE: "it is in the folder of another table",
-    FileFault.OTHER_CLUSTER: "it is of another cluster",
+    FileFault.OTHER_CLUSTER: "it is from another cluster",
     FileFault.COLUMN_MISSING: "a column is missing",
     FileFault.COLUMN_CHANGED: "a column has another type",
 }

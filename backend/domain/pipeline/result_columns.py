@@ -249,7 +249,12 @@ THROTTLE_EFFECT: Final = ResultTable(
         _always("joined_isr", Type.LONG, "followers of either kind that came into the ISR"),
         _column("steady_lag_p50_s", Type.DOUBLE, "lag of steady followers: half have less", "s"),
         _column("steady_lag_p95_s", Type.DOUBLE, "95 % of them have less", "s"),
-        _column("steady_lag_change_s", Type.DOUBLE, "of p95, from first to second half", "s"),
+        _column(
+            "steady_lag_change_s",
+            Type.DOUBLE,
+            "how the 95 % value changes from the first half to the second",
+            "s",
+        ),
         _always("advice", Type.STRING, "`raise`, `lower`, `keep`, or `no effect`"),
         _always("recommended_bytes_per_s", Type.LONG, "the recommended rate", "B/s"),
         _always("reason", Type.STRING, "the reason, in words"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.reassignment.plan import ReassignmentPlan, format_plan
-from kshunt.backend.domain.text.formatting import bytes_text, many
+from kshunt.backend.domain.text.formatting import bytes_text, listed, many
+
+NAMED: Final = 3
+"""Partitions that a note names, if it is about several; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,26 @@ class PlanNote:
             named.append(f"broker {self.broker}")
         where = f"{', '.join(named)}: " if named else ""
         return f"{where}{self.why} {self.remedy}".rstrip()
+
+
+def note_sentences(notes: Iterable[PlanNote]) -> tuple[str, ...]:
+    """The notes for people: one that is the same for several partitions is said once."""
+    alike: dict[tuple[str, str, int | None, bool], list[PlanNote]] = {}
+    for note in notes:
+        key = (note.why, note.remedy, note.broker, note.partition is None)
+        alike.setdefault(key, []).append(note)
+    return tuple(_said_once(some) for some in alike.values())
+
+
+def _said_once(notes: Sequence[PlanNote]) -> str:
+    first, partitions = notes[0], [note.partition for note in notes]
+    if len(notes) == 1 or first.partition is None:
+        return str(first)
+    where = "" if first.broker is None else f" on broker {first.broker}"
+    return (
+        f"Each of {many(len(notes), 'partition')}{where} ({listed(partitions, NAMED)}): "
+        f"{first.why} {first.remedy}"
+    ).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +127,9 @@ class Proposal:
     @property
     def sentence(self) -> str:
         """For an operator: what changes, what it costs and how much is left undone."""
+        notes = many(len(note_sentences(self.notes)), "note")
         if not self.targets:
-            return f"To {self.goal}, nothing changes; {many(len(self.notes), 'note')}."
+            return f"To {self.goal}, nothing changes; {notes}."
         cost = self.cost
         words = [f"{many(len(self.targets), 'partition')} change"]
         if len(self.targets) == 1:
@@ -120,4 +145,4 @@ class Proposal:
             words.append(f"{many(cost.dropped_replicas, 'replica')} go")
         if cost.reordered:
             words.append(f"{many(cost.reordered, 'list')} only reordered")
-        return f"To {self.goal}: {', '.join(words)}; {many(len(self.notes), 'note')}."
+        return f"To {self.goal}: {', '.join(words)}; {notes}."

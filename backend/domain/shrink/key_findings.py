@@ -74,7 +74,7 @@ def of_read_only(facts: ShrinkFacts, keys: KeyUse) -> Iterator[Finding]:
     if not facts.native:
         words = (
             "From the seal to the end, brokers reject all records of its producers. A producer "
-            "that still runs loses what it cannot keep until then (delivery.timeout.ms)."
+            "that still runs loses records that it cannot keep that long (delivery.timeout.ms)."
         )
         yield note("sealed-producers", words, "Stop producers before you type the topic's name.")
         return

@@ -133,7 +133,7 @@ def of_compaction(facts: ShrinkFacts) -> Iterator[Finding]:
             f"{facts.topic} is compacted (cleanup.policy={policy}). The newest record of every "
             "key in the partitions to remove is deleted for good."
         )
-        advice = "Copy their records first; insist only if no key of theirs is needed."
+        advice = "Copy their records first. Insist only if nobody needs their keys."
     else:
         words = (
             f"{facts.topic} is compacted (cleanup.policy={policy}). A copy brings equal keys "

@@ -192,7 +192,7 @@ def _skip_text(reader: Reader, length: int, *, nullable: bool) -> None:
     if length == -1 and nullable:
         return
     if length < 0:
-        raise reader.error(f"a length of {length} where a value is due")
+        raise reader.error(f"a length of {length} where a value is required")
     reader.skip(length)
 
 

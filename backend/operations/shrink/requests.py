@@ -234,7 +234,7 @@ class Shrinks:
             raise BadInput(
                 f"The copy's name would be {copy}, which is longer than {TOPIC_NAME_MAX} "
                 "characters. Nothing was changed.",
-                advice="Ask for a new name, and give one.",
+                advice="Shrink it to a topic of another name, and choose a short one.",
             )
         timeout_s = self._context.timeout_s
         found = await self._context.admin.topics.describe(

@@ -112,7 +112,7 @@ def read_operation_body(body: Mapping[str, Any]) -> Recorded:
     try:
         return _read(body)
     except (*MALFORMED, BadInput) as error:
-        raise UnreadableWork(f"The operation cannot be understood: {error}.") from None
+        raise UnreadableWork(f"The stored operation cannot be read: {error}.") from None
 
 
 def _read(body: Mapping[str, Any]) -> Recorded:

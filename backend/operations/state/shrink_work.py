@@ -163,7 +163,7 @@ def read_shrink(written: Document) -> ShrinkWork:
         if not is_same(document(work), written):
             raise ValueError("a field is missing, unknown, or has another form")
     except MALFORMED as error:
-        raise UnreadableWork(f"The shrink cannot be understood: {error}.") from None
+        raise UnreadableWork(f"The stored state of the shrink cannot be read: {error}.") from None
     return work
 
 

@@ -17,7 +17,9 @@ from kshunt.backend.error_codes import (
 )
 from kshunt.backend.errors import KshuntError
 
-_WHOLE: Final = "The source is as it was; what was copied before is kept, and is gone on from."
+_WHOLE: Final = (
+    "The source is unchanged. Copied records are kept, and the next start continues there."
+)
 
 
 class CopyFailed(KshuntError):
@@ -30,7 +32,7 @@ class CopyFailed(KshuntError):
     http_status = 502
     kafka_codes: ClassVar[frozenset[int]] = frozenset()
     happened: ClassVar[str] = "The copy stopped at {at}."
-    cure: ClassVar[str] = "See the brokers' logs, then start it again."
+    cure: ClassVar[str] = "Read the brokers' logs, then start the copy again."
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str = "") -> None:
         at = f"{topic}-{partition}, offset {offset:,}"
@@ -126,8 +128,8 @@ class TopicGone(CopyFailed):
             -190,
         }
     )
-    happened = "A topic or partition is not there (any more) for the copy at {at}."
-    cure = "See whether the source or the target was deleted."
+    happened = "The copy at {at} does not find its topic or partition."
+    cure = "Check whether the source or the target was deleted."
 
 
 class RecordsGone(CopyFailed):
@@ -142,7 +144,7 @@ class RecordsGone(CopyFailed):
             -140,
         }
     )
-    happened = "The source has no records from {at} on any more: they were deleted meanwhile."
+    happened = "Records of the source were deleted before they were copied, from {at} on."
     cure = "Set retention.ms and retention.bytes of the source to -1 and begin a new copy."
 
 
@@ -182,7 +184,7 @@ class CopyUnreachable(CopyFailed):
         }
     )
     happened = "Brokers did not answer in time for the copy at {at}."
-    cure = "See whether they run, then start it again."
+    cure = "Check that the brokers run, then start the copy again."
 
 
 _KINDS: Final = (

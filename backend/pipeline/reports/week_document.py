@@ -315,7 +315,7 @@ def _course(figures: WeekFigures) -> list[Block]:
 def _bottlenecks(figures: WeekFigures) -> list[Block]:
     head = Heading("What held operations up")
     if not figures.material.forecasts.there:
-        return [head, Paragraph(f"{no_table(ETA.name)} Nothing was held up, or nobody knows.")]
+        return [head, Paragraph(f"{no_table(ETA.name)} Whether anything was held up is unknown.")]
     if not figures.held_s:
         return [head, Paragraph("Nothing: no operation of kshunt was held up in these hours.")]
     total = sum(figures.held_s.values())

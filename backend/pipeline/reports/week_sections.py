@@ -195,7 +195,7 @@ def stalls(found: StallsOfWeek | None) -> list[Block]:
     """By cause, with what to do."""
     head = Heading("Stalls")
     if found is None:
-        return [head, Paragraph(f"{no_table(STALLS.name)} No copy stood still, or nobody knows.")]
+        return [head, Paragraph(f"{no_table(STALLS.name)} Whether a copy stood still is unknown.")]
     if not found.causes:
         return [head, Paragraph("No copy stood still for 10 s or longer.")]
     bars = [Bar(cause, s, duration_text(s)) for cause, (s, _) in found.causes.items()]

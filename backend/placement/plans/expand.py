@@ -100,8 +100,8 @@ def _give(loads: Loads, band: Band, receivers: NDArray[np.bool_], share: float) 
 def _short(draft: PlanDraft, lacks: NDArray[np.float64], share: float) -> Iterator[PlanNote]:
     for broker in np.flatnonzero(lacks > CLOSE * share).tolist():
         yield PlanNote(
-            f"It gets {1 - lacks[broker] / share:.0%} of its share: no other replica fits into "
-            "the rest, or may go there.",
+            f"It gets only {1 - lacks[broker] / share:.0%} of its share: no other replica fits, "
+            "or none is allowed there.",
             "Rebalance with a tolerance, or include more topics.",
             broker=draft.ids[broker],
         )

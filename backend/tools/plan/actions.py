@@ -144,13 +144,16 @@ def _plan(options: PlanOptions, picture: Picture, clock: Clock) -> ToolReport:
     targets = answer.proposal.targets
     if targets and options.rehearses:
         lines += ["", *_rehearsed(options, picture, {"": targets}, clock, document)]
-    lines += ["", *_written(options, answer, document)]
+    is_moving = bool(picture.situation.moving)
+    lines += ["", *_written(options, answer, document, is_moving=is_moving)]
     partly = answer.proposal.measure.after > 0 and answer.proposal.notes
     code = ExitCode.UNFINISHED if partly else ExitCode.DONE
     return ToolReport("\n".join(lines).rstrip(), document, code)
 
 
-def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any]) -> Iterator[str]:
+def _written(
+    options: PlanOptions, answer: PlanAnswer, document: dict[str, Any], *, is_moving: bool
+) -> Iterator[str]:
     """Write the files; what was written, and what to do with it."""
     if not answer.proposal.targets:
         if options.out is not None:
@@ -166,17 +169,30 @@ def _written(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any])
     yield f"Wrote {options.out}, and its rollback {rollback}. Nothing was changed. Start it:"
     where = options.bootstrap_servers or "HOST:PORT"
     at = f"--backend {options.backend}" if options.backend else f"--bootstrap-server {where}"
-    yield (
-        f"  kshunt kafka-reassign-partitions {at} --reassignment-json-file {options.out} "
-        f"{_start_flags(document)} --execute"
-    )
+    if options.command_config is not None:
+        at += f" --command-config {options.command_config}"
+    words = [
+        at,
+        f"--reassignment-json-file {options.out}",
+        _throttle_flags(options, answer, document),
+    ]
+    # Kafka's tool starts nothing next to other moves without it.
+    words += ["--execute", "--additional" if is_moving else ""]
+    yield f"  kshunt kafka-reassign-partitions {' '.join(filter(None, words))}"
 
 
-def _start_flags(document: dict[str, Any]) -> str:
-    """The throttle, and the deadline that it keeps; to be typed where nobody asked for one."""
+def _throttle_flags(options: PlanOptions, answer: PlanAnswer, document: dict[str, Any]) -> str:
+    """The throttle and the deadline that it keeps; `BYTES` if several or none were asked for.
+
+    A plan that copies nothing needs none.
+    """
+    cost = answer.proposal.cost
+    if not (cost.moved_replicas or cost.log_dir_replicas):
+        return ""
     found = document.get("rehearsed", [{}])[0].get("deadline")
     if found is None or found["throttle_bytes_per_s"] is None:
-        return "--throttle BYTES"
+        known = len(options.throttles) == 1 and options.throttles[0] is not None
+        return f"--throttle {options.throttles[0] if known else 'BYTES'}"
     by = time.strftime("%Y-%m-%dT%H:%M", time.localtime(found["at_ms"] / 1000))
     return f"--throttle {found['throttle_bytes_per_s']} --deadline {by}"
 

@@ -109,7 +109,7 @@ def _factors(text: str) -> dict[str, int]:
     for word in _listed(text):
         topics, _, number = word.rpartition("=")
         if not (topics and number.isascii() and number.isdigit() and 0 < int(number) <= 1_000):
-            raise BadInput(f"'{word}' must be like orders*=3")
+            raise BadInput(f"'{word}' must look like orders*=3")
         if topics in found:
             raise BadInput(f"'{topics}' is given twice")
         found[topics] = int(number)

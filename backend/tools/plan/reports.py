@@ -13,7 +13,7 @@ from kshunt.backend.domain.forecast.end_words import (
     when_text,
 )
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
-from kshunt.backend.domain.planning.proposal import Measure
+from kshunt.backend.domain.planning.proposal import Measure, note_sentences
 from kshunt.backend.domain.planning.rehearsal import Deadline, PlanForecast, Rehearsal
 from kshunt.backend.domain.planning.requests import PlanAnswer, RehearsalAnswer
 from kshunt.backend.domain.text.formatting import (
@@ -44,9 +44,10 @@ def plan_lines(answer: PlanAnswer) -> Iterator[str]:
     if proposal.notes:
         yield ""
         yield "Notes:"
-        yield from (f"  {note}" for note in proposal.notes[:NOTES_SHOWN])
-        if len(proposal.notes) > NOTES_SHOWN:
-            yield f"  and {len(proposal.notes) - NOTES_SHOWN} more; --json has all."
+        notes = note_sentences(proposal.notes)
+        yield from (f"  {note}" for note in notes[:NOTES_SHOWN])
+        if len(notes) > NOTES_SHOWN:
+            yield f"  and {len(notes) - NOTES_SHOWN} more; --json has all."
 
 
 def _measure(measure: Measure) -> str:

@@ -25,6 +25,10 @@ from kshunt.backend.settings import Settings
 from tests.support.admin import DEADLINE_S, NO_RATE, TIMEOUT_S, connected, topic_with
 from tests.support.brokers.launcher import PASSWORD, USER, RealKafka
 from tests.support.client_properties import OAUTH, PLAIN, SCRAM, shown
+from tests.support.documents.blocks import blocks_of
+from tests.support.documents.printed import printed_blocks
+from tests.support.documents.session import session_on
+from tests.support.paths import ROOT
 from tests.support.waiting import wait_until_async
 
 pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
@@ -101,6 +105,25 @@ async def refusal(found: Settings) -> KshuntError:
     await admin.close()
     assert PASSWORD not in shown(caught.value)
     return caught.value
+
+
+def test_the_properties_of_the_quick_start_connect(guarded: RealKafka) -> None:
+    page = "docs/quick-start.md"
+    [text] = [
+        block.text for block in blocks_of(ROOT / page) if "client" in block.options.get("title", "")
+    ]
+    for name, own in (
+        ('username="kshunt"', f'username="{USER}"'),
+        ('password="kshunt-secret"', f'password="{PASSWORD}"'),
+        ("/etc/kshunt/ca.pem", str(guarded.ca_pem_path)),
+    ):
+        assert name in text
+        text = text.replace(name, own)
+    names = {"broker1:9093": guarded.sasl_ssl_bootstrap}
+    with session_on("", "", names) as reader:
+        (reader.folder / "work" / "client.properties").write_text(text)
+        for block in printed_blocks(page, __file__):
+            reader.run(block)
 
 
 @pytest.mark.parametrize("mechanism", list(MODULES))

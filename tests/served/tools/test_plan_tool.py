@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.help_text import help_of
-from kshunt.backend.domain.cluster.metadata import LogDir, TopicPartition
+from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment, TopicPartition
 from kshunt.backend.domain.planning.goals import Goal
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
@@ -69,7 +70,7 @@ def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: 
     assert (code, err) == (0, "")
     assert text.startswith("To drain broker 3: ")
     assert "Bytes left on the drained brokers: 45.0 GB, then 0 B." in text
-    assert "--throttle BYTES --execute" in text
+    assert text.endswith(f" --reassignment-json-file {out} --throttle BYTES --execute\n")
     there, back = (
         parse_plan(out.read_text()),
         parse_plan((tmp_path / "command.rollback.json").read_text()),
@@ -78,6 +79,25 @@ def test_a_drain_is_written_with_the_way_back(tool: Tool, saved: str, tmp_path: 
     assert there.replicas.keys() == back.replicas.keys()
     assert all(3 in replicas for replicas in back.replicas.values())
     assert not any(3 in replicas for replicas in there.replicas.values())
+
+
+def test_the_command_that_starts_it_has_what_it_needs(
+    tool: Tool, saved: str, tmp_path: Path
+) -> None:
+    drain = ["drain", "--broker", "3", "--picture", saved, "--quick"]
+    _, text, _ = tool(*drain, "--throttle", "50MB", "--out", str(tmp_path / "one.json"))
+    assert text.endswith("one.json --throttle 50000000 --execute\n")
+    _, text, _ = tool(*drain, "--throttle", "50MB,9MB", "--out", str(tmp_path / "two.json"))
+    assert text.endswith("two.json --throttle BYTES --execute\n")
+    picture = load_picture(Path(saved))
+    # Another partition moves.
+    moving = OngoingReassignment(TopicPartition("logs", 11), (0, 3), (0,), (3,))
+    situation = replace(picture.situation, moving={moving.partition: moving})
+    busy = tmp_path / "busy.json.gz"
+    save_picture(replace(picture, situation=situation), busy)
+    words = ["drain", "--broker", "2", "--picture", str(busy), "--out", str(tmp_path / "more.json")]
+    _, text, _ = tool(*words)
+    assert text.endswith("more.json --throttle BYTES --execute --additional\n")
 
 
 def test_nothing_that_is_there_is_replaced(tool: Tool, saved: str, tmp_path: Path) -> None:
@@ -247,7 +267,7 @@ def test_a_picture_of_a_cluster_is_saved(tool: Tool, address: str, tmp_path: Pat
         (["drain", "--broker", "1", "--with", "2"], "--with cannot be used with kshunt plan drain"),
         (["drain", "7"], "unexpected word '7'"),
         (["replace", "--broker", "1,2", "--with", "3"], "two brokers"),
-        (["replication-factor", "--factor", "orders"], "must be like orders*=3"),
+        (["replication-factor", "--factor", "orders"], "must look like orders*=3"),
         (["replication-factor", "--factor", "a=2,a=3"], "is given twice"),
         (["rebalance", "--by", "colour"], "must be one of bytes, replicas, load"),
         (["rebalance", "--tolerance", "ten"], "must be a percentage"),

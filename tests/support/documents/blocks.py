@@ -1,8 +1,9 @@
 """Blocks of code of the documents, and what a test does with each of them.
 
-A block says after its language what is special about it, as in ```` ```sh not-run="needs TLS" ````:
+A block says after its language what is special about it, as in ```` ```sh exits="0 2" ````:
 
 - `title`: the file that the block is; commands of the same page find it under that name.
+- `run-by`: the test that runs it, if it needs more than an embedded cluster.
 - `not-run`: why no test runs it.
 - `exits`: the exit codes that its last command may have, instead of 0.
 - `acls`: it is a list of ACLs, which a test of its own gives to a principal.
@@ -23,7 +24,7 @@ SHELL: Final = "sh"
 DATA: Final = ("toml", "properties", "json", "yaml")
 SHOWN: Final = ("text",)
 """What nothing can be done with."""
-OPTIONS: Final = ("title", "not-run", "exits", "acls")
+OPTIONS: Final = ("title", "run-by", "not-run", "exits", "acls")
 PAGES: Final = tuple(
     sorted(
         path
@@ -57,8 +58,14 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether a shell gets it."""
-        return self.language == SHELL and not {"not-run", "acls"} & self.options.keys()
+        """Whether the session of its page runs it."""
+        others = {"not-run", "run-by", "acls"}
+        return self.language == SHELL and not others & self.options.keys()
+
+    @property
+    def run_by(self) -> str | None:
+        """The file of the test that runs it instead; None if there is none."""
+        return self.options.get("run-by")
 
     @property
     def exits(self) -> set[int]:

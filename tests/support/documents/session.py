@@ -41,7 +41,12 @@ READY_DEADLINE_S: Final = 60.0
 HTTP_ERROR: Final = 22
 """curl's exit code for an answer of 400 and above, with --fail."""
 SIZE: Final = (100, 30)
-LASTING: Final = {"serve": "kshunt serves", "cluster": "control http", "web": "http://"}
+LASTING: Final = {
+    "serve": "kshunt serves",
+    "cluster": "control http",
+    "web": "http://",
+    "ssh": "relays",
+}
 """Commands that serve, and what they print once they do."""
 ABOUT: Final = ("--help", "--version", "--list")
 NOTES: Final = ("--handover", "--timeline", "--cast", "--svg", "--moving-svg")
@@ -53,6 +58,12 @@ CAPTURED: Final = {
     "remove OLD": re.compile(r"^(\w{8})  signs$", re.MULTILINE),
 }
 """What a page has in the place of something that a command printed before."""
+PROGRAMS: Final = {"kshunt": "kshunt", "ssh": "tests.support.documents.relay"}
+"""Programs that a page names, and the modules that they are in a session."""
+FOLDERS: Final = (
+    *("bin", "work", "user", "tmp", "run/kshunt", "etc/kshunt", "data"),
+    *("config", "state", "cache"),
+)
 TOPICS: Final = {
     "orders": [[1, 2], [2, 3], [3, 4], [4, 1]],
     "events": [[1, 2, 3], [2, 3, 4], [3, 4, 1], [4, 1, 2], [1, 2, 3], [2, 3, 4]],
@@ -68,6 +79,10 @@ class Session:
     cluster_id: str
     port: int
     stand_ins: StandIns
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What else a page names, and what the test has in its place."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What the reader's environment has more."""
     said: str = ""
     """All that its commands printed."""
     serving: list[tuple[subprocess.Popen[bytes], Path]] = field(default_factory=list)
@@ -86,6 +101,7 @@ class Session:
             "XDG_CACHE_HOME": f"{folder}/cache",
             "XDG_RUNTIME_DIR": f"{folder}/user",
             "COLUMNS": "100",
+            **self.variables,
         }
 
     def take(self, block: Block) -> None:
@@ -101,8 +117,15 @@ class Session:
             path = self.folder / "work" / Path(block.options["title"]).name
             path.write_text(block.text)
             path.chmod(0o600)
-        if not block.runs:
-            return
+        if block.runs:
+            self.run(block)
+
+    def run(self, block: Block) -> None:
+        """Run a block's commands, whatever the block says of who runs it.
+
+        Raises:
+            AssertionError: a command failed, or did not serve or show a screen in time.
+        """
         script = ""
         for command in block.commands():
             kind = _kind(command)
@@ -111,10 +134,14 @@ class Session:
                 continue
             self._run(script, {0}, block)
             script = ""
+            for served in self.stand_ins.served_for(command):
+                self._serve(served, LASTING["serve"], block)
             if kind == SCREEN:
                 self._look(command, block)
             else:
                 self._serve(command, LASTING[kind], block)
+        for served in self.stand_ins.served_for(script):
+            self._serve(served, LASTING["serve"], block)
         self._run(script, block.exits, block)
 
     def stop(self) -> None:
@@ -129,6 +156,8 @@ class Session:
     def words(self, command: str) -> str:
         """A command with this session's addresses and folders, and with what was printed before."""
         user = f"{self.folder}/user/kshunt/{self.cluster_id}.sock"
+        for name, found in self.names.items():
+            command = command.replace(name, found)
         command = self.stand_ins.words(command)
         command = command.replace("/run/user/1000/kshunt/CLUSTER.sock", user)
         command = re.sub(r"(?<![\w./])/(data|etc|run)/", rf"{self.folder}/\1/", command)
@@ -136,9 +165,9 @@ class Session:
         command = command.replace("127.0.0.1:8095", f"127.0.0.1:{self.port}")
         command = command.replace("--port-base 19092", f"--port-base {free_ports(1)[0]}")
         for stand_in, pattern in CAPTURED.items():
-            if found := pattern.findall(self.said):
+            if printed := pattern.findall(self.said):
                 verb, _, _ = stand_in.rpartition(" ")
-                command = command.replace(stand_in, f"{verb} {found[-1]}".lstrip())
+                command = command.replace(stand_in, f"{verb} {printed[-1]}".lstrip())
         return command
 
     def _run(self, script: str, exits: set[int], block: Block) -> None:
@@ -172,8 +201,8 @@ class Session:
         )
 
     def _serve(self, command: str, ready: str, block: Block) -> None:
-        log = self.folder / f"serving-{block.line}.log"
-        command = self.words(command).strip()
+        log = self.folder / f"serving-{block.line}-{len(self.serving)}.log"
+        command = self.words(command).strip().removesuffix("&")
         if " web " in f" {command} ":
             command = f"{command} --listen 127.0.0.1:{free_ports(1)[0]}"
         with log.open("wb") as output:
@@ -212,6 +241,8 @@ SCREEN: Final = "screen"
 def _kind(command: str) -> str | None:
     """Whether a command serves, and which it is; or shows a screen; None for any other."""
     words = [word for word in shlex.split(command, comments=True) if not re.match(r"\w+=", word)]
+    if words[:1] == ["ssh"]:
+        return "ssh"
     if words[:1] != ["kshunt"] or {*ABOUT} & {*words}:
         return None
     first = words[1] if len(words) > 1 else "-"
@@ -230,37 +261,33 @@ def session() -> Iterator[Session]:
         plain_brokers(4),
         static={"delete.topic.partition.enable": "true"},
     )
-    with (
-        TemporaryDirectory(prefix="kd-") as name,
-        running(spec) as cluster,
-        receiving() as receiver,
-    ):
-        folder = Path(name)
-        for part in (
-            "bin",
-            "work",
-            "user",
-            "run/kshunt",
-            "etc/kshunt",
-            "data",
-            "config",
-            "state",
-            "cache",
-        ):
-            (folder / part).mkdir(mode=0o700, parents=True)
-        program = folder / "bin" / "kshunt"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m kshunt "$@"\n')
-        program.chmod(0o755)
+    with running(spec) as cluster:
         for topic, replicas in TOPICS.items():
             create_topic(cluster.bootstrap_servers, topic, replicas)
             produce(cluster.bootstrap_servers, topic, 200, 1_000)
-        found = Session(
-            folder,
-            cluster.bootstrap_servers,
-            cluster.call(lambda here: here.world.cluster_id),
-            free_ports(1)[0],
-            StandIns(folder, receiver),
-        )
+        cluster_id = cluster.call(lambda here: here.world.cluster_id)
+        with session_on(cluster.bootstrap_servers, cluster_id, {}) as found:
+            yield found
+
+
+@contextmanager
+def session_on(
+    bootstrap: str,
+    cluster_id: str,
+    names: Mapping[str, str],
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Session]:
+    """A session on a cluster that is there already, with what the page's other names become."""
+    with TemporaryDirectory(prefix="kd-") as name, receiving() as receiver:
+        folder = Path(name)
+        for part in FOLDERS:
+            (folder / part).mkdir(mode=0o700, parents=True)
+        for program, module in PROGRAMS.items():
+            path = folder / "bin" / program
+            path.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {module} "$@"\n')
+            path.chmod(0o755)
+        port, stand_ins = free_ports(1)[0], StandIns(folder, receiver)
+        found = Session(folder, bootstrap, cluster_id, port, stand_ins, names, variables or {})
         try:
             yield found
             found.stop()

@@ -28,6 +28,7 @@ LONGEST: Final = (
     "tests/spark/test_shrink_killed.py",
     "tests/served/api/test_openapi.py",
     "tests/served/docs/test_pages.py",
+    "tests/served/docs/test_install.py",
     "kafka: tests/contract",
     "tests/kafka/test_stuck_causes.py",
     "tests/kafka/test_faults.py",

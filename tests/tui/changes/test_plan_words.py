@@ -263,10 +263,11 @@ def test_the_time_of_day_says_which_day(seconds: float, text: str) -> None:
 
 
 def test_notes_are_wrapped_and_the_most_are_counted() -> None:
-    table = proposal_tables.notes_table((NOTE,) * 2, 40)
+    table = proposal_tables.notes_table((NOTE,), 40)
     assert table.value_of(0) == "- partition audit-log-3, broker 4: It is"
     assert str(table.value_of(1)).startswith("  being reassigned")
-    many = proposal_tables.notes_table((PlanNote("No.", ""),) * 1_500, 40)
+    notes = [PlanNote(f"No {number}.", "") for number in range(1_500)]
+    many = proposal_tables.notes_table(notes, 40)
     assert many.value_of(len(many) - 1) == "... and 500 more"
 
 

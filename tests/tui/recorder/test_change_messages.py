@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -255,3 +255,22 @@ def test_of_many_settings_the_first_ones_are_named() -> None:
     assert words.startswith("Remove 40 orphan throttles (")
     assert words.endswith("more)")
     assert len(words) < 1_500
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((5, 5), "5.00 MB/s"),
+        ((5, 31), "5.00 MB/s to 31.0 MB/s, by broker"),
+        ((5, None), "5.00 MB/s to none, by broker"),
+        ((None, None), "none"),
+    ],
+    ids=["alike", "range", "some without", "none"],
+)
+def test_rates_that_differ_are_said_without_the_table_below(
+    rates: Sequence[int | None], said: str
+) -> None:
+    limits = [None if rate is None else rate * 1_000_000 for rate in rates]
+    wanted = {id: ThrottledRate(limit, limit) for id, limit in enumerate(limits)}
+    intent = throttles.step_intent(TargetCluster("c", "b:1"), wanted)
+    assert dict(intent.touches)["Leader rate"] == said

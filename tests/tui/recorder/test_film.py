@@ -209,7 +209,7 @@ def test_a_cast_and_a_picture_at_the_same_time(recording: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--svg", "OUT", "--at", "41s"), "the recording has ended"),
+        (("--svg", "OUT", "--at", "41s"), "The recording ends before"),
         (("--svg", "OUT", "--at", "soon"), "--at 'soon' is not a time"),
         (("--svg", "OUT", "--size", "100"), "must be COLSxROWS"),
         (("--svg", "OUT", "--size", "10x10"), "must be from 20x5 to 500x200"),

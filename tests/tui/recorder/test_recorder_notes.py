@@ -7,6 +7,7 @@ import pytest
 from kshunt.backend.cli.main import main
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.replicas.stuck_causes import Cause, Stuck
+from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.tui.feed.change_messages import answer_words
 from kshunt.tui.feed.messages import ActionTaken
 from kshunt.tui.feed.scene import Scene
@@ -14,6 +15,8 @@ from kshunt.tui.handover_notes.notes import RecordedFacts, handover, timeline
 from kshunt.tui.handover_notes.writer import facts_until
 from kshunt.tui.recorder.reader import RecordingReader
 from tests.support.tui.replay import Recorded, recorded, scripted
+
+MB = 1_000_000
 
 
 def test_what_became_of_a_change_is_said_in_words() -> None:
@@ -86,6 +89,32 @@ async def test_a_handover_names_the_replica_that_a_step_is_about(tmp_path: Path)
         text = handover(facts_until(reel, reel.last_ms)).replace("\\", "")
         reel.close()
     assert f"- {partition} on broker {broker}: No throttle explains it:" in text
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((50, 50), "Throttled to 50.0 MB/s now; it began with 25.0 MB/s."),
+        ((5, 50), "Throttled to 5.00 MB/s to 50.0 MB/s now; it began with 25.0 MB/s."),
+        ((None, 50), "Throttled to 50.0 MB/s now on some brokers; it began with 25.0 MB/s."),
+        ((None, None), "Not throttled now; it began with 25.0 MB/s."),
+    ],
+    ids=["one", "several", "some", "none"],
+)
+async def test_a_handover_has_the_throttle_of_now(
+    tmp_path: Path, rates: tuple[int | None, int | None], said: str
+) -> None:
+    cluster = scripted()
+    for broker in cluster.racks:
+        rate = rates[broker % 2]
+        limit = None if rate is None else rate * MB
+        cluster.rates[broker] = ThrottledRate(limit, limit)
+    async with recorded(tmp_path, cluster) as shown:
+        await shown.quiet()
+        reel = RecordingReader(shown.recorder.paths)
+        text = handover(facts_until(reel, reel.last_ms)).replace("\\", "")
+        reel.close()
+    assert said in text
 
 
 async def test_a_timeline_has_times_incidents_and_plots(live: Recorded) -> None:

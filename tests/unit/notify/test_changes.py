@@ -329,7 +329,7 @@ def test_each_step_of_a_deletion_is_told_once() -> None:
         [],
         ["partitions.deleting Topic t: 2 partitions being deleted"],
         [],
-        ["partitions.deleted Topic t: the deletion is over, it has 4 partitions"],
+        ["partitions.deleted Topic t: the deletion has ended; the topic has 4 partitions now"],
         [],
     ]
 

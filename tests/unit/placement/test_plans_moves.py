@@ -7,11 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment
+from kshunt.backend.domain.planning.proposal import note_sentences
+from kshunt.backend.domain.planning.requests import PlanAnswer
 from kshunt.backend.errors import BadInput
+from kshunt.backend.placement.impact import impact
 from kshunt.backend.placement.plans.drain import drain
 from kshunt.backend.placement.plans.replace import replace
 from kshunt.backend.placement.plans.scope import Scope
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
+from kshunt.backend.tools.plan.reports import plan_lines
 from tests.support.placement.plans import (
     GB,
     Placement,
@@ -118,6 +122,31 @@ def test_a_rack_that_every_partition_needs_is_drained_only_where_racks_may_go() 
     assert outcome(found, proposal)[tp(0)][:2] == (1, 3)
     assert proposal.measure.after == 0
     assert any("span 2 instead of 3 racks" in note.why for note in proposal.notes)
+
+
+def test_partitions_that_lose_a_rack_are_counted_in_one_sentence() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
+    found = world([[1, 3, 5]] * 12, [GB] * 12, racks)
+    proposal = drain(found.situation(), [5], Scope(keep_racks=False))
+    racked = [note for note in proposal.notes if "racks" in note.why]
+    assert len(racked) == 12
+    sentence = (
+        f"Each of 12 partitions ({tp(0)}, {tp(1)}, {tp(2)} and 9 more): It will span 2 instead of "
+        "3 racks. Repair its racks when there is a broker for it."
+    )
+    assert note_sentences(racked) == (sentence,)
+    assert note_sentences(racked[:1]) == (str(racked[0]),)
+    effect = impact(found.situation(), proposal.targets)
+    answer = PlanAnswer(proposal, effect, "a-cluster", 0)
+    assert [line.strip() for line in plan_lines(answer) if "racks" in line] == [sentence]
+    assert "2 notes." in proposal.sentence
+
+    kept = drain(found.situation(), [5])
+    assert note_sentences(kept.notes) == (
+        f"Each of 12 partitions on broker 5 ({tp(0)}, {tp(1)}, {tp(2)} and 9 more): On every "
+        "possible broker, the partition would span fewer racks. Add a broker in another rack, or "
+        "allow fewer racks.",
+    )
 
 
 def test_what_was_sent_to_the_only_large_disk_makes_room_for_what_fits_nowhere_else() -> None:

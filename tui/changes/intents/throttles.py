@@ -117,8 +117,8 @@ def step_intent(target: TargetCluster, rates: Mapping[int, ThrottledRate]) -> In
         target=target,
         touches=(
             ("Brokers", counted(sorted(rates))),
-            ("Leader rate", _alike(rate.leader_bytes_per_s for rate in rates.values())),
-            ("Follower rate", _alike(rate.follower_bytes_per_s for rate in rates.values())),
+            ("Leader rate", _alike([rate.leader_bytes_per_s for rate in rates.values()])),
+            ("Follower rate", _alike([rate.follower_bytes_per_s for rate in rates.values()])),
         ),
         send=send,
         command=_rates_command(rates),
@@ -243,10 +243,13 @@ def _orphan_lines(orphans: Sequence[ShownOrphan]) -> tuple[tuple[str, str], ...]
     return (*lines, *([("and", f"{more:,} more")] if more else ()))
 
 
-def _alike(rates: Iterable[int | None]) -> str:
-    """The rate, where all brokers get one; else each broker's stands below."""
-    texts = {limit_text(rate) for rate in rates}
-    return texts.pop() if len(texts) == 1 else "differs, see below"
+def _alike(rates: Collection[int | None]) -> str:
+    """The rate if all brokers get the same, else the lowest and the highest one."""
+    if len(set(rates)) == 1:
+        return limit_text(next(iter(rates)))
+    limits = sorted(rate for rate in rates if rate is not None)
+    highest = None if None in rates else limits[-1]
+    return f"{limit_text(limits[0])} to {limit_text(highest)}, by broker"
 
 
 def _rates_effect(facts: Facts, wanted: Collection[ThrottledRate]) -> str:

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Input
 
+from kshunt.backend.domain.planning.proposal import note_sentences
 from kshunt.backend.domain.planning.requests import PlanAnswer
 from kshunt.tui.changes.plan.diff_grid import DiffGrid
 from kshunt.tui.changes.plan.proposal_tables import CHANGE, notes_table
@@ -190,7 +191,7 @@ class ProposalPart(Composed, Vertical):
         names = {
             "plan-brokers": f"Brokers {len(self.proposed.brokers):,}",
             "plan-diff": f"Partitions {len(self.proposed.diff):,}",
-            "plan-notes": f"Notes {len(answer.proposal.notes):,}",
+            "plan-notes": f"Notes {len(note_sentences(answer.proposal.notes)):,}",
         }
         yield Tabs(names)
         yield Grid(id="plan-brokers", glyphs=glyphs)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
-from kshunt.backend.domain.planning.proposal import PlanNote, Proposal
+from kshunt.backend.domain.planning.proposal import PlanNote, Proposal, note_sentences
 from kshunt.backend.domain.text.formatting import UNKNOWN, bytes_text, count_text
 from kshunt.tui.changes.plan.fields import ShownCluster
 from kshunt.tui.facts.brokers.disks import PEAK_BAD, PEAK_WARNS
@@ -254,9 +254,10 @@ def share_tone(share: float) -> str:
 
 def notes_table(notes: Sequence[PlanNote], width: int) -> ListTable[str]:
     """What was not done and why, wrapped to a width; the most are counted."""
-    lines = list(_note_lines(notes[:NOTES_MOST], max(width, 20)))
-    if len(notes) > NOTES_MOST:
-        lines.append(f"... and {len(notes) - NOTES_MOST:,} more")
+    sentences = note_sentences(notes)
+    lines = list(_note_lines(sentences[:NOTES_MOST], max(width, 20)))
+    if len(sentences) > NOTES_MOST:
+        lines.append(f"... and {len(sentences) - NOTES_MOST:,} more")
     return line_table("Not done, or assumed", lines)
 
 
@@ -267,8 +268,8 @@ def line_table(title: str, lines: Sequence[str]) -> ListTable[str]:
     return ListTable([ListColumn(column, lambda row, _: Cell(row), lambda row: row)], rows)
 
 
-def _note_lines(notes: Iterable[PlanNote], width: int) -> Iterable[str]:
-    for note in notes:
-        first, *others = wrap(str(note), width - 2) or [""]
+def _note_lines(sentences: Iterable[str], width: int) -> Iterable[str]:
+    for sentence in sentences:
+        first, *others = wrap(sentence, width - 2) or [""]
         yield f"- {first}"
         yield from (f"  {line}" for line in others)

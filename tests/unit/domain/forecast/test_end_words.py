@@ -107,7 +107,8 @@ def test_who_is_not_in_it_and_what_it_waits_for() -> None:
         "12:16 (12:14-12:20); waits for follower throttle of broker 15 until 12:09, "
         "then leader throttle of broker 7"
     )
-    assert full_text(some, NOON_MS).endswith(
-        "3 never, 1 held, 2 not known yet; 2 replicas not begun"
+    assert full_text(some, NOON_MS) == (
+        "12:16 (12:14-12:20) for 3 of 9 replicas, 3 never, 1 held, 2 not known yet; "
+        "2 replicas not begun"
     )
     assert full_text(None, NOON_MS) == "?"

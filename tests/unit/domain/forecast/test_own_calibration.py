@@ -135,4 +135,4 @@ def test_the_record_counts_what_is_neither_void_nor_open() -> None:
     found = record_of("the shipped calibration", kept)
     assert (found.right, found.counted) == (1, 2)
     assert str(found) == "right 50 % of 2 forecasts; ranges from the shipped calibration"
-    assert str(record_of("", [])) == "no forecast was checked yet"
+    assert str(record_of("", [])) == "none checked yet"

@@ -191,8 +191,8 @@ SAID: list[tuple[str, ShrinkFacts, str]] = [
         "sealed-producers",
         facts(sample=RecordSample(2_000, 1_500)),
         "From the seal to the end, brokers reject all records of its producers. A producer that "
-        "still runs loses what it cannot keep until then (delivery.timeout.ms). Stop producers "
-        "before you type the topic's name.",
+        "still runs loses records that it cannot keep that long (delivery.timeout.ms). Stop "
+        "producers before you type the topic's name.",
     ),
     (
         "not-keyed",

@@ -135,7 +135,7 @@ def test_an_entry_with_a_shrink_is_read_whole_or_not_at_all() -> None:
     known = known_operations(journal(entry))
     assert known.operations == {}
     (unreadable,) = known.unreadable.values()
-    assert "shrink cannot be understood" in unreadable.detail
+    assert "state of the shrink cannot be read" in unreadable.detail
 
 
 @pytest.mark.parametrize(
