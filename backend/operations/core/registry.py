@@ -16,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import structs
 
@@ -35,7 +36,7 @@ from kshunt.backend.domain.operations.operation import (
     OperationState,
 )
 from kshunt.backend.domain.operations.team import Team
-from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError
+from kshunt.backend.errors import Conflict, JournalUnavailable, KshuntError, NotActive
 from kshunt.backend.limits import LIMITS
 from kshunt.backend.offload import offload
 from kshunt.backend.operations.audit.forecast_lines import forecast_line, tally_line
@@ -83,6 +84,28 @@ class JournalWriter(Protocol):
     ) -> None:
         """Write all of the entries or none; returns once every in-sync replica has them."""
         ...
+
+
+_INTENT: Final[ContextVar[str]] = ContextVar("intent", default="")
+"""The operation that the running request has written, and that has not gone further; or empty."""
+
+
+def _note_intent(written: Operation) -> None:
+    """What the running request has written of an operation."""
+    if written.state is OperationState.STARTING:
+        _INTENT.set(written.id)
+    elif _INTENT.get() == written.id:
+        _INTENT.set("")
+
+
+def _stopped_after(intent: str, refused: NotActive) -> NotActive:
+    """Why a request stops that has written its intent: what it asked for may yet be done."""
+    return NotActive(
+        f"This backend stopped being active after it wrote operation {intent} into the journal. "
+        f"The backend that acts next completes operation {intent}, or ends it and says why.",
+        advice=f"Look at operation {intent} before you repeat the request.",
+        active=refused.active,
+    )
 
 
 class Registry:
@@ -159,10 +182,16 @@ class Registry:
         """Return only where this backend may change the cluster; to be asked before each effect.
 
         Raises:
-            NotActive: it may not.
+            NotActive: it may not. It names the operation that this request has written before.
         """
-        if self._scribe is not None:
+        if self._scribe is None:
+            return
+        try:
             self._scribe.require()
+        except NotActive as refused:
+            if intent := _INTENT.get():
+                raise _stopped_after(intent, refused) from refused
+            raise
 
     def draft(
         self,
@@ -284,6 +313,7 @@ class Registry:
             teams = self._without_claim(operation)
             entries |= {team_key(id): team_body(team) for id, team in teams.items()}
             await self._write(entries)
+            _note_intent(operation)
             self._know(
                 teams={**self._known.teams, **teams}, forecasts={**self._known.forecasts, **kept}
             )

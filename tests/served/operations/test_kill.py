@@ -165,7 +165,9 @@ class Heir:
             # Until this backend acts it can refuse.
             if "Journal unavailable" in str(refused):
                 raise Undecided(str(refused)) from None
-            if "Nothing was changed" not in str(refused):
+            if "stopped being active after it wrote" in str(refused):
+                self.hurried = True
+            elif "Nothing was changed" not in str(refused):
                 raise
 
 

@@ -38,7 +38,8 @@ class Book:
     written: int = 0
     """How often anything was."""
     fault: str = ""
-    """What happens at the next append: `refused`, `doubt`, `before` or `after` it is committed."""
+    """What happens at the next append: `refused`, `doubt`, `before` or `after` it is committed, or
+    `stopped`: another backend acts from then on."""
 
     def require(self) -> None:
         if not self.active:
@@ -57,6 +58,8 @@ class Book:
         self.commit(entries)
         if fault == "after":
             raise Crash
+        if fault == "stopped":
+            self.active = False
         if fault == "doubt":
             raise JournalUnavailable("The journal's answer was lost.", written=None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -27,7 +28,13 @@ from kshunt.backend.domain.topics.descriptions import (
     TopicDescription,
     TopicsDescribed,
 )
-from kshunt.backend.errors import BadInput, ClusterUnreachable, Conflict, NotSupported
+from kshunt.backend.errors import (
+    BadInput,
+    ClusterUnreachable,
+    Conflict,
+    NotActive,
+    NotSupported,
+)
 from kshunt.backend.operations.core.context import Context
 from kshunt.backend.operations.topics.alteration import Alterations
 from kshunt.backend.operations.topics.partition_deletion import PartitionDeletions, shrink_words
@@ -215,6 +222,26 @@ async def test_an_altered_topic_is_written_down_before_and_after() -> None:
     assert operation.details.requested == {
         "orders": "partitions 4, replication factor 2, assignment of 1 partition"
     }
+
+
+async def test_a_backend_that_stops_after_its_intent_says_that_the_intent_is_there() -> None:
+    """The backend that acts next may carry the intent out."""
+    here, cluster = side(), PaperTopics()
+    alterations = Alterations(context(here, cluster))
+    here.book.fault = "stopped"
+
+    async def request() -> None:
+        await alterations.alter(ALTERED, REAL, timeout_s=1.0)
+
+    with pytest.raises(NotActive) as stopped:
+        await asyncio.create_task(request())
+    (operation,) = here.registry
+    assert cluster.asked == []
+    assert f"after it wrote operation {operation.id} into the journal" in str(stopped.value)
+    assert "Nothing was changed" not in str(stopped.value)
+    assert operation.id in stopped.value.advice
+    with pytest.raises(NotActive, match=r"Nothing was changed\.$"):
+        await asyncio.create_task(request())
 
 
 async def test_many_altered_topics_are_named_in_one_line() -> None:
