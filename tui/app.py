@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.recorder.recorder import Recorder
     from kshunt.tui.shell.contexts import Contexts
-    from kshunt.tui.shell.navigation import Led
     from kshunt.tui.tables.model import Order, RowKey
+    from kshunt.tui.tables.targets import ReturnPoint
 
 
 Keep = Callable[[str, SettingValue | None], object]
@@ -179,7 +179,7 @@ class KshuntApp(Dashboard):
         self._table_thread = TableThread(self._post_table, self.store.lags, freeze)
         self._notices = notices or Notices()
         self._terminal_title, self._shown_s = "", float("-inf")
-        self.led: dict[str, Led] = {}
+        self.return_points: dict[str, ReturnPoint] = {}
         self._refresh_due = self.changing = self.underway = False
 
     @property

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from kshunt.tui.data.polling import Polling
     from kshunt.tui.settings import SettingValue
     from kshunt.tui.shell.contexts import Contexts
-    from kshunt.tui.shell.navigation import Led
     from kshunt.tui.shell.own_settings import OwnSettings
     from kshunt.tui.shell.theme_manager import ThemeManager
     from kshunt.tui.tables.model import RowKey
+    from kshunt.tui.tables.targets import ReturnPoint
 
 OperationVerb = Literal["pause", "resume", "cancel", "undo"]
 """What steers an operation."""
@@ -85,7 +85,7 @@ class Dashboard(Host):
     """What the operator calls the cluster; empty where only its id names it."""
     contexts: Contexts | None
     """Other clusters that can be opened from here; None where this session has one cluster."""
-    led: dict[str, Led]
+    return_points: dict[str, ReturnPoint]
     """By a view to which a line of another view led: that other view."""
 
     @property

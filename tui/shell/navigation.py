@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kshunt.tui.actions.view_names import PARTITIONS
 from kshunt.tui.facts.filter_terms import parse_filter
-from kshunt.tui.tables.targets import ScreenTarget
+from kshunt.tui.tables.targets import ReturnPoint, ScreenTarget
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
 
 
-@dataclass(frozen=True, slots=True)
-class Led:
-    """Where a line led from."""
-
-    view: str
-    filter_text: str
-    """The filter that came with it."""
-
-
 def back(app: Dashboard, view: str) -> bool:
     """Return to where a line led from, if the view is as the line wanted it; whether that is so."""
-    led = app.led.get(view)
+    point = app.return_points.get(view)
     text = app.store.queries[view].filter_text
-    if led is None or text not in ("", led.filter_text):
+    if point is None or text not in ("", point.filter_text):
         return False
-    del app.led[view]
+    del app.return_points[view]
     if text:
         app.store.ask(view, terms=(), filter_text="")
-    app.switch_mode(led.view)
+    app.switch_mode(point.view)
     return True
 
 
@@ -55,7 +45,7 @@ def go(app: Dashboard, target: ScreenTarget) -> None:
     if target.key is not None:
         _Arrival(app, target).wait()
     if app.current_mode != target.view:
-        app.led[target.view] = Led(app.current_mode, target.filter_text or "")
+        app.return_points[target.view] = ReturnPoint(app.current_mode, target.filter_text or "")
         app.switch_mode(target.view)
     app.compute_table(target.view)
 

@@ -16,6 +16,15 @@ FIX: Final = "fix"
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnPoint:
+    """Where a line led from, to return there."""
+
+    view: str
+    filter_text: str
+    """The filter that the line set."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScreenTarget:
     """Where something is to be seen, and mended."""
 

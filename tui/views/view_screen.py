@@ -167,7 +167,7 @@ class ViewScreen(Screen[None]):
         playback, band = self.kshunt.playback, store.band
         found |= {BANDED} if band is not None and band.text(store.now_s()) else set()
         found |= {PAST} if playback.past else set()
-        found |= {LED} if self.VIEW in self.kshunt.led else set()
+        found |= {LED} if self.VIEW in self.kshunt.return_points else set()
         found |= {AWAY} if playback.past and not playback.replay else set()
         return found | ({FOREIGN} if store.foreign else set())
 
@@ -229,7 +229,7 @@ class ViewScreen(Screen[None]):
 
     def action_view(self, view: str) -> None:
         """Go to another view; each keeps its place. `Esc` no longer returns from it."""
-        self.kshunt.led.clear()
+        self.kshunt.return_points.clear()
         self.app.switch_mode(view)
 
     def action_back(self) -> None:
