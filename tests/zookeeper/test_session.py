@@ -241,7 +241,7 @@ async def test_a_session_that_expired_is_replaced(
                 await journal.append({ONE: {"a": 1}})
             except JournalUnavailable:
                 return False
-            return session._client.client_id != identity
+            return bool(session._client.client_id != identity)
 
         await wait_until_async(replaced, DEADLINE_S, "another session writes the journal")
 

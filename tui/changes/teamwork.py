@@ -53,7 +53,9 @@ class Teamwork:
 
     def proposals(self) -> None:
         """Show what takes two people, and do what is wanted with it."""
-        self._app.run_worker(self._proposals(), group="proposals", exclusive=True)
+        # Not a coroutine: where a newer wish comes first, it would never be awaited.
+        work = self._proposals
+        self._app.run_worker(work, group="proposals", exclusive=True)  # type: ignore[arg-type]
 
     # What is asked, and what is sent
 

@@ -79,7 +79,7 @@ class ThemeManager:
             self._app.set_interval(LOOK_S, self._look_soon)
 
     def _look_soon(self) -> None:
-        self._app.run_worker(self.look(), group="themes", exclusive=True)
+        self._app.run_worker(self.look, group="themes", exclusive=True)  # type: ignore[arg-type]
 
     async def look(self) -> None:
         """Read what has changed in the folder; a theme that is worn is put on anew."""

@@ -55,7 +55,7 @@ class AuditScreen(Dialog[None]):
         self.query_one("#filter", Input).cursor_blink = False
         self.grid.empty_text = "Reading the audit."
         self.grid.focus()
-        self.run_worker(self._read(), group="audit", exclusive=True)
+        self.run_worker(self._read, group="audit", exclusive=True)  # type: ignore[arg-type]
 
     @property
     def grid(self) -> Grid:
