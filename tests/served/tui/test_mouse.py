@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +24,14 @@ def shown(tmp_path: Path) -> Iterator[EmulatedTerminal]:
     environ = {"XDG_STATE_HOME": str(tmp_path / "s"), "XDG_CONFIG_HOME": str(tmp_path / "c")}
     command = [sys.executable, "-m", "kshunt", "demo", "--scenario", "stuck-replica"]
     with emulated(command, environ, SIZE, tmp_path) as running:
-        running.until("Moving", START_S)
+        running.until(r"2 Partitions(.|\n)*Moving \d+|Moving \d+(.|\n)*2 Partitions", START_S)
         running.settle(SOON_S)
         yield running
 
 
 def place(shown: EmulatedTerminal, words: str, line: int | None = None) -> tuple[int, int]:
     """Column and line of words on the screen, from 1."""
-    lines = shown.text().splitlines()
+    lines = shown.until(re.escape(words), SOON_S).splitlines()
     found = [n for n, text in enumerate(lines) if words in text] if line is None else [line]
     return lines[found[0]].index(words) + 1, found[0] + 1
 
