@@ -62,7 +62,7 @@ from tests.support.operations.journal import (
     written_by,
 )
 from tests.support.topics import create_topic
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_async
 
 END_TXN, PRODUCE = 26, 0
 GOOD = {"cleanup.policy": "compact"}
@@ -248,7 +248,12 @@ async def test_a_tombstone_of_somebody_else_ends_no_heartbeat(where: Where) -> N
         producer = raw_producer(where)
         producer.produce(topic, None, BACKEND_KEY.encode(), partition=0)
         assert producer.flush(DEADLINE_S) == 0
-        assert isinstance((await two.peek()).heartbeat, Heartbeat)
+
+        async def is_seen() -> bool:
+            return isinstance((await two.peek()).heartbeat, Heartbeat)
+
+        # Kafka acknowledges a transaction before its end is in the log.
+        await wait_until_async(is_seen, DEADLINE_S, "the heartbeat is seen")
         await one.append({BACKEND_KEY: None})
         assert one.state.heartbeat is None
         await a_stand_by_sees(where, topic, one.state)
