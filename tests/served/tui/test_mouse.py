@@ -22,6 +22,8 @@ MOVE = 32
 def shown(tmp_path: Path) -> Iterator[EmulatedTerminal]:
     """The demo, once its first numbers are there."""
     environ = {"XDG_STATE_HOME": str(tmp_path / "s"), "XDG_CONFIG_HOME": str(tmp_path / "c")}
+    # A runner of tests may have set others, which go before the size of the terminal.
+    environ |= {"COLUMNS": str(SIZE[0]), "LINES": str(SIZE[1])}
     command = [sys.executable, "-m", "kshunt", "demo", "--scenario", "stuck-replica"]
     with emulated(command, environ, SIZE, tmp_path) as running:
         running.until(r"2 Partitions(.|\n)*Moving \d+|Moving \d+(.|\n)*2 Partitions", START_S)
