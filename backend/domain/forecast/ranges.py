@@ -60,8 +60,10 @@ def ranges(
     stage = np.full(len(seconds), np.nan)
     age_s = np.maximum(age_s, 0.0)
     np.divide(age_s, age_s + seconds, out=stage, where=known)
-    place = stage_places(stage)
-    factors = np.exp(quantiles[kind, place, held_by, wander])
+    found = quantiles[kind, stage_places(stage), held_by, wander]
+    # The stage is a guess until something has been seen: the range is that of all stages alike.
+    of_all = quantiles[kind].mean(axis=0)[held_by, wander]
+    factors = np.exp(np.where((age_s < FIRST_S)[:, None], of_all, found))
     return Ranges(stage, np.where(known, seconds, np.nan)[:, None] * factors)
 
 

@@ -11,6 +11,7 @@ from kshunt.backend.domain.forecast.ranges import (
     COPY,
     FIRST_S,
     HOLDS,
+    OPERATION,
     QUANTILES,
     STAGES,
     WANDER_S,
@@ -74,3 +75,12 @@ def test_each_fifth_is_a_stage_and_the_end_is_in_the_last() -> None:
     shares = np.array([0.0, 0.19, 0.2, 0.5, 0.99, 1.0, math.nan])
     last = STAGES - 1
     assert stage_places(shares).tolist() == [0, 0, 1, 2, last, last, 0]
+
+
+def test_in_the_first_seconds_a_range_is_that_of_all_stages_alike() -> None:
+    quantiles = np.zeros(QUANTILES)
+    quantiles[OPERATION, :, :, :, 2] = np.log([1.0, 2.0, 4.0, 8.0, 16.0])[:, None, None]
+    seconds, age_s = np.array([100.0, 100.0]), np.array([FIRST_S - 1, FIRST_S])
+    nothing = np.zeros(2, np.int64)
+    found = ranges(OPERATION, seconds, age_s, nothing, nothing, quantiles)
+    assert found.ends_s[:, 2] == pytest.approx([400.0, 100.0])
