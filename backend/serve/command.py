@@ -386,7 +386,7 @@ def _recorders(
     from kshunt.backend.telemetry.recording.recorder import SampleRecorder
 
     if recording.folder is not None:
-        # Whoever starts the pipeline next to this backend finds it, before the first sample.
+        # A pipeline that starts next to this backend finds the folder before the first sample.
         with suppress(OSError):  # The recorder tries again, and says why it cannot.
             make_folder(recording.folder)
         folder = FolderSink(recording.folder)

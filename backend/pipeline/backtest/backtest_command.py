@@ -20,9 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.clock import Clock, SystemClock
 from kshunt.backend.commandline.exit_codes import ExitCode
+from kshunt.backend.delivered_files.columns import millis
 from kshunt.backend.domain.forecast.calibration import SHIPPED, Calibration
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
 from kshunt.backend.errors import KshuntError
@@ -191,7 +191,7 @@ def joined(rows: Sequence[Any], moves: Sequence[Any]) -> Forecasts:
             {
                 "operation": numbered(place, turns),
                 "rid": turns["rid"].to_numpy(),
-                "at_ms": _ms(turns["at"]),
+                "at_ms": millis(turns["at"]),
                 "in_isr": turns["in_isr"].to_numpy(),
                 "removing": turns["removing"].to_numpy(),
             }
@@ -208,12 +208,8 @@ def _columns(table: Any) -> dict[str, Any]:
     return {
         "is_operation": pc.is_null(table["rid"]).to_numpy(),
         "rid": pc.fill_null(table["rid"], 0).to_numpy(),
-        "at_ms": _ms(table["at"]),
+        "at_ms": millis(table["at"]),
         "by_throttle": pc.match_substring(pc.fill_null(table["bound"], ""), "throttle").to_numpy(),
         "remaining": table["remaining_bytes"].to_numpy().astype(np.float64),
         **{name: table[name].to_numpy().astype(np.float64) for name in names},
     }
-
-
-def _ms(times: Any) -> Any:
-    return millis_column(times).to_numpy()

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.delivered_files.columns import read_columns
 from kshunt.backend.delivered_files.minutes import (
     COPY_SUMS,
@@ -81,7 +82,7 @@ def _of_day(folder: Path, day_ms: int, settled: Hours, now_ms: Callable[[], int]
         rows = [rows for h in stale if (rows := _of_hour(one, h, manifest)) is not None]
         if rows:
             again = pa.array([h.start_ms for h in stale])
-            others = former.filter(pc.invert(pc.is_in(_millis(former["start"]), again)))
+            others = former.filter(pc.invert(pc.is_in(millis_column(former["start"]), again)))
             by_hour = pa.concat_tables([others, *rows])
             made += [(one.by_hour, by_hour), (one.by_day, _by_day(one, by_hour, day_ms))]
             fresh += len(rows)
@@ -110,7 +111,7 @@ def _stale(
     hours: Sequence[HourFolder], source: ResultTable, former: Any, manifest: Manifest
 ) -> list[HourFolder]:
     """The hours that are not rolled up, or of another run."""
-    starts, made_of = _millis(former["start"]).to_pylist(), former["made_of"].to_pylist()
+    starts, made_of = millis_column(former["start"]).to_pylist(), former["made_of"].to_pylist()
     known = dict(zip(starts, made_of, strict=True))
     return [h for h in hours if known.get(h.start_ms) != _made_of(source, h, manifest)]
 
@@ -157,7 +158,7 @@ def _bounds(paths: Sequence[Path], start_ms: int) -> dict[str, Any]:
     if not sum(map(len, minutes)):
         return columns
     rows = pa.concat_tables(minutes)
-    rows = rows.set_column(0, "minute", _millis(rows["minute"]))
+    rows = rows.set_column(0, "minute", millis_column(rows["minute"]))
     found = rows.group_by(_BOUND).aggregate(
         [("seconds", "sum"), ("minute", "min"), ("minute", "max")]
     )
@@ -187,8 +188,8 @@ def _by_day(one: RollUp, by_hour: Any, day_ms: int) -> Any:
             "day": np.full(len(found), day_ms),
             **{name: found[name] for name in _BOUND},
             "seconds": found["seconds_sum"],
-            "first": _millis(found["first_min"]),
-            "last": _millis(found["last_max"]),
+            "first": millis_column(found["first_min"]),
+            "last": millis_column(found["last_max"]),
         },
     )
 
@@ -211,7 +212,3 @@ def _in_columns(table: ResultTable, columns: Mapping[str, Any]) -> Any:
 
 def _schema(table: ResultTable) -> Any:
     return pa.schema(arrow_of(table.columns))
-
-
-def _millis(column: Any) -> Any:
-    return column.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
