@@ -29,9 +29,9 @@ from kshunt.backend.errors import (
     NotAuthorized,
 )
 from kshunt.backend.operations.journal.entries import operation_key
-from tests.support.brokers.config import HOST, free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.brokers.zookeeper import ZooKeeperKafka, ZooKeeperServer
+from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until_async
 from tests.support.zookeeper.kill_backend import backend_of
 from tests.support.zookeeper.znodes import (

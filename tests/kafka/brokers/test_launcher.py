@@ -14,7 +14,6 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from tests.support.brokers.config import HOST, free_ports
 from tests.support.brokers.launcher import (
     PASSWORD,
     USER,
@@ -23,6 +22,7 @@ from tests.support.brokers.launcher import (
     missing_reason,
 )
 from tests.support.paths import ROOT
+from tests.support.ports import HOST, free_ports
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import require, wait_until
 

@@ -24,9 +24,9 @@ from kshunt.backend.config_file import CLIENT_VARIABLES, TAKES_CLUSTER, TOKEN_VA
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendError, BackendUnreachable, ConfigError
 from tests.support.access.certificates import Authority
-from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import running
 from tests.support.faults.tunnel import tunnel
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 from tests.support.tools import Stub
 from tests.support.topics import create_topic

@@ -20,9 +20,9 @@ from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.api.forwarding.outbound import FORWARDED_TO
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 

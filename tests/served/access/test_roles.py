@@ -27,8 +27,8 @@ from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.throttles.configs import ThrottledRate
 from kshunt.backend.errors import BackendError, BackendUnreachable
 from kshunt.backend.limits import LIMITS
-from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import TlsFiles, make_tls_files
+from tests.support.ports import free_ports
 from tests.support.serving import refused_start, serve_process
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -18,8 +18,8 @@ from cryptography import x509
 from kshunt.backend.api.connections.certificates import LOOK_S, Certificates, Tls
 from kshunt.backend.errors import ConfigError
 from tests.support.access.certificates import Authority, Issued
-from tests.support.brokers.config import free_ports
 from tests.support.operations.journal_memory import TestClock
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 from tests.support.waiting import wait_until
 

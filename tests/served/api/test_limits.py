@@ -30,7 +30,6 @@ from kshunt.backend.api.connections.http_protocol import DeadlineProtocol
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.limits import LIMITS, Limits
-from tests.support.brokers.config import free_ports
 from tests.support.brokers.tls import make_tls_files
 from tests.support.embedded.background import running
 from tests.support.faults.slow_clients import (
@@ -42,6 +41,7 @@ from tests.support.faults.slow_clients import (
     serving_with,
     slow_clients,
 )
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 from tests.support.waiting import wait_until, wait_until_async
 

@@ -22,9 +22,9 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.limits import LIMITS
 from tests.support.admin import connected, unthrottle
-from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
 from tests.support.embedded.background import running
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 from tests.support.topics import create_topic
 

@@ -17,7 +17,6 @@ import pytest
 
 from kshunt import __version__
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from tests.support.brokers.config import free_ports
 from tests.support.documents.blocks import Block
 from tests.support.documents.image import Image
 from tests.support.documents.printed import lines, printed_blocks
@@ -25,6 +24,7 @@ from tests.support.documents.session import Session, session_on
 from tests.support.embedded.background import running
 from tests.support.packages.linked_wheels import LinkedWheels, linked_wheels
 from tests.support.paths import ROOT
+from tests.support.ports import free_ports
 
 PAGES = ("README.md", "docs/quick-start.md", "docs/operating/pipeline.md")
 CHECKS = "command -v kshunt\nkshunt --version\nkshunt demo --list\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,7 +23,7 @@ from confluent_kafka import (
 from kshunt.backend.admin.port.reassignments import ReassignOptions
 from kshunt.backend.domain.cluster.metadata import TopicPartition as Partition
 from tests.support.admin import TIMEOUT_S, connected, lags_of
-from tests.support.brokers.config import free_ports
+from tests.support.ports import first_of_free_ports
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 
@@ -68,16 +67,7 @@ def cluster_process(folder: Path, port: int) -> Iterator[tuple[subprocess.Popen[
 @pytest.fixture
 def port() -> int:
     """The first of four ports in a row that are free."""
-    for _ in range(50):
-        first = free_ports(1)[0]
-        if all(_free(first + more) for more in range(4)):
-            return first
-    raise AssertionError("no four ports in a row are free")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
+    return first_of_free_ports(4)
 
 
 async def test_topics_throttles_moves_and_offsets_survive(tmp_path: Path, port: int) -> None:

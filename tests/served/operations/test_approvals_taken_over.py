@@ -16,9 +16,9 @@ from kshunt.backend.domain.shrink.delete_partitions import DeletePartitions
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import AwaitsApproval, BackendError, BackendUnreachable
 from tests.support.access.team import clients_of, make_tokens
-from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
 from tests.support.faults.truth_ground import untrue_of
+from tests.support.ports import free_ports
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until
 

@@ -26,7 +26,6 @@ from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.errors import BackendUnreachable
 from kshunt.backend.settings import Settings
 from kshunt.backend.telemetry.recording.recorder import RecorderStatus
-from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import running
 from tests.support.faults.kills import (
     SLOW,
@@ -42,6 +41,7 @@ from tests.support.faults.kills import (
 from tests.support.faults.kills import moves as moves_of
 from tests.support.operations.journal_memory import MemoryJournal, MemoryLog, TestClock
 from tests.support.paths import ROOT
+from tests.support.ports import free_ports
 from tests.support.recording.samples import Row, snapshot
 from tests.support.serving import serve_process
 from tests.support.waiting import wait_until, wait_until_async

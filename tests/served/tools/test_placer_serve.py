@@ -26,9 +26,9 @@ from kshunt.backend.settings import PLACER_CONFIG_VARIABLE, PLACER_VARIABLE, Pla
 from kshunt.backend.tools.reassign import command as reassign
 from kshunt.backend.tools.shared import private_backend
 from kshunt.backend.tools.topics import command as topics
-from tests.support.brokers.config import free_ports
 from tests.support.embedded.background import Running, running
 from tests.support.placement.given_placers import FAULTS, FULL, RACK_FIRST, named
+from tests.support.ports import free_ports
 from tests.support.serving import refused_start, serve_process, serving
 from tests.support.tools import Tool, run_with, write
 from tests.support.topics import create_topic

@@ -24,8 +24,8 @@ from kshunt.backend.local_sockets import PATH_BYTES_MAX, answers, runtime_dir, s
 from kshunt.backend.tools.reassign.command import main
 from kshunt.backend.tools.reassign.options import COMMAND, FLAGS
 from kshunt.backend.tools.reassign.reports import EXISTING_ASSIGNMENT
-from tests.support.brokers.config import free_ports
 from tests.support.brokers.launcher import RealKafka
+from tests.support.ports import free_ports
 from tests.support.tools import PLAN, Stub, Tool, change, run_with, write
 from tests.support.topics import create_topic
 from tests.support.waiting import wait_until

@@ -30,9 +30,9 @@ from yarl import URL
 
 from kshunt.backend.domain.audit.shown_line import AuditLine
 from kshunt.tui.web.guard import Guard, WebRequest
-from tests.support.brokers.config import free_ports
 from tests.support.foreign_module import PLANTED
 from tests.support.paths import ROOT
+from tests.support.ports import free_ports
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, running_move
 from tests.support.tui.screen import Emulator

@@ -13,7 +13,7 @@ from kshunt.backend.access.roles import Role
 from kshunt.backend.access.tokens import TokenFile
 from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
-from tests.support.brokers.config import free_ports
+from tests.support.ports import free_ports
 from tests.support.serving import serve_process
 
 PEOPLE: Final[Mapping[str, Role]] = {

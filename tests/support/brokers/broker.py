@@ -10,9 +10,10 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.support.brokers.config import HOST, BrokerPlan
+from tests.support.brokers.config import BrokerPlan
 from tests.support.brokers.guard import Guard
 from tests.support.brokers.java import LIBS, java_command
+from tests.support.ports import HOST
 from tests.support.waiting import wait_until
 
 HEAP_MB = 400
@@ -106,15 +107,17 @@ class BrokerProcess:
 
     def log_tail(self) -> str:
         """The last lines of its log, under a heading."""
-        lines: list[str] = []
-        if self.plan.log_file.exists():
-            lines = self.plan.log_file.read_text(errors="replace").splitlines()
-        tail = "\n".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
+        tail = "\n".join(self._log().splitlines()[-LOG_TAIL_LINES:]) or "(empty)"
         return f"--- broker {self.plan.broker_id} ---\n{tail}"
 
     def lost_its_port(self) -> bool:
         """Whether it ended because somebody else listens on one of its ports."""
-        return self.exited() and PORT_TAKEN in self.log_tail()
+        return self.exited() and PORT_TAKEN in self._log()
+
+    def _log(self) -> str:
+        if not self.plan.log_file.exists():
+            return ""
+        return self.plan.log_file.read_text(errors="replace")
 
 
 def _stopped(task: Path) -> bool:

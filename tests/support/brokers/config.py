@@ -1,24 +1,17 @@
 """What goes into each broker's properties file: a pure function of the plan."""
 
-import random
-import socket
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.brokers.tls import TlsFiles
+from tests.support.ports import HOST
 
-HOST = "127.0.0.1"
 USER = "kshunt"
 PASSWORD = "kshunt-secret"
 SCRAM_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM_MECHANISMS)
 LOG_DIRS_PER_BROKER = 2
-
-# Below Linux's range for outgoing connections (32768 and up): while a broker is stopped, no
-# client socket can be given its port.
-PORTS = range(20_000, 32_000)
 
 PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",
@@ -73,22 +66,6 @@ def listener_names(*, sasl: bool, ssl: bool, far: bool = False) -> tuple[str, ..
     wanted["SASLSSL"] = sasl and ssl
     wanted |= {FAR: far, NETWORK: far}
     return tuple(name for name, on in wanted.items() if on)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment, each bound once to find out."""
-    found: list[int] = []
-    with ExitStack() as sockets:
-        for port in random.sample(PORTS, len(PORTS)):
-            if len(found) == count:
-                return found
-            probe = sockets.enter_context(socket.socket())
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            found.append(port)
-    raise OSError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop}")
 
 
 def plan_brokers(

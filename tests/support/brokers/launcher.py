@@ -31,7 +31,6 @@ from tests.support.brokers.config import (
     PASSWORD,
     USER,
     BrokerPlan,
-    free_ports,
     listener_names,
     plan_brokers,
     properties,
@@ -45,6 +44,7 @@ from tests.support.brokers.java import (
 )
 from tests.support.brokers.storage import format_brokers, new_kafka_id
 from tests.support.brokers.tls import TlsFiles, make_tls_files
+from tests.support.ports import free_ports
 
 __all__ = ["PASSWORD", "USER", "KafkaLaunchError", "RealKafka", "ensure_jars", "missing_reason"]
 

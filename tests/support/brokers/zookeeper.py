@@ -22,7 +22,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from tests.support.brokers.broker import BrokerProcess
-from tests.support.brokers.config import HOST, BrokerPlan, free_ports
+from tests.support.brokers.config import BrokerPlan
 from tests.support.brokers.guard import Guard, remove_folder
 from tests.support.brokers.java import (
     HERE,
@@ -32,6 +32,7 @@ from tests.support.brokers.java import (
     java_tool_command,
 )
 from tests.support.brokers.tls import TlsFiles, make_tls_files
+from tests.support.ports import HOST, free_ports
 from tests.support.waiting import wait_until
 
 POM = HERE / "zookeeper-pom.xml"

@@ -26,11 +26,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
-from tests.support.brokers.config import free_ports
 from tests.support.documents.blocks import SHELL, Block
 from tests.support.documents.stand_ins import StandIns
 from tests.support.embedded.background import running
 from tests.support.notify.receiver import receiving
+from tests.support.ports import first_of_free_ports, free_ports
 from tests.support.terminal import terminal
 from tests.support.topics import create_topic, produce
 from tests.support.waiting import wait_until
@@ -163,7 +163,9 @@ class Session:
         command = re.sub(r"(?<![\w./])/(data|etc|run)/", rf"{self.folder}/\1/", command)
         command = re.sub(r"broker1:9092(,broker2:9092)?", self.bootstrap, command)
         command = command.replace("127.0.0.1:8095", f"127.0.0.1:{self.port}")
-        command = command.replace("--port-base 19092", f"--port-base {free_ports(1)[0]}")
+        if "--port-base 19092" in command:
+            base = first_of_free_ports(3)
+            command = command.replace("--port-base 19092", f"--port-base {base}")
         for stand_in, pattern in CAPTURED.items():
             if printed := pattern.findall(self.said):
                 verb, _, _ = stand_in.rpartition(" ")

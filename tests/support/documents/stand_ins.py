@@ -22,13 +22,13 @@ from kshunt.backend.domain.pipeline.result_columns import RATES, RESULTS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.notify.dead_letters import DeadLetters, Letter
 from tests.support.access.certificates import Authority
-from tests.support.brokers.config import free_ports
 from tests.support.notify.messages import message, target
 from tests.support.notify.receiver import Receiver
 from tests.support.pipeline import weeks
 from tests.support.pipeline.light import made
 from tests.support.pipeline.recorded import write
 from tests.support.pipeline.reported import OPERATION, moved, write_results
+from tests.support.ports import free_ports
 
 SERVED: Final = {
     "unix:/run/kshunt/prod.sock": (

@@ -14,8 +14,8 @@ from kshunt.backend.clock import SystemClock
 from kshunt.backend.domain.cluster.assignment import ClusterState
 from kshunt.backend.domain.cluster.metadata import Broker
 from kshunt.backend.settings import Settings
-from tests.support.brokers.config import HOST, free_ports
 from tests.support.embedded.listeners import listening
+from tests.support.ports import HOST, free_ports
 
 TIMEOUT_S = 5.0
 
