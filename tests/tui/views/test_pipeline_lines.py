@@ -68,7 +68,7 @@ def test_whether_a_pipeline_runs_is_not_known_before_somebody_says() -> None:
 
 def test_results_that_have_not_come_are_being_asked_for() -> None:
     assert status_words()[-1] == "kshunt is asking for its results."
-    assert status_words(unknown="not recorded")[-1] == "What it delivered is not recorded."
+    assert status_words(unknown="not recorded")[-1] == "Its results are not recorded."
     assert not any("asking" in line for line in status_words(newest_ms=None))
 
 

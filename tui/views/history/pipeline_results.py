@@ -133,7 +133,7 @@ def _pipeline_state(
     for problem in problems[:2]:
         lines += _words(problem, width, glyphs, "warn")
     if pipeline_status.newest_ms is not None and past is None:
-        why = f"What it delivered is {unknown}." if unknown else "kshunt is asking for its results."
+        why = f"Its results are {unknown}." if unknown else "kshunt is asking for its results."
         lines += _words(why, width, glyphs, "dim")
     return [_chosen(line, "Pipeline", number) for number, line in enumerate(lines)]
 
