@@ -151,6 +151,20 @@ RATES: Final = ResultTable(
         _column("elapsed_s", Type.DOUBLE, "since the replica's previous row in the segment", "s"),
         _column("advanced_messages", Type.LONG, "what it copied in that time", "messages"),
         _column("advanced_bytes", Type.LONG, "the same in bytes", "B"),
+        _column(
+            "copied_from",
+            Type.INT,
+            "the broker that it was copied from since its previous row: it is added or out of the "
+            "ISR, or it came into the ISR in that time; null: it is no copy",
+        ),
+        _column(
+            "copied_bytes",
+            Type.LONG,
+            "what the copy advanced in that time; or what it had lacked, where it came into the "
+            "ISR and its advance is not known",
+            "B",
+        ),
+        _column("copied_s", Type.DOUBLE, "how long it took for that", "s"),
         *(column for window in WINDOWS for column in _window_columns(window)),
         _column(
             "bytes_per_message",

@@ -7,13 +7,14 @@ Constraints
     and no Python loop runs over rows.
 Algorithm
     What must be carried from one hour to the next is a value for each replica: was it in the ISR,
-    and how far its copy for an operation is.
+    who moved it, and how far its copy for an operation is. At the row at which a copy arrives,
+    nothing moves it any more: what it brought belongs to whoever moved it at the row before.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,13 +23,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kshunt.backend.arrow_rows import millis_column
+from kshunt.backend.delivered_files.copies import NEEDED, with_copies
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 
 MINUTE_MS: Final = 60_000
 COLUMNS: Final = (
-    "at", "rid", "topic", "partition", "broker", "leader", "advanced_bytes", "in_isr", "adding",
-    "removing", "leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s", "operation_id",
+    "at", "rid", "topic", "partition", "removing", "leader_throttle_bytes_per_s",
+    "follower_throttle_bytes_per_s", "operation_id", *NEEDED,
 )  # fmt: skip
 """What is read of `rates`."""
 
@@ -65,6 +67,46 @@ class IsrDrop:
 
 
 @dataclass(frozen=True, eq=False)
+class _Last:
+    """The last row of each replica so far, by replica."""
+
+    rid: Longs
+    in_isr: Mask
+    adding: Mask
+    operation: Any
+    """An Arrow array of ids."""
+
+    @classmethod
+    def nothing(cls) -> _Last:
+        none = np.empty(0, np.bool_)
+        return cls(np.empty(0, np.int64), none, none, pa.array([], pa.string()))
+
+    def places(self, rids: Longs) -> Longs:
+        """Where these replicas are; -1: nowhere."""
+        if not len(self.rid):
+            return np.full(len(rids), -1)
+        place = np.minimum(np.searchsorted(self.rid, rids), len(self.rid) - 1)
+        found: Longs = np.where(self.rid[place] == rids, place, -1)
+        return found
+
+    def followed_by(self, rows: _HourRows) -> _Last:
+        """After an hour."""
+        last = np.append(rows.starts[1:], len(rows.rid)) - 1
+        others = np.flatnonzero(~np.isin(self.rid, rows.rid[last]))
+        rid = np.append(self.rid[others], rows.rid[last])
+        order = np.argsort(rid, kind="stable")
+        operation = pa.concat_arrays(
+            [self.operation.take(pa.array(others)), rows.operation.take(pa.array(last))]
+        )
+        return _Last(
+            rid[order],
+            np.append(self.in_isr[others], rows.in_isr[last])[order],
+            np.append(self.adding[others], rows.adding[last])[order],
+            operation.take(pa.array(order)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class _HourRows:
     """The rows of an hour, by replica and time."""
 
@@ -78,12 +120,18 @@ class _HourRows:
     adding: Mask
     removing: Mask
     throttled: Mask
-    ours: Mask
-    """An operation of kshunt moves the partition."""
+    copying: Mask
+    """Rows of replicas that are added, or out of the ISR."""
+    copied: Floats
+    """What the copy that a row belongs to brought since the row before; NaN where none did."""
+    operation: Any
+    """An Arrow array: which operation of kshunt moves the partition."""
+    starts: Longs
+    """The first row of each replica."""
 
     @classmethod
     def of(cls, table: Any) -> _HourRows:
-        table = table.sort_by([("rid", "ascending"), ("at", "ascending")])
+        table = with_copies(table.sort_by([("rid", "ascending"), ("at", "ascending")]))
 
         def longs(name: str) -> Longs:
             found: Longs = table[name].cast(pa.int64()).fill_null(NO_BROKER).to_numpy()
@@ -92,30 +140,52 @@ class _HourRows:
         def flags(name: str) -> Mask:
             return np.asarray(table[name].cast(pa.bool_()).fill_null(False).to_numpy(), np.bool_)
 
+        def floats(name: str) -> Floats:
+            found: Floats = table[name].cast(pa.float64()).fill_null(float("nan")).to_numpy()
+            return found
+
         def there(name: str) -> Mask:
             return np.asarray(pc.is_valid(table[name]).to_numpy(), np.bool_)
 
+        rid, broker, leader = (longs(name) for name in ("rid", "broker", "leader"))
+        in_isr, adding = flags("in_isr"), flags("adding")
         at = millis_column(table["at"]).to_numpy()
         leader_rate, follower_rate = (f"{s}_throttle_bytes_per_s" for s in ("leader", "follower"))
         return cls(
             table=table,
             at_ms=at,
-            rid=longs("rid"),
-            broker=longs("broker"),
-            leader=longs("leader"),
-            advanced=table["advanced_bytes"].cast(pa.float64()).fill_null(float("nan")).to_numpy(),
-            in_isr=flags("in_isr"),
-            adding=flags("adding"),
+            rid=rid,
+            broker=broker,
+            leader=leader,
+            advanced=floats("advanced_bytes"),
+            in_isr=in_isr,
+            adding=adding,
             removing=flags("removing"),
             throttled=there(leader_rate) | there(follower_rate),
-            ours=there("operation_id"),
+            copying=(adding | ~in_isr) & (leader != broker),
+            copied=np.where(there("copied_from"), floats("copied_bytes"), np.nan),
+            operation=table["operation_id"].cast(pa.string()).combine_chunks(),
+            starts=np.flatnonzero(np.append(True, np.diff(rid) != 0)),
         )
 
-    @property
-    def copying(self) -> Mask:
-        """Rows of replicas that are added, or out of the ISR."""
-        found: Mask = (self.adding | ~self.in_isr) & (self.leader != self.broker)
-        return found
+    def of_copies(self, before: _Last) -> _HourRows:
+        """The same, but rows at which a copy arrives are as the row before them was moved."""
+        arrives = np.flatnonzero(np.isfinite(self.copied) & ~self.copying)
+        if not len(arrives):
+            return self
+        first = np.isin(arrives, self.starts)
+        inside, across = arrives[~first], before.places(self.rid[arrives[first]])
+        known = across >= 0
+        arrives = np.append(inside, arrives[first][known])
+        adding, across = self.adding.copy(), across[known]
+        adding[arrives] = np.append(self.adding[inside - 1], before.adding[across])
+        moved_by = pa.concat_arrays(
+            [self.operation.take(pa.array(inside - 1)), before.operation.take(pa.array(across))]
+        )
+        place = np.arange(len(self.rid))
+        place[arrives] = len(place) + np.arange(len(arrives))
+        operation = pa.concat_arrays([self.operation, moved_by]).take(pa.array(place))
+        return replace(self, adding=adding, operation=operation)
 
 
 @dataclass(slots=True)
@@ -141,8 +211,7 @@ class WeekRates:
     copies: dict[tuple[str, int], CopyOfOperation] = field(default_factory=dict)
     """By operation and replica."""
     newest_ms: int | None = None
-    _before: tuple[Longs, Mask] | None = None
-    """Replicas in order, and which of them were in the ISR at their last sample."""
+    _before: _Last = field(default_factory=_Last.nothing)
 
     def add(self, hour_ms: int, table: Any) -> None:
         """Take the rows of an hour."""
@@ -151,21 +220,23 @@ class WeekRates:
         rows = _HourRows.of(table)
         self.hours.add(hour_ms)
         self.newest_ms = max(self.newest_ms or 0, int(rows.at_ms.max()))
-        self._add_bytes(hour_ms, rows)
+        copies = rows.of_copies(self._before)
+        self._add_bytes(hour_ms, copies)
         self._add_throttles(hour_ms - hour_ms % DAY_MS, rows)
         self._add_drops(rows)
-        self._add_copies(rows)
+        self._add_copies(copies)
+        self._before = self._before.followed_by(rows)
 
     def _add_bytes(self, hour_ms: int, rows: _HourRows) -> None:
-        known = np.isfinite(rows.advanced)
-        copying = rows.copying & known
-        moved = copying & rows.adding
+        known, copied = np.isfinite(rows.advanced), np.isfinite(rows.copied)
+        ours = np.asarray(pc.is_valid(rows.operation), np.bool_)
+        moved = copied & rows.adding
         for mask, sums in (
-            (moved & rows.ours, self.copied_by_hour),
-            (moved & ~rows.ours, self.others_by_hour),
-            (copying & ~rows.adding, self.behind_by_hour),
+            (moved & ours, self.copied_by_hour),
+            (moved & ~ours, self.others_by_hour),
+            (copied & ~rows.adding, self.behind_by_hour),
         ):
-            sums[hour_ms] += float(rows.advanced[mask].sum())
+            sums[hour_ms] += float(rows.copied[mask].sum())
         led = pa.table({"topic": rows.table["topic"], "written": rows.advanced})
         led = led.filter(pa.array((rows.leader == rows.broker) & known))
         summed = led.group_by("topic").aggregate([("written", "sum")])
@@ -175,15 +246,16 @@ class WeekRates:
     def _add_throttles(self, day_ms: int, rows: _HourRows) -> None:
         minutes = rows.at_ms // MINUTE_MS
         throttled = np.unique(minutes[rows.throttled])
-        busy = np.unique(minutes[rows.copying])
+        busy = np.unique(minutes[rows.copying | np.isfinite(rows.copied)])
         self.throttled_minutes[day_ms] += len(throttled)
         self.idle_minutes[day_ms] += len(np.setdiff1d(throttled, busy))
 
     def _add_drops(self, rows: _HourRows) -> None:
         first = np.append(True, np.diff(rows.rid) != 0)
         was_in = np.append(False, rows.in_isr[:-1])
-        starts = np.flatnonzero(first)
-        was_in[starts] = self._was_in(rows.rid[starts])
+        place = self._before.places(rows.rid[rows.starts])
+        # One that was never seen was not in it.
+        was_in[rows.starts] = np.append(self._before.in_isr, False)[place]
         left = was_in & ~rows.in_isr & ~rows.adding & ~rows.removing
         # What a move added has its own way into the ISR.
         after_a_move = np.append(False, rows.adding[:-1]) & ~first
@@ -196,32 +268,12 @@ class WeekRates:
                 places, some["topic"].to_pylist(), some["partition"].to_pylist(), strict=True
             )
         ]
-        self._remember(rows, starts)
-
-    def _was_in(self, rids: Longs) -> Mask:
-        """Whether each was in the ISR before this hour; one that was never seen was not."""
-        found = np.zeros(len(rids), np.bool_)
-        if self._before is not None:
-            known, in_isr = self._before
-            place = np.minimum(np.searchsorted(known, rids), len(known) - 1)
-            found = (known[place] == rids) & in_isr[place]
-        return found
-
-    def _remember(self, rows: _HourRows, starts: Longs) -> None:
-        last = np.append(starts[1:], len(rows.rid)) - 1
-        rids, in_isr = rows.rid[last], rows.in_isr[last]
-        if self._before is not None:
-            others = ~np.isin(self._before[0], rids)
-            rids = np.append(rids, self._before[0][others])
-            in_isr = np.append(in_isr, self._before[1][others])
-        order = np.argsort(rids, kind="stable")
-        self._before = rids[order], in_isr[order]
 
     def _add_copies(self, rows: _HourRows) -> None:
-        places = np.flatnonzero(rows.ours)
+        places = np.flatnonzero(np.asarray(pc.is_valid(rows.operation), np.bool_))
         if not len(places):
             return
-        names = pc.dictionary_encode(rows.table["operation_id"].combine_chunks().take(places))
+        names = pc.dictionary_encode(rows.operation.take(pa.array(places)))
         whose = np.asarray(names.indices.to_numpy(), np.int64)
         operations = names.dictionary.to_pylist()
         order = np.lexsort((rows.at_ms[places], rows.rid[places], whose))
@@ -240,8 +292,7 @@ class WeekRates:
             copy = self.copies[key] = CopyOfOperation(int(at[0]), int(at[0]))
         copy.last_ms = int(at[-1])
         copy.added |= bool(rows.adding[places].any())
-        known = copying & np.isfinite(rows.advanced[places])
-        copy.copied_bytes += float(rows.advanced[places][known].sum())
+        copy.copied_bytes += float(np.nansum(rows.copied[places]))
         out = np.flatnonzero(copying)
         if len(out):
             copy.out_ms, copy.arrived_ms = int(at[out[-1]]), None
