@@ -23,6 +23,7 @@ from typing import Final
 
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
+    HOUR_MS,
     REPLICA_SAMPLES,
     SampleColumn,
     Type,
@@ -78,6 +79,8 @@ class ResultTable:
     columns: tuple[SampleColumn, ...]
     by_tick: bool = False
     """It has a row a tick, or a recorded row: it grows by far the fastest."""
+    folder_ms: int = HOUR_MS
+    """A folder has the rows of so long a time."""
 
     @property
     def names(self) -> tuple[str, ...]:

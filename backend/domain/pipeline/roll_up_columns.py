@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TABLES, ResultTable
-from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, SampleColumn, Type
 
 STREAMED: Final = "stream"
 """Stands for the run of an hour that is all of its batches."""
@@ -55,20 +55,22 @@ def _start(what: str) -> SampleColumn:
     return SampleColumn("start", Type.TIME, f"when the {what} began", nullable=False)
 
 
-COPIES_BY_HOUR: Final = ResultTable(
-    "copies_by_hour", "an hour", "day", (_DAY, _start("hour"), *_COPIES, _MADE_OF)
+def _by_hour(name: str, row: str, columns: tuple[SampleColumn, ...]) -> ResultTable:
+    columns = (_DAY, _start("hour"), *columns, _MADE_OF)
+    return ResultTable(name, row, "day", columns, folder_ms=DAY_MS)
+
+
+def _by_day(name: str, row: str, columns: tuple[SampleColumn, ...]) -> ResultTable:
+    return ResultTable(name, row, "day", (_DAY, *columns), folder_ms=DAY_MS)
+
+
+COPIES_BY_HOUR: Final = _by_hour("copies_by_hour", "an hour", _COPIES)
+COPIES_BY_DAY: Final = _by_day("copies_by_day", "a day in which something was copied", _COPIES)
+BOTTLENECKS_BY_HOUR: Final = _by_hour(
+    "bottlenecks_by_hour", "an hour, operation and bottleneck", _BOUNDS
 )
-COPIES_BY_DAY: Final = ResultTable(
-    "copies_by_day", "a day in which something was copied", "day", (_DAY, *_COPIES)
-)
-BOTTLENECKS_BY_HOUR: Final = ResultTable(
-    "bottlenecks_by_hour",
-    "an hour, operation and bottleneck",
-    "day",
-    (_DAY, _start("hour"), *_BOUNDS, _MADE_OF),
-)
-BOTTLENECKS_BY_DAY: Final = ResultTable(
-    "bottlenecks_by_day", "a day, operation and bottleneck", "day", (_DAY, *_BOUNDS)
+BOTTLENECKS_BY_DAY: Final = _by_day(
+    "bottlenecks_by_day", "a day, operation and bottleneck", _BOUNDS
 )
 
 
