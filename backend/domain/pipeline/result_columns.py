@@ -157,8 +157,8 @@ RATES: Final = ResultTable(
         _column(
             "copied_from",
             Type.INT,
-            "the broker that it was copied from since its previous row: it is added or out of the "
-            "ISR, or it came into the ISR in that time; null: it is no copy",
+            "the broker that it was copied from since its previous row, also if it came into the "
+            "ISR in that time; null: it is no copy",
         ),
         _column(
             "copied_bytes",
