@@ -5,11 +5,13 @@ Goals: a range that holds eight times in ten, whatever kind of forecast it is of
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
 `Calibration`. Every operation weighs the same, however long it took, and each of its forecasts a
 share of that, so that one that was far off for a moment counts for a moment. A bin of few
-operations is not believed, and left out.
+operations is not believed, and left out. So is a stage whose range says nothing: its forecasts have
+the range of all stages.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +30,8 @@ from kshunt.backend.domain.replicas.expected_end_values import HeldBy, Wander
 
 FEWEST: Final = 30
 """Operations that a bin is believed of."""
+WIDEST: Final = math.log(20)
+"""An end that comes 20 times later than it was said says nothing of a stage."""
 
 Floats = NDArray[np.float64]
 
@@ -68,6 +72,8 @@ def fitted(outcomes: Outcomes, about: str) -> Calibration:
         low, middle, high = weighted_quantiles(
             outcomes.log_ratio[which], weights[which], levels_of(operations)
         )
+        if stage is not None and max(-low, high) > WIDEST:
+            continue
         count = int(which.sum())
         bins.append(
             Bin(kind, stage, held_by, wander, operations, count, *_rounded(low, middle, high))
