@@ -121,7 +121,7 @@ class ColumnsScreen(Dialog[ColumnChoice]):
         elif self._choice.hides(column):
             said = "Hidden here. Details, y, E and the filter still have it."
         elif column.key in self._fit:
-            said = f"{len(self._fit)} of {len(self._columns)} columns are shown."
+            said = f"This choice shows {len(self._fit)} of {len(self._columns)} columns."
         elif column.key in self._choice.first:
             said = "The terminal is too narrow for it, though it comes first."
         else:
