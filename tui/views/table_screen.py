@@ -110,8 +110,7 @@ class TableScreen(ViewScreen):
         if table is not None:
             choice = store.columns.get(self.columns_name(table), OWN_COLUMNS)
             if table is not self.grid.table:
-                if self.grid.table is None:
-                    self._drop_unknown_columns(table)
+                self._say_unknown_columns(table)
                 self.grid.show_table(table, choice=choice)
             self.grid.choose_columns(choice)
         self.grid.show_message(self._empty_words())
@@ -131,27 +130,31 @@ class TableScreen(ViewScreen):
         since_ms = snapshot.taken_ms - 1000 * max(running, PLOT_SPAN_S)
         return [point for point in snapshot.history if point.at_ms >= since_ms]
 
-    def _drop_unknown_columns(self, table: Table) -> None:
-        """Say which columns of the settings' order the first table does not have."""
-        order = self.kshunt.store.queries[self.VIEW].order
-        known = {column.key for column in table.columns if column.sortable}
-        unknown = [level.key for level in order.levels if level.key not in known]
-        said = []
-        if unknown:
-            self._ask(order=Order.of([level for level in order.levels if level.key in known]))
-            words = ", ".join(unknown)
-            said = [f"The settings sort {self.VIEW} by {words}: there is no such column."]
-        said += self._wrong_columns(table)
+    def _say_unknown_columns(self, table: Table) -> None:
+        """Say which columns of the settings the table does not have, once."""
+        first = self.grid.table is None
+        said = [*(self._drop_unknown_order(table) if first else ()), *self._wrong_columns(table)]
         if said:
             self.say(" ".join(said), "warn")
 
+    def _drop_unknown_order(self, table: Table) -> list[str]:
+        """Sort only by columns that the first table has."""
+        order = self.kshunt.store.queries[self.VIEW].order
+        known = {column.key for column in table.columns if column.sortable}
+        unknown = [level.key for level in order.levels if level.key not in known]
+        if not unknown:
+            return []
+        self._ask(order=Order.of([level for level in order.levels if level.key in known]))
+        words = ", ".join(unknown)
+        return [f"The settings sort {self.VIEW} by {words}: there is no such column."]
+
     def _wrong_columns(self, table: Table) -> list[str]:
-        """What the settings choose of the columns that cannot be; it is said once."""
+        """What the settings choose of the columns that cannot be."""
         name = self.columns_name(table)
-        choice = self.kshunt.store.columns.get(name)
-        if choice is None or name in self._columns_checked:
+        if name in self._columns_checked:
             return []
         self._columns_checked.add(name)
+        choice = self.kshunt.store.columns.get(name, OWN_COLUMNS)
         known = {column.key: column for column in table.columns}
         unknown = [key for key in choice.keys if key not in known and key not in self.AT_TIMES]
         kept = [key for key in choice.hidden if key in known and known[key].identifies]

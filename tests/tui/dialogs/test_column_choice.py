@@ -392,6 +392,22 @@ async def test_what_the_file_chooses_wrongly_is_said_once(opened: Opened, tmp_pa
         assert "The settings" not in shown.said
 
 
+async def test_what_is_wrong_of_groups_is_said_when_they_are_shown(
+    opened: Opened, tmp_path: Path
+) -> None:
+    (tmp_path / "dashboard.toml").write_text('[columns]\ngroups = ["-none", "-group"]\n')
+    async with opened(size=(160, 30)) as shown:
+        assert shown.said == ""
+        await shown.press("v")
+        words = (
+            "The settings choose none in groups: there is no such column. "
+            "The settings hide group in groups: it says which row it is, and stays."
+        )
+        await shown.until(lambda: shown.said == words, "it is said")
+        await shown.press("v")
+        assert shown.said.startswith("Grouped by broker")
+
+
 async def test_the_settings_screen_lists_it_and_drops_it(opened: Opened, tmp_path: Path) -> None:
     async with opened(start_view=BROKERS) as shown:
         assert "leaders" not in keys(shown)
