@@ -76,7 +76,7 @@ COMMAND: Final = Command(
         Flag("at", f"The moment of the picture (default: the end): {AT_HINT}.", "TIME"),
         Flag(
             "size",
-            "Of the films and the picture, in characters (default: 120x36).",
+            "Size of the films and the picture, in characters (default: 120x36).",
             "COLSxROWS",
             value=_a_size,
             default=(120, 36),

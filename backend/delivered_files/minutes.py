@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kshunt.backend.delivered_files.columns import millis, read_columns
+from kshunt.backend.delivered_files.copies import NEEDED, with_copies
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
 
 MINUTE_MS: Final = 60_000
-_NAMES: Final = ("tick", "broker", "leader", "adding", "in_isr")
-_SUMMED: Final = ("elapsed_s", "remaining_bytes", "advanced_bytes")
+_NAMES: Final = ("tick", "remaining_bytes", *NEEDED)
+_SUMMED: Final = ("copied_s", "remaining_bytes", "copied_bytes")
 COPY_SUMS: Final = ("lag_byte_s", "copied_bytes", "copy_s")
 
 Floats = NDArray[np.float64]
@@ -27,18 +28,19 @@ Floats = NDArray[np.float64]
 
 def copies_by_minute(path: Path) -> Any:
     """A file of `rates`, by the minute."""
-    table = read_columns(path, RATES, (*_NAMES, *_SUMMED), _copying)
+    table = with_copies(read_columns(path, RATES, _NAMES, _may_be_copied))
+    table = table.filter(pc.is_valid(table["copied_from"]))
     tick = millis(table["tick"])
-    elapsed, remaining, advanced = (_known(table[name]) for name in _SUMMED)
-    sums = (elapsed * remaining, advanced, elapsed)
+    elapsed, remaining, copied = (_known(table[name]) for name in _SUMMED)
+    sums = (elapsed * remaining, copied, elapsed)
     columns = dict(zip(COPY_SUMS, sums, strict=True))
     rows = pa.table({"minute": tick // MINUTE_MS, "first": tick, "last": tick, **columns})
     return copies_together(rows)
 
 
-def _copying(rows: Any) -> Any:
+def _may_be_copied(rows: Any) -> Any:
     out_of_place = pc.or_(rows["adding"], pc.invert(rows["in_isr"]))
-    return pc.and_kleene(out_of_place, pc.not_equal(rows["leader"], rows["broker"]))
+    return pc.or_(out_of_place, pc.is_valid(rows["copied_from"]))
 
 
 def copies_together(rows: Any) -> Any:

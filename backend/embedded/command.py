@@ -92,7 +92,7 @@ COMMAND: Final = Command(
         Flag("data", "Keep all data in this folder for the next start.", "DIR", value=Path),
         Flag(
             "clock",
-            "The time that the cluster goes by.",
+            "The clock of the cluster: the one of this machine, or a simulated one.",
             "CLOCK",
             choices=("wall", "simulated"),
             default="wall",

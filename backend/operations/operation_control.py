@@ -13,7 +13,12 @@ from typing import Final
 from kshunt.backend.domain.cluster.metadata import OngoingReassignment, TopicPartition
 from kshunt.backend.domain.operations.change import Change
 from kshunt.backend.domain.operations.lifecycle import step_between
-from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
+from kshunt.backend.domain.operations.operation import (
+    Operation,
+    OperationDetails,
+    OperationKind,
+    OperationState,
+)
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.backend.domain.text.formatting import exact_rate_text, listed, many
 from kshunt.backend.domain.throttles.configs import Move, brokers_of, throttled_replicas_of
@@ -26,7 +31,11 @@ from kshunt.backend.operations.moves.undo_plans import undo_plan
 from kshunt.backend.operations.ownership.setting_words import setting_name
 from kshunt.backend.operations.reassignment.pausing import Pausing, follower_share, moving
 from kshunt.backend.operations.reassignment.runner import ReassignmentRunner
-from kshunt.backend.operations.reassignment.starting import Reassignments, ReassignRequest
+from kshunt.backend.operations.reassignment.starting import (
+    Reassignments,
+    ReassignRequest,
+    rollback_plan,
+)
 from kshunt.backend.operations.shrink.requests import Shrinks, shrink_actions
 from kshunt.backend.operations.state.reassignment_work import ReassignmentWork
 from kshunt.backend.operations.state.shrink_work import ShrinkWork
@@ -255,6 +264,7 @@ class OperationControl:
                 f"adopt the throttle of {many(len(moves), 'partition')} of {listed(topics, 3)}",
                 requester=change.requester,
                 partitions=tuple(moves),
+                details=OperationDetails(rollback_plan=rollback_plan(moves.values())),
             )
             before = self._registry.ownership
             step = before.adopt(

@@ -139,7 +139,7 @@ COMMAND: Final = Command(
         Flag("linger", "Stop after a while without requests, if no operation runs."),
         Flag(
             "linger-seconds",
-            "Length of that while.",
+            "Seconds without requests before --linger stops the backend.",
             "N",
             value=float,
             default=60.0,

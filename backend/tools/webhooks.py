@@ -23,7 +23,7 @@ from the file; the others stay. Receivers recognize by its id a message that the
 
 
 _FLAGS: Final = (JSON, *TARGET_FLAGS)
-_FILE: Final = (Argument("file", "FILE", "Of dead letters.", value=Path),)
+_FILE: Final = (Argument("file", "FILE", "File of dead letters.", value=Path),)
 CODES: Final[Mapping[int, str]] = {
     ExitCode.DONE: "everything in the file was delivered, or the file was empty",
     ExitCode.FAILED: "some messages were not delivered and are still in the file",

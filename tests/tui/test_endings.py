@@ -11,7 +11,8 @@ import pytest
 
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.tui.app import KshuntApp
-from kshunt.tui.facts.endings import Ending, ended_between
+from kshunt.tui.facts.endings import Ending, copied_bytes, ended_between
+from kshunt.tui.facts.progress import copied_rows
 from kshunt.tui.terminal.notices import (
     KEEP_TITLE,
     NOTIFICATIONS,
@@ -23,6 +24,7 @@ from kshunt.tui.terminal.notices import (
 from tests.support.tui.app import dashboard
 from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.replay import Recorded
+from tests.support.tui.tables import facts_of
 
 RAN = Operation(
     "op-1",
@@ -65,6 +67,23 @@ def test_only_moves_that_were_seen_to_run_have_ended() -> None:
     after = [DONE, replace(DONE, id="op-2", kind=rates.kind), replace(DONE, id="op-4")]
     assert ended_between(before, after) == [RAN]
     assert ended_between(before, before) == []
+
+
+def test_what_was_left_at_the_last_look_was_copied_if_the_operation_is_done() -> None:
+    cluster = incident()
+    before = running_move(cluster)
+    facts = facts_of(cluster)
+    rows = copied_rows(facts, before)
+    held, lacked = (
+        int(values[rows & (values > 0)].sum())
+        for values in (facts.rows.size_bytes, facts.rows.lag_bytes)
+    )
+    assert lacked > 0
+    done, cancelled = (
+        replace(before, state=state) for state in (OperationState.DONE, OperationState.CANCELLED)
+    )
+    assert copied_bytes(facts, done, before) == held + lacked
+    assert copied_bytes(facts, cancelled, before) == held
 
 
 @pytest.mark.parametrize("kind", NOTIFICATIONS)

@@ -27,7 +27,7 @@ _SHOWS: Final[Mapping[str, str]] = {
     THROTTLES: "Every rate and replica list.",
     OPERATIONS: "Requested changes and their results.",
     HISTORY: "Lag and throughput over time, and the forecast.",
-    TOPICS: "What each topic holds, takes and lacks; Enter opens its partitions.",
+    TOPICS: "Size, writes and moves of each topic; Enter opens its partitions.",
 }
 
 NUMBERED: Final = tuple(

@@ -70,8 +70,8 @@ TIMES: Final = (
         hint="incident",
         rank=-16,
     ),
-    _time("time_edge(-1)", "circumflex_accent", "Beginning", "Of the recording."),
-    _time("time_edge(1)", "dollar_sign", "End", "Of the recording."),
+    _time("time_edge(-1)", "circumflex_accent", "Beginning", "Go to the start of the recording."),
+    _time("time_edge(1)", "dollar_sign", "End", "Go to the end of the recording."),
     Action(
         "hand_over",
         ("W",),

@@ -126,7 +126,7 @@ class Fader:
             return
         if self._wanted:
             self._wanted = {}
-            app.say("What was not sent is dropped.")
+            app.say("Rates that were not sent are dropped.")
             return
         if self._sending:
             self._take_back_sending()

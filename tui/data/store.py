@@ -204,18 +204,14 @@ class Store:
         `before` is how it was while it ran; None where its end was not watched.
         """
         from kshunt.backend.domain.replicas.snapshot import UNKNOWN
-        from kshunt.tui.facts.endings import Ending
-        from kshunt.tui.facts.progress import copied_rows
-        from kshunt.tui.facts.snapshot_facts import known_sum
+        from kshunt.tui.facts.endings import Ending, copied_bytes
 
         if before is None or self.facts is None:
             self.ending = Ending(operation)
             return self.ending
         copied, seen_ms = UNKNOWN, self.facts.snapshot.taken_ms
-        # What was copied after the last look is not in it.
         if (operation.ended_ms or 0) - seen_ms <= WATCHED_GAP_MS:
-            rows = copied_rows(self.facts, before)
-            copied, _ = known_sum(self.facts.rows.size_bytes[rows])
+            copied = copied_bytes(self.facts, operation, before)
         drops = self.isr_drops.get(operation.id, UNKNOWN)
         if copied == UNKNOWN and drops == 0:
             drops = UNKNOWN

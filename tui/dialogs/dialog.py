@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from rich.text import Text
 from textual import events
@@ -43,15 +43,25 @@ else:
 
 
 class Composed(_Mixed):
-    """What finds its lines at its beginning: `on_mount` looks for what `compose` has made.
+    """What looks for the lines that its `compose` has made: at its beginning, and later.
 
-    A key may close it before. Then Textual makes no lines, and still tells it that it begins.
+    A key may close it at any time. Textual then makes no lines, or has removed some of them, and
+    still tells it that it begins, that it has another size, and that a screen was painted.
     """
 
     async def on_event(self, event: events.Event) -> None:
-        """Leave out the beginning of what is being taken down."""
-        if not (isinstance(event, events.Mount) and (self._pruning or self._closing)):
+        """Leave out what needs lines while it is being taken down."""
+        needs_lines = isinstance(event, events.Mount | events.Resize)
+        if not (needs_lines and (self._pruning or self._closing)):
             await super().on_event(event)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        """Call this once the screen was painted, unless it is being taken down by then."""
+
+        def painted() -> Any:
+            return None if self._pruning or self._closing else callback(*args, **kwargs)
+
+        return super().call_after_refresh(painted)
 
 
 class Dialog(Composed, ModalScreen[T]):

@@ -12,6 +12,8 @@ from typing import Final
 from kshunt.backend.domain.operations.operation import Operation, OperationKind, OperationState
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 from kshunt.backend.domain.text.formatting import bytes_text, duration_text, many
+from kshunt.tui.facts.progress import copied_rows
+from kshunt.tui.facts.snapshot_facts import Facts, known_sum
 from kshunt.tui.text.fitting import printable
 
 _ANNOUNCED: Final = frozenset(
@@ -60,6 +62,21 @@ class Ending:
     def text(self) -> str:
         """All of it as one sentence."""
         return f"{', '.join(self.parts)}."
+
+
+def copied_bytes(facts: Facts, operation: Operation, before: Operation) -> int:
+    """What the new replicas of an operation hold at its end; UNKNOWN where nothing tells.
+
+    `facts` are of the last look before it, `before` is the operation at that time. If it is done,
+    what a replica lacked then was copied since: else it would not be in the ISR. Otherwise nobody
+    can tell, and only what was seen counts.
+    """
+    rows = copied_rows(facts, before)
+    copied, _ = known_sum(facts.rows.size_bytes[rows])
+    if copied == UNKNOWN or operation.state is not OperationState.DONE:
+        return copied
+    lacked, _ = known_sum(facts.rows.lag_bytes[rows & ~facts.rows.in_isr])
+    return copied + max(lacked, 0)
 
 
 def ended_between(before: Sequence[Operation], after: Sequence[Operation]) -> list[Operation]:

@@ -84,6 +84,8 @@ class PaneScreen(TableScreen):
         return self.app.size.height >= PANE_HEIGHT_LEAST
 
     def _show_pane(self) -> None:
+        if not self.display:
+            return  # It is being taken down, and this was to be done after the last paint.
         pane, key = self.query_one("#about", Pane), self.grid.cursor_key
         # The first frame is shown before data libraries are loaded: `can_tell` may need them.
         if not self._pane_open or not self._is_tall or key is None or not self.can_tell(key):

@@ -63,7 +63,9 @@ def _files(pipeline_status: PipelineStatus) -> list[Item]:
     count = many(pipeline_status.files_aside, "file")
     # A path is long: what is wrong comes before it.
     about = f"{printable(fault_text(last.fault))} ({printable(last.file)})"
-    return [_item(f"The pipeline set aside {count} of samples. Of the last: {about}.", "files")]
+    return [
+        _item(f"The pipeline set aside {count} of samples, the last one because {about}.", "files")
+    ]
 
 
 def _samples(samples: SamplesStatus, now_ms: int) -> list[Item]:

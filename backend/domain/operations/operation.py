@@ -57,7 +57,9 @@ class OperationDetails(Struct, frozen=True, omit_defaults=True):
     """What is known of an operation of some kinds only; what is empty is not written."""
 
     rollback_plan: Mapping[str, Any] | None = None
-    """Of a reassignment, where its partitions were: a plan as Kafka's JSON."""
+    """Where its partitions were before it moved them: a plan as Kafka's JSON.
+
+    Of moves that kshunt took over too; Kafka does not tell the order of those replicas."""
     waiting_plan: Mapping[str, Any] | None = None
     """The targets of the waiting partitions, as the backend says."""
     proposal: str = ""

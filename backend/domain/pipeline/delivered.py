@@ -184,7 +184,7 @@ class TransferHistory:
     bucket_s: float = 0.0
     """The length of the time of each point."""
     since_ms: int | None = None
-    """The results before it are not read yet; None where all of what was asked for are."""
+    """Results before it are not all read yet; None where all of what was asked for are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ class Rows(Generic[T]):
     more: int = 0
     """So many more there are."""
     since_ms: int | None = None
-    """From when on results were looked at; None where only the newest are."""
+    """From when on all results were looked at; None where only the newest are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from typing import Final
 
 from kshunt.backend.domain.pipeline.sample_columns import (
     BROKER_SAMPLES,
+    HOUR_MS,
     REPLICA_SAMPLES,
     SampleColumn,
     Type,
@@ -78,6 +79,8 @@ class ResultTable:
     columns: tuple[SampleColumn, ...]
     by_tick: bool = False
     """It has a row a tick, or a recorded row: it grows by far the fastest."""
+    folder_ms: int = HOUR_MS
+    """A folder has the rows of so long a time."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,6 +154,20 @@ RATES: Final = ResultTable(
         _column("elapsed_s", Type.DOUBLE, "since the replica's previous row in the segment", "s"),
         _column("advanced_messages", Type.LONG, "what it copied in that time", "messages"),
         _column("advanced_bytes", Type.LONG, "the same in bytes", "B"),
+        _column(
+            "copied_from",
+            Type.INT,
+            "the broker that it was copied from since its previous row, also if it came into the "
+            "ISR in that time; null: it is no copy",
+        ),
+        _column(
+            "copied_bytes",
+            Type.LONG,
+            "what the copy advanced in that time; or what it had lacked, where it came into the "
+            "ISR and its advance is not known",
+            "B",
+        ),
+        _column("copied_s", Type.DOUBLE, "how long it took for that", "s"),
         *(column for window in WINDOWS for column in _window_columns(window)),
         _column(
             "bytes_per_message",

@@ -70,7 +70,7 @@ def _reported(
     _check_epochs(change, broker, report)
     isr = report.isr
     if not set(isr) <= set(change.old.replicas) or len(set(isr)) < len(isr) or broker not in isr:
-        message = f"{list(isr)} is no ISR of {item} under its leader {broker}."
+        message = f"{item} with leader {broker} cannot have the ISR {list(isr)}."
         raise ItemRefused(KafkaError.INVALID_REQUEST, message)
     offline = [one for one in isr if one not in change.old.isr and not change.usable(one)]
     if offline:

@@ -396,7 +396,7 @@ def decode(data: bytes) -> Record:
     try:
         document = json.loads(data)
     except ValueError as error:
-        raise RecordError(f"A record of {len(data)} bytes is no JSON: {error}.") from error
+        raise RecordError(f"A record of {len(data)} bytes is not JSON: {error}.") from error
     if not isinstance(document, list) or len(document) < 2 or not _is_int(document[0], document[1]):
         raise RecordError("A record does not begin with its type and version.")
     number, version, *values = document

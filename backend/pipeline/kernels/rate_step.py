@@ -18,6 +18,7 @@ from kshunt.backend.domain.pipeline.result_columns import GAP_S, TICK_S, WINDOWS
 from kshunt.backend.pipeline.kernels.packed_rows import unpack
 from kshunt.backend.pipeline.kernels.quality import Checks, checked, ordered
 from kshunt.backend.pipeline.kernels.rates import (
+    COPY,
     COUNTERS,
     FIXED,
     RateSettings,
@@ -39,6 +40,8 @@ SETTINGS: Final = RateSettings(
     tuple((window.name, window.seconds * 1000, window.step_s * 1000) for window in WINDOWS),
 )
 _A_BATCH: Final = 50_000
+_HEAD: Final = FIXED - len(COPY)
+_AT_END: Final = np.arange(-len(COPY), 0)
 _TIME: Final = pa.timestamp("us", "UTC")
 
 
@@ -85,6 +88,10 @@ def samples_of(rows: Any, order: Ints) -> Samples:
     leader, end, leader_end, size, leader_size, lag = (
         ints(rows.column(name))[order] for name in ("leader", *ends, *sizes)
     )
+    broker, in_isr, adding = (
+        ints(rows.column(name))[order] for name in ("broker", "in_isr", "adding")
+    )
+    copying = ((adding == 1) | (in_isr == 0)) & (leader != broker) & (leader != NULL)
     return Samples(
         rid=ints(rows.column("rid"))[order],
         at=at,
@@ -95,6 +102,8 @@ def samples_of(rows: Any, order: Ints) -> Samples:
         size=size,
         leader_size=leader_size,
         lag_bytes=lag,
+        copying=copying.astype(np.int64),
+        in_isr=in_isr,
     )
 
 
@@ -147,14 +156,18 @@ def _sliced(batch: Any) -> Iterator[Any]:
 
 
 def packed(state: RateState) -> Any:
-    """Of each replica: the fixed numbers, how many marks there are of each window, and these."""
+    """Of each replica: the fixed numbers, how many marks there are of each window, and these.
+
+    `COPY` is the last of all.
+    """
     counts = [count for count, _ in state.marks]
-    head = FIXED + len(counts)
-    lengths = head + len(COUNTERS) * sum(counts, np.zeros(len(state.rid), np.int64))
+    head = _HEAD + len(counts)
+    lengths = head + len(COPY) + len(COUNTERS) * sum(counts, np.zeros(len(state.rid), np.int64))
     ends = np.cumsum(lengths)
     starts = ends - lengths
     numbers = np.empty(int(lengths.sum()), np.int64)
-    numbers[starts[:, None] + np.arange(head)] = np.concatenate([state.fixed, counts]).T
+    numbers[starts[:, None] + np.arange(head)] = np.concatenate([state.fixed[:_HEAD], counts]).T
+    numbers[ends[:, None] + _AT_END] = state.fixed[_HEAD:].T
     begin = starts + head
     for count, marks in state.marks:
         numbers[_places(begin, count)[:, None] + np.arange(len(COUNTERS))] = marks.T
@@ -165,18 +178,19 @@ def packed(state: RateState) -> Any:
 
 
 def unpacked(rid: Ints, at: Ints, carried: Any, windows: int) -> RateState:
-    """What `packed` made."""
+    """What `packed` made, or a former version of it that left out `COPY`."""
     _, offsets, data = carried.buffers()
     in_bytes = np.frombuffer(offsets, np.int32)[carried.offset : carried.offset + len(carried) + 1]
     ends = in_bytes.astype(np.int64) // 8
     numbers = np.frombuffer(data, np.int64, count=int(ends[-1]))
-    head = numbers[ends[:-1, None] + np.arange(FIXED + windows)].T
-    begin = ends[:-1] + FIXED + windows
+    head = numbers[ends[:-1, None] + np.arange(_HEAD + windows)].T
+    begin = ends[:-1] + _HEAD + windows
     marks = []
-    for count in head[FIXED:]:
+    for count in head[_HEAD:]:
         marks.append((count, numbers[_places(begin, count)[:, None] + np.arange(len(COUNTERS))].T))
         begin = begin + count * len(COUNTERS)
-    return RateState(rid, at, head[:FIXED], marks)
+    copies = np.where(ends[1:] > begin, numbers[ends[1:, None] + _AT_END].T, NULL)
+    return RateState(rid, at, np.concatenate([head[:_HEAD], copies]), marks)
 
 
 def _places(begin: Ints, count: Ints) -> Ints:

@@ -55,9 +55,12 @@ _OF_LAST: Final = (
     "leader_messages",
 )
 """What is carried of a replica's last anchor, besides its time."""
-FIXED: Final = len(_OF_LAST) + 2 * len(COUNTERS)
+COPY: Final = ("copying", "remaining")
+"""The same, of what it was about then; `NULL` where a former version left them out."""
+_COUNTED: Final = len(_OF_LAST) + 2 * len(COUNTERS)
+FIXED: Final = _COUNTED + len(COPY)
 """Numbers that are carried of every replica: of its last anchor, of the last whose offset is
-known, and of the first of its segment."""
+known, and of the first of its segment; `COPY` at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,10 @@ class Samples:
     size: Ints
     leader_size: Ints
     lag_bytes: Ints
+    copying: Ints
+    """1: it is added or out of the ISR, and another replica leads; else 0."""
+    in_isr: Ints
+    """1 or 0."""
 
     def __getitem__(self, rows: Any) -> Samples:
         return Samples(*(getattr(self, name)[rows] for name in Samples.__slots__))
@@ -115,11 +122,12 @@ class RateState:
     @property
     def first(self) -> Ints:
         """The first counters of the segment."""
-        return self.fixed[len(_OF_LAST) + len(COUNTERS) :]
+        return self.fixed[len(_OF_LAST) + len(COUNTERS) : _COUNTED]
 
     def of(self, name: str) -> Ints:
         """A number of each replica's last anchor."""
-        number: Ints = self.fixed[_OF_LAST.index(name)]
+        place = _COUNTED + COPY.index(name) if name in COPY else _OF_LAST.index(name)
+        number: Ints = self.fixed[place]
         return number
 
 
@@ -155,7 +163,7 @@ def rates(
     columns = rows.columns()
     columns["tick"] = samples.at[anchors] // settings.tick_ms * settings.tick_ms
     columns["samples"] = np.diff(anchors, prepend=-1)
-    carried = rows.state() if carries else RateState.nothing(len(settings.windows))
+    carried = rows.state(columns) if carries else RateState.nothing(len(settings.windows))
     return RateTable(anchors, columns, carried)
 
 
@@ -180,6 +188,8 @@ class _RateRows:
     first: Ints
     """Where in the pool the first counters of its segment are, if any are known; else others."""
     marks: Sequence[_Marks]
+    remaining: Ints
+    """What each seed lacked; of anchors `NULL`."""
 
     @classmethod
     def of(cls, anchors: Samples, state: RateState, settings: RateSettings) -> _RateRows:
@@ -201,6 +211,8 @@ class _RateRows:
         first = _firsts(runs, pool, segment, has, prev_known, seeds)
         here = has & (counters[0] == s.at)
         marks = _all_marks(settings, runs, s.at, here, seeds, state)
+        remaining = np.full(len(s.at), NULL)
+        remaining[seeds] = state.of("remaining")
         return cls(
             settings,
             runs,
@@ -214,6 +226,7 @@ class _RateRows:
             prev_known,
             first,
             marks,
+            remaining,
         )
 
     def _base(self, window: int) -> Ints:
@@ -245,11 +258,47 @@ class _RateRows:
         prev = self.prev_known[rows]
         columns |= gained.step(np.where(self.pool[_SEGMENT][prev] == segment, prev, -1), size)
         produced = columns[f"produced_{self.settings.windows[0][0]}_messages_per_s"]
-        return columns | _remaining(self.s[rows], produced, size)
+        columns |= _remaining(self.s[rows], produced, size)
+        return columns | self._copied(rows, columns)
+
+    def _copied(self, rows: Ints, columns: dict[str, Any]) -> dict[str, Any]:
+        """What each was copied since the row before it, and from which broker.
+
+        A row belongs to a copy if the replica is copied then, or was at the row before and has
+        come into the ISR since: so the time in which it arrives is part of the copy. Its log end
+        says how far it advanced. Where that is not known, as when the leadership changed with the
+        arrival, it copied what it had lacked. It cannot have copied more than its log holds, if
+        retention has made that shorter meanwhile.
+        """
+        s, remaining = self.s, self._remaining_of(columns)
+        prev = self.runs.before(np.arange(len(s.at)))[rows]
+        seconds = (s.at[rows] - take(s.at, prev)) / 1e3
+        near = (prev >= 0) & (s.at[rows] - s.at[prev] <= self.settings.gap_ms)
+        came = near & (s.copying[prev] == 1) & (s.in_isr[rows] == 1)
+        copying = s.copying[rows] == 1
+        advanced, lacked = columns["advanced_bytes"], take(remaining, prev)
+        left = np.where(copying & (remaining[rows] != NULL), remaining[rows], 0)
+        rest = came & (advanced == NULL) & (lacked != NULL)
+        copied = np.where(copying | came, advanced, NULL)
+        copied = np.where(rest, np.maximum(lacked - left, 0), copied)
+        cut = (copied != NULL) & self.own.shrank[rows] & (copied > s.size[rows])
+        took = np.where(copying | came, columns["elapsed_s"], np.nan)
+        source = np.where(copying & ~rest, s.leader[rows], take(s.leader, prev))
+        return {
+            "copied_from": np.where(copying | came, source, NULL),
+            "copied_bytes": np.where(cut, s.size[rows], copied),
+            "copied_s": np.where(rest, seconds, took),
+        }
+
+    def _remaining_of(self, columns: dict[str, Any]) -> Ints:
+        """What each row lacks, those of the seeds included."""
+        remaining = self.remaining.copy()
+        remaining[self.is_anchor] = columns["remaining_bytes"]
+        return remaining
 
     # What is carried on
 
-    def state(self) -> RateState:
+    def state(self, columns: dict[str, Any]) -> RateState:
         """Of all replicas, those included that only the former state knows."""
         ends, s = self.runs.ends, self.s
         offsets = [self.runs.last(known(x))[ends] for x in (s.offset, s.leader_offset)]
@@ -265,7 +314,8 @@ class _RateRows:
         both = (self.last_known[ends], self.first[ends])
         counters = [take(values, at) for at in both for values in self.pool]
         marks = [self._marks_since(window, ends) for window in range(len(self.settings.windows))]
-        return RateState(s.rid[ends], s.at[ends], np.array(of_last + counters), marks)
+        copies = [s.copying[ends], self._remaining_of(columns)[ends]]
+        return RateState(s.rid[ends], s.at[ends], np.array(of_last + counters + copies), marks)
 
     def _marks_since(self, window: int, ends: Ints) -> tuple[Ints, Ints]:
         """Marks that a window of a later tick may start at: the last before it, and later."""
@@ -287,6 +337,8 @@ def _merged(anchors: Samples, state: RateState) -> tuple[Samples, Ints, Bools]:
         size=none,
         leader_size=none,
         lag_bytes=none,
+        copying=state.of("copying"),
+        in_isr=none,
     )
     if not len(state.rid):
         return anchors, np.empty(0, np.int64), np.ones(len(anchors.rid), np.bool_)
@@ -323,6 +375,8 @@ class _Log:
     """Of each row the last at which they were; -1: none."""
     sums: tuple[Ints, Ints]
     """Bytes and messages so far."""
+    shrank: Bools
+    """Where it is shorter than it was when that was last known."""
 
     @classmethod
     def of(
@@ -342,11 +396,13 @@ class _Log:
         has = known(offset, size)
         last = runs.last(has)
         prev = runs.before(last)
-        clean = has & (prev >= 0) & (segments[prev] == segments) & (size >= size[prev])
+        follows = has & (prev >= 0)
+        shrank = follows & (size < size[prev])
+        clean = follows & (segments[prev] == segments) & ~shrank
         gained = [np.where(clean, values - values[prev], 0) for values in (size, offset)]
         for values, name in zip(gained, ("bytes", "messages"), strict=True):
             values[seeds] = state.of(f"{whose}{name}")
-        return cls(pair, last, (runs.sums(gained[0]), runs.sums(gained[1])))
+        return cls(pair, last, (runs.sums(gained[0]), runs.sums(gained[1])), shrank)
 
 
 def _firsts(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kshunt.backend.arrow_rows import with_columns
 from kshunt.backend.domain.pipeline.result_columns import (
     BROKER_LOAD,
     EFFECT_S,
@@ -153,6 +154,7 @@ class LightBatch(BatchWork[list[RowGroups], Rates]):
         """The rates of a file; each table that is made of them reads it from here."""
         if path not in self.files_read:
             with pq.ParquetFile(path) as file:
-                rows = file.read(_USED.names, use_threads=False).select(_USED.names)
-            self.files_read[path] = rows if rows.schema.equals(_USED) else rows.cast(_USED)
+                rows = file.read(_USED.names, use_threads=False)
+            # Former versions of kshunt wrote fewer columns.
+            self.files_read[path] = with_columns(rows, _USED)
         return self.files_read[path]

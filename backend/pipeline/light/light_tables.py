@@ -25,14 +25,14 @@ from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
 from kshunt.backend.pipeline.kernels.eta_of_samples import eta as kernel
 from kshunt.backend.pipeline.kernels.replica_runs import NULL, ints, millis
 from kshunt.backend.pipeline.kernels.ticks import COLUMNS
-from kshunt.backend.pipeline.light.grouped import Groups, flags, known_only, moments, numbers
+from kshunt.backend.pipeline.light.grouped import Groups, known_only, moments, numbers
 
 Rates = Callable[[Sequence[str]], Any]
 """Rates of a time, in the columns that are asked for, as an Arrow table."""
 _THROTTLES: Final = ("leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s")
 _RATE: Final = f"catch_up_{WINDOWS[0].name}_bytes_per_s"
 PAIR_COLUMNS: Final = (
-    *("at", "leader", "broker", "adding", "in_isr", "advanced_bytes", _RATE),
+    *("at", "broker", "copied_from", "copied_bytes", _RATE),
     *_THROTTLES,
 )
 """What `move_pairs` is made of."""
@@ -60,24 +60,24 @@ def eta(rates: Rates) -> Any:
 def move_pairs(rates: Rates) -> Any:
     """The table `move_pairs`, of replicas that are added or catch up with the ISR."""
     rows = rates(PAIR_COLUMNS)
-    leader, broker, speed = ints(rows["leader"]), ints(rows["broker"]), numbers(rows[_RATE])
-    copying = flags(rows["adding"]) | ~flags(rows["in_isr"])
-    copying &= (leader != broker) & (leader != NULL) & ~np.isnan(speed)
+    source, broker, speed = ints(rows["copied_from"]), ints(rows["broker"]), numbers(rows[_RATE])
+    copied = ints(rows["copied_bytes"])
+    copying = (source != NULL) & (~np.isnan(speed) | (copied != NULL))
     throttled = np.any([ints(rows[name]) != NULL for name in _THROTTLES], axis=0)
     start = millis(rows["at"]) // (PAIR_S * 1000) * (PAIR_S * 1000)
-    advanced = np.maximum(ints(rows["advanced_bytes"]), 0)
-    keys = [values[copying] for values in (start, leader, broker, throttled.astype(np.int64))]
-    start, leader, broker, limited = keys
+    copied = np.maximum(copied, 0)
+    keys = [values[copying] for values in (start, source, broker, throttled.astype(np.int64))]
+    start, source, broker, limited = keys
     pairs, speed = Groups.by(*keys), speed[copying]
     return in_columns(
         MOVE_PAIRS,
         {
             "start": moments(pairs.first(start)),
-            "source": pairs.first(leader),
+            "source": pairs.first(source),
             "destination": pairs.first(broker),
             "throttled": pairs.first(limited) == 1,
-            "n": pairs.count(np.ones(len(speed), np.bool_)),
-            "bytes": pairs.whole_sum(advanced[copying]),
+            "n": pairs.count(~np.isnan(speed)),
+            "bytes": pairs.whole_sum(copied[copying]),
             **{n: known_only(pairs.percentile(speed, q)) for n, q in _QUANTILES.items()},
         },
     )

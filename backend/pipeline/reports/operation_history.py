@@ -6,7 +6,7 @@ Algorithm: what remains in all is a sum of changes: what a replica lacked at eac
 it lacked at the one before, added up in the order of time; so a sample that is missing leaves what
 was known, and nothing is interpolated. A replica has arrived at the first sample in the ISR after
 its last one outside, and lacks nothing from then on. What was copied between two samples is spread
-evenly over the time between them.
+evenly over the time between them, up to that arrival.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kshunt.backend.delivered_files.copies import NEEDED, with_copies
 from kshunt.backend.domain.pipeline.result_columns import TICK_S
 from kshunt.backend.pipeline.reports.document import Floats
 
@@ -47,8 +48,11 @@ class OperationRows:
     leader: Longs
     """NO_BROKER where there is none."""
     remaining_bytes: Floats
-    advanced_bytes: Floats
-    elapsed_s: Floats
+    copied_from: Longs
+    """NO_BROKER where the row belongs to no copy."""
+    copied_bytes: Floats
+    """What the copy brought since the replica's row before; also at the row of its arrival."""
+    copied_s: Floats
     catch_up_bytes_per_s: Floats
     in_isr: Mask
     adding: Mask
@@ -68,22 +72,27 @@ class OperationRows:
         found: Mask = self.moved & (self.adding | ~self.in_isr) & (self.leader != self.broker)
         return found
 
+    @property
+    def known(self) -> Mask:
+        """Rows that say what a copy brought."""
+        found: Mask = self.moved & (self.copied_from != NO_BROKER) & np.isfinite(self.copied_bytes)
+        return found
+
     def partition_text(self, row: int) -> str:
         """`topic-3` of a row."""
         return f"{self.topics[self.topic[row]]}-{self.partition[row]}"
 
 
 COLUMNS: Final = (
-    "at", "rid", "topic", "partition", "broker", "leader", "remaining_bytes", "advanced_bytes",
-    "elapsed_s", "catch_up_30s_bytes_per_s", "in_isr", "adding", "removing",
-    "leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s",
+    "at", "rid", "topic", "partition", "remaining_bytes", "catch_up_30s_bytes_per_s", "removing",
+    "leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s", *NEEDED,
 )  # fmt: skip
 """What is read of `rates`."""
 
 
 def rows_of(table: Any) -> OperationRows:
     """The columns of a `pyarrow.Table` of rates as arrays."""
-    table = table.sort_by([("rid", "ascending"), ("at", "ascending")])
+    table = with_copies(table.sort_by([("rid", "ascending"), ("at", "ascending")]))
     topics = pc.dictionary_encode(table["topic"].combine_chunks())
 
     def longs(name: str, unknown: int = NO_BROKER) -> Longs:
@@ -108,8 +117,9 @@ def rows_of(table: Any) -> OperationRows:
         broker=longs("broker"),
         leader=longs("leader"),
         remaining_bytes=floats("remaining_bytes"),
-        advanced_bytes=floats("advanced_bytes"),
-        elapsed_s=floats("elapsed_s"),
+        copied_from=longs("copied_from"),
+        copied_bytes=floats("copied_bytes"),
+        copied_s=floats("copied_s"),
         catch_up_bytes_per_s=floats("catch_up_30s_bytes_per_s"),
         in_isr=flags("in_isr"),
         adding=adding,
@@ -157,9 +167,8 @@ def copies_of(rows: OperationRows) -> OperationCopies:
     arrival = np.maximum(last_out + 1, first)
     arrived = arrival <= last
     at = rows.at_ms[np.minimum(arrival, len(rows) - 1)].astype(np.float64)
-    known = copied & np.isfinite(rows.advanced_bytes)
-    gained = np.where(known, rows.advanced_bytes, 0.0)
-    took = np.where(known, rows.elapsed_s, 0.0)
+    gained = np.where(rows.known, rows.copied_bytes, 0.0)
+    took = np.where(rows.known, rows.copied_s, 0.0)
     return OperationCopies(
         row=first,
         arrived_ms=np.where(arrived, at, np.nan),
@@ -213,7 +222,7 @@ def history_of(rows: OperationRows, copies: OperationCopies) -> OperationHistory
     return OperationHistory(
         at_ms=np.arange(begin + 1, end + 2, dtype=np.float64) * TICK_MS,
         remaining_bytes=_remaining(rows, copies, begin, count),
-        rate_bytes_per_s=_rate(rows, copied, begin, count),
+        rate_bytes_per_s=_rate(rows, begin, count),
         permitted_bytes_per_s=_permitted(rows, begin, count),
         arrived=np.cumsum(np.bincount(np.clip(arrivals, 0, count - 1), minlength=count)),
     )
@@ -239,11 +248,11 @@ def _remaining(rows: OperationRows, copies: OperationCopies, begin: int, count: 
     return np.where(seen, np.maximum(total, 0.0), np.nan)
 
 
-def _rate(rows: OperationRows, copied: Longs, begin: int, count: int) -> Floats:
-    known = copied[np.isfinite(rows.advanced_bytes[copied]) & (rows.elapsed_s[copied] > 0)]
-    speed = rows.advanced_bytes[known] / rows.elapsed_s[known]
+def _rate(rows: OperationRows, begin: int, count: int) -> Floats:
+    known = np.flatnonzero(rows.known & (rows.copied_s > 0))
+    speed = rows.copied_bytes[known] / rows.copied_s[known]
     until = rows.at_ms[known] / TICK_MS - begin
-    since = np.maximum(until - rows.elapsed_s[known] * 1000 / TICK_MS, 0.0)
+    since = np.maximum(until - rows.copied_s[known] * 1000 / TICK_MS, 0.0)
     # A piece of a line from `since` to `until`: its mean over each tick is a difference of sums.
     return np.maximum(_steps(since, speed, count) - _steps(until, speed, count), 0.0)
 
@@ -397,8 +406,8 @@ class Pair:
 
 def pairs_of(rows: OperationRows) -> Sequence[Pair]:
     """The pairs of the copies, those with the slowest copies first."""
-    known = np.flatnonzero(rows.copied & np.isfinite(rows.advanced_bytes) & (rows.leader >= 0))
-    keys = rows.leader[known] << 32 | rows.broker[known]
+    known = np.flatnonzero(rows.known)
+    keys = rows.copied_from[known] << 32 | rows.broker[known]
     known = known[np.argsort(keys, kind="stable")]
     pairs, begins = np.unique(np.sort(keys), return_index=True)
     found = []
@@ -411,8 +420,8 @@ def pairs_of(rows: OperationRows) -> Sequence[Pair]:
                 pair >> 32,
                 pair & 0xFFFFFFFF,
                 len(np.unique(rows.rid[some])),
-                float(rows.advanced_bytes[some].sum()),
-                float(rows.elapsed_s[some].sum()),
+                float(rows.copied_bytes[some].sum()),
+                float(np.nansum(rows.copied_s[some])),
                 None if quantiles is None else (quantiles[0], quantiles[1], quantiles[2]),
             )
         )

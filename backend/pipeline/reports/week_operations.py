@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from kshunt.backend.domain.operations.operation import Operation, OperationState
 from kshunt.backend.domain.pipeline.result_columns import GAP_S
-from kshunt.backend.pipeline.reports.week_rates import CopyOfOperation
-from kshunt.backend.pipeline.reports.week_results import FirstForecast, WeekMaterial
+from kshunt.backend.pipeline.reports.week_results import WeekMaterial
+from kshunt.backend.pipeline.results.hour_figures import CopyOfOperation
+from kshunt.backend.pipeline.results.hour_forecasts import FirstForecast
 
 
 @dataclass(frozen=True, slots=True)

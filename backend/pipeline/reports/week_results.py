@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,10 +29,9 @@ from kshunt.backend.domain.pipeline.result_columns import (
     QUARANTINE_FILES,
     RATES,
     STALLS,
-    TICK_S,
     ResultTable,
 )
-from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.limits import LIMITS
 from kshunt.backend.pipeline.reports.report_files import (
@@ -46,9 +45,16 @@ from kshunt.backend.pipeline.reports.report_files import (
     recorded_hours,
     rows_near,
 )
-from kshunt.backend.pipeline.reports.week_rates import COLUMNS, WeekRates
-
-_FORECAST: Final = ("at", "rid", "operation_id", "p10_s", "p50_s", "p90_s", "bound", "model")
+from kshunt.backend.pipeline.reports.rolled_week import RolledWeek
+from kshunt.backend.pipeline.reports.week_rates import WeekRates
+from kshunt.backend.pipeline.results.hour_figures import COLUMNS, LastRows
+from kshunt.backend.pipeline.results.hour_forecasts import COLUMNS as FORECAST
+from kshunt.backend.pipeline.results.hour_forecasts import (
+    FirstForecast,
+    HourForecasts,
+    forecasts_of,
+)
+from kshunt.backend.pipeline.results.roll_ups import last_rows
 
 Row = dict[str, Any]
 
@@ -78,16 +84,6 @@ class WeekJournal:
         return cls(operations, audit, whole)
 
 
-@dataclass(frozen=True, slots=True)
-class FirstForecast:
-    """The first forecast of an operation that had an end."""
-
-    at_ms: int
-    p10_s: float
-    p50_s: float
-    p90_s: float
-
-
 @dataclass(slots=True)
 class WeekForecasts:
     """What `eta` says of operations."""
@@ -100,37 +96,14 @@ class WeekForecasts:
     models: set[int] = field(default_factory=set)
     """Versions of the model that made them."""
 
-    def add(self, rows: Any) -> None:
-        """Take the rows of an hour; hours come in the order of time."""
-        named = pc.and_(pc.is_null(rows["rid"]), pc.is_valid(rows["operation_id"]))
-        rows = rows.filter(named)
-        if not len(rows):
-            return
-        at = millis_column(rows["at"])
-        rows = rows.set_column(rows.column_names.index("at"), "at", at).sort_by("at")
-        self.models |= set(pc.unique(rows["model"]).to_pylist()) - {None}
-        self._add_first(rows)
-        bound = rows.filter(pc.is_valid(rows["bound"]))
-        if not len(bound):
-            return
-        day = pc.divide(bound["at"], DAY_MS)
-        counted = (
-            pa.table({"day": day, "bound": bound["bound"], "operation": bound["operation_id"]})
-            .group_by(["day", "bound", "operation"])
-            .aggregate([([], "count_all")])
-        )
-        for one in counted.to_pylist():
-            key = (one["day"] * DAY_MS, str(one["bound"]), str(one["operation"]))
-            self.held_s[key] += one["count_all"] * TICK_S
-
-    def _add_first(self, rows: Any) -> None:
-        known = rows.filter(pc.is_valid(rows["p50_s"]))
-        new = [one for one in pc.unique(known["operation_id"]).to_pylist() if one not in self.first]
-        for operation in new:
-            row = known.filter(pc.equal(known["operation_id"], operation))[:1].to_pylist()[0]
-            if row["p10_s"] is not None and row["p90_s"] is not None:
-                seconds = (row["p10_s"], row["p50_s"], row["p90_s"])
-                self.first[operation] = FirstForecast(row["at"], *seconds)
+    def take(self, hour_ms: int, hour: HourForecasts) -> None:
+        """Take what was made of the rows of an hour; hours come in the order of time."""
+        self.there = True
+        self.models |= hour.models
+        for operation, forecast in hour.first.items():
+            self.first.setdefault(operation, forecast)
+        for (bound, operation), seconds in hour.held_s.items():
+            self.held_s[hour_ms - hour_ms % DAY_MS, bound, operation] += seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,20 +145,27 @@ def read_week(
     journal: WeekJournal | None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> WeekMaterial:
-    """All of a week, hour by hour.
+    """All of a week, hour by hour: from roll-ups, and of hours that have none from their rows.
 
     Raises:
         UnreadableResults: the manifest cannot be read.
         Stopped: `is_stopped` became true.
     """
-    problems: list[str] = []
+    rolled = RolledWeek.read(week, results)
+    problems = list(rolled.problems)
     rates = WeekRates()
-    for hour_ms, rows in _hours(week, results, RATES, COLUMNS, problems, is_stopped):
-        rates.add(hour_ms, rows)
+    for hour in _hours(week, results, RATES, rolled.rates, is_stopped):
+        if (figures := rolled.rates.get(hour.start_ms)) is not None:
+            rates.take(hour.start_ms, figures)
+        elif (rows := _rows(results, RATES, COLUMNS, hour, problems)) is not None:
+            known = rates.knows_before(hour.start_ms)
+            rates.add(hour.start_ms, rows, None if known else _before(results, hour))
     forecasts = WeekForecasts()
-    for _, rows in _hours(week, results, ETA, _FORECAST, problems, is_stopped):
-        forecasts.there = True
-        forecasts.add(rows)
+    for hour in _hours(week, results, ETA, rolled.forecasts, is_stopped):
+        if (found := rolled.forecasts.get(hour.start_ms)) is not None:
+            forecasts.take(hour.start_ms, found)
+        elif (rows := _rows(results, ETA, FORECAST, hour, problems)) is not None:
+            forecasts.take(hour.start_ms, forecasts_of(rows))
     forecasts.there = forecasts.there or bool(hour_folders(results / ETA.name))
     first, last = week.from_ms, week.to_ms - 1
     tables = {
@@ -212,23 +192,37 @@ def _hours(
     week: Week,
     results: Path,
     table: ResultTable,
-    names: Sequence[str],
-    problems: list[str],
+    rolled: Collection[int],
     is_stopped: Callable[[], bool],
-) -> Iterator[tuple[int, Any]]:
-    """Rows of each hour of the week that has a folder, in the order of time."""
-    for hour in hour_folders(results / table.name):
-        if not week.has(hour.start_ms):
-            continue
+) -> Iterator[HourFolder]:
+    """Each hour of the week that has a folder or is rolled up, in the order of time."""
+    there = {hour.start_ms: hour for hour in hour_folders(results / table.name)}
+    for start_ms in sorted(filter(week.has, {*there, *rolled})):
         if is_stopped():
             raise Stopped
-        try:
-            rows = read_again(results, partial(_hour, results, table, names, hour))
-        except UnreadableResults as error:
-            problems.append(error.message)
-            continue
-        if rows is not None:
-            yield hour.start_ms, rows
+        name = hour_folder(start_ms)
+        yield there.get(start_ms) or HourFolder(name, results / table.name / name)
+
+
+def _rows(
+    results: Path,
+    table: ResultTable,
+    names: Sequence[str],
+    hour: HourFolder,
+    problems: list[str],
+) -> Any:
+    try:
+        return read_again(results, partial(_hour, results, table, names, hour))
+    except UnreadableResults as error:
+        problems.append(error.message)
+        return None
+
+
+def _before(results: Path, hour: HourFolder) -> LastRows:
+    """The last rows of the hour before, as the roll-up of an hour takes them."""
+    name = hour_folder(hour.start_ms - HOUR_MS)
+    before = HourFolder(name, results / RATES.name / name)
+    return last_rows([one.path for one in files_of(before, RATES.name, read_manifest(results))])
 
 
 def _hour(results: Path, table: ResultTable, names: Sequence[str], hour: HourFolder) -> Any:

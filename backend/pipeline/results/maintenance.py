@@ -105,6 +105,7 @@ def maintain(
 ) -> Maintained:
     """Delete the hours of a folder of results that are too old, compact the others, roll them up.
 
+    Hours that are too old and are not rolled up yet are rolled up before.
     `is_at` is told before each hour which share of them is done, and the hour's name. Of hours of
     rates that are one file, and have all rows of replicas at rest, `rewritten_most` are thinned.
 
@@ -117,14 +118,17 @@ def maintain(
     if not folder.is_dir():
         return done
     end_ms, owed = _settled(folder, now_ms())
-    _delete_expired(folder, kept, end_ms, now_ms(), done)
-    hours = _hours(folder, end_ms)
     with suppress(Stopped):
+        newest_ms = _newest_end_ms(folder, end_ms)
+        too_old_ms = kept.start_ms(RATES, newest_ms)
+        done.rolled_hours = roll_up(folder, too_old_ms, owed, now_ms, is_stopped)
+        _delete_expired(folder, kept, end_ms, now_ms(), done)
+        hours = _hours(folder, end_ms)
         for number, hour in enumerate(until_stopped(hours, is_stopped)):
             is_at(number / len(hours), hour)
             if hour not in owed:
                 _compact(folder, hour, now_ms, is_stopped, done)
-        done.rolled_hours = roll_up(folder, end_ms, owed, now_ms, is_stopped)
+        done.rolled_hours += roll_up(folder, end_ms, owed, now_ms, is_stopped)
     return done
 
 

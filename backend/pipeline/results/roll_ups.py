@@ -7,6 +7,8 @@ rolled up again. Rows of hours whose own rows are deleted stay.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,10 +31,35 @@ from kshunt.backend.delivered_files.result_files import (
     hour_folders,
     read_manifest,
 )
-from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, Manifest, ResultTable
-from kshunt.backend.domain.pipeline.roll_up_columns import ROLL_UPS, STREAMED, RollUp
+from kshunt.backend.domain.pipeline.result_columns import Manifest, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import (
+    BOTTLENECKS,
+    COPIES,
+    FORECASTS,
+    ISR_DROPS,
+    MOVES,
+    OPERATIONS,
+    ROLL_UPS,
+    STREAMED,
+    TOPICS,
+    RollUp,
+)
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
+from kshunt.backend.pipeline.results.hour_figures import (
+    HourFigures,
+    LastRows,
+    figures_of,
+    read_rates,
+)
+from kshunt.backend.pipeline.results.hour_forecasts import HourForecasts, forecasts_of, read_eta
+from kshunt.backend.pipeline.results.hour_rows import (
+    drops_columns,
+    forecasts_columns,
+    moves_columns,
+    operations_columns,
+    topics_columns,
+)
 from kshunt.backend.pipeline.results.result_runs import new_run
 from kshunt.backend.pipeline.results.sorted_files import until_stopped
 
@@ -73,19 +100,27 @@ def roll_up(
 def _of_day(folder: Path, day_ms: int, settled: Hours, now_ms: Callable[[], int]) -> int:
     manifest = read_manifest(folder)
     made: list[tuple[ResultTable, Any]] = []
-    fresh = 0
+    fresh: set[tuple[str, int]] = set()
     end_ms = day_ms
+    sources: dict[tuple[str, int], SourceHour] = {}
     for one in ROLL_UPS:
         hours = [h for h in settled[one.source.name] if day_ms <= h.start_ms < day_ms + DAY_MS]
         former = _former(folder, one.by_hour, day_ms, manifest)
-        stale = _stale(hours, one.source, former, manifest)
-        rows = [rows for h in stale if (rows := _of_hour(one, h, manifest)) is not None]
+        rows = []
+        for hour in _stale(hours, one.source, former, manifest):
+            key = (one.source.name, hour.start_ms)
+            if key not in sources:
+                sources[key] = SourceHour.of(folder, one.source, hour, manifest)
+            if (made_of_hour := _of_hour(one, sources[key])) is not None:
+                rows.append(made_of_hour)
+                fresh.add(key)
         if rows:
-            again = pa.array([h.start_ms for h in stale])
-            others = former.filter(pc.invert(pc.is_in(millis_column(former["start"]), again)))
+            again = pa.concat_tables(rows)["start"]
+            others = former.filter(pc.invert(pc.is_in(former["start"], again)))
             by_hour = pa.concat_tables([others, *rows])
-            made += [(one.by_hour, by_hour), (one.by_day, _by_day(one, by_hour, day_ms))]
-            fresh += len(rows)
+            made.append((one.by_hour, by_hour))
+            if one.by_day is not None:
+                made.append((one.by_day, _by_day(one, one.by_day, by_hour, day_ms)))
             end_ms = max(end_ms, *(h.start_ms + HOUR_MS for h in hours))
     if made:
         with new_run(folder, day_ms, end_ms, now_ms()) as run:
@@ -95,7 +130,7 @@ def _of_day(folder: Path, day_ms: int, settled: Hours, now_ms: Callable[[], int]
             for table, rows_made in made:
                 run.write(table, rows_made)
             run.publish_again(None, now_ms())
-    return fresh
+    return len(fresh)
 
 
 def _former(folder: Path, table: ResultTable, day_ms: int, manifest: Manifest) -> Any:
@@ -113,34 +148,78 @@ def _stale(
     """The hours that are not rolled up, or of another run."""
     starts, made_of = millis_column(former["start"]).to_pylist(), former["made_of"].to_pylist()
     known = dict(zip(starts, made_of, strict=True))
-    return [h for h in hours if known.get(h.start_ms) != _made_of(source, h, manifest)]
+    return [h for h in hours if known.get(h.start_ms) != origin_of_hour(source, h.name, manifest)]
 
 
-def _made_of(source: ResultTable, hour: HourFolder, manifest: Manifest) -> str:
-    return manifest.hours.get(source.name, {}).get(hour.name, STREAMED)
+def origin_of_hour(source: ResultTable, hour: str, manifest: Manifest) -> str:
+    """What a roll-up of an hour has to be made of, to be that of its rows."""
+    return manifest.hours.get(source.name, {}).get(hour, STREAMED)
 
 
-def _of_hour(one: RollUp, hour: HourFolder, manifest: Manifest) -> Any:
+def _of_hour(one: RollUp, hour: SourceHour) -> Any:
     """The rows of an hour; None where a file cannot be read."""
-    paths = [file.path for file in files_of(hour, one.source.name, manifest)]
     try:
-        made = _MADE[one.source.name](paths, hour.start_ms)
+        made = _MADE[one.by_hour.name](hour)
     except _UNREADABLE:
         return None
-    rows, day_ms = len(made["seconds" if one.source is ETA else "sampled_s"]), hour.start_ms
-    day_ms -= day_ms % DAY_MS
+    rows, start_ms = len(next(iter(made.values()))), hour.start_ms
     columns = {
-        "day": np.full(rows, day_ms),
-        "start": np.full(rows, hour.start_ms),
-        "made_of": [_made_of(one.source, hour, manifest)] * rows,
+        "day": np.full(rows, start_ms - start_ms % DAY_MS),
+        "start": np.full(rows, start_ms),
+        "made_of": [hour.made_of] * rows,
         **made,
     }
     return _in_columns(one.by_hour, columns)
 
 
-def _copies(paths: Sequence[Path], start_ms: int) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class SourceHour:
+    """An hour of a table that is rolled up; its rows are read once for all that is made of them."""
+
+    start_ms: int
+    paths: Sequence[Path]
+    made_of: str
+    before: Sequence[Path]
+    """Files of the hour before."""
+
+    @classmethod
+    def of(
+        cls, folder: Path, source: ResultTable, hour: HourFolder, manifest: Manifest
+    ) -> SourceHour:
+        """By the files that hold."""
+        name = hour_folder(hour.start_ms - HOUR_MS)
+        earlier = HourFolder(name, folder / source.name / name)
+        paths, before = (
+            [file.path for file in files_of(one, source.name, manifest)] for one in (hour, earlier)
+        )
+        return cls(hour.start_ms, paths, origin_of_hour(source, hour.name, manifest), before)
+
+    @cached_property
+    def figures(self) -> HourFigures | None:
+        """Of an hour of rates; None where it has no rows."""
+        rows = read_rates(self.paths)
+        if rows is None or not len(rows):
+            return None
+        return figures_of(rows, last_rows(self.before))[0]
+
+    @cached_property
+    def forecasts(self) -> HourForecasts:
+        """Of an hour of forecasts."""
+        rows = read_eta(self.paths)
+        return HourForecasts() if rows is None else forecasts_of(rows)
+
+
+def last_rows(paths: Sequence[Path]) -> LastRows:
+    """The last rows of an hour of rates; of one with a damaged file nothing is known."""
+    try:
+        return LastRows.of(read_rates(paths))
+    except _UNREADABLE:
+        return LastRows.nothing()
+
+
+def _copies(hour: SourceHour) -> dict[str, Any]:
     """One row; of an hour in which nothing was copied too."""
-    minutes = [copies_by_minute(path) for path in paths]
+    minutes = [copies_by_minute(path) for path in hour.paths]
     if not sum(map(len, minutes)):
         return {name: [0.0] for name in _COPIED}
     rows = copies_together(pa.concat_tables(minutes))
@@ -148,12 +227,12 @@ def _copies(paths: Sequence[Path], start_ms: int) -> dict[str, Any]:
     return {"sampled_s": [seconds.sum()], **{n: [pc.sum(rows[n]).as_py()] for n in COPY_SUMS}}
 
 
-def _bounds(paths: Sequence[Path], start_ms: int) -> dict[str, Any]:
+def _bounds(hour: SourceHour) -> dict[str, Any]:
     """A row an operation and bottleneck, after one that only says that the hour was looked at."""
-    minutes = [bounds_by_minute(path) for path in paths]
+    minutes = [bounds_by_minute(path) for path in hour.paths]
     columns: dict[str, list[Any]] = {
         **{name: [None] for name in _BOUND},
-        **{"seconds": [0.0], "first": [start_ms], "last": [start_ms]},
+        **{"seconds": [0.0], "first": [hour.start_ms], "last": [hour.start_ms]},
     }
     if not sum(map(len, minutes)):
         return columns
@@ -169,29 +248,29 @@ def _bounds(paths: Sequence[Path], start_ms: int) -> dict[str, Any]:
     }
 
 
-_MADE: Final[Mapping[str, Callable[[Sequence[Path], int], dict[str, Any]]]] = {
-    RATES.name: _copies,
-    ETA.name: _bounds,
+_MADE: Final[Mapping[str, Callable[[SourceHour], dict[str, Any]]]] = {
+    COPIES.by_hour.name: _copies,
+    BOTTLENECKS.by_hour.name: _bounds,
+    MOVES.by_hour.name: lambda hour: moves_columns(hour.figures),
+    OPERATIONS.by_hour.name: lambda hour: operations_columns(hour.figures, hour.start_ms),
+    TOPICS.by_hour.name: lambda hour: topics_columns(hour.figures),
+    ISR_DROPS.by_hour.name: lambda hour: drops_columns(hour.figures, hour.start_ms),
+    FORECASTS.by_hour.name: lambda hour: forecasts_columns(hour.forecasts),
 }
+"""What an hour's rows of each roll-up are made by."""
 
 
-def _by_day(one: RollUp, by_hour: Any, day_ms: int) -> Any:
-    if one.source is RATES:
-        sums = {name: [pc.sum(by_hour[name]).as_py()] for name in _COPIED}
-        return _in_columns(one.by_day, {"day": [day_ms], **sums})
-    found = by_hour.group_by(_BOUND).aggregate(
-        [("seconds", "sum"), ("first", "min"), ("last", "max")]
-    )
-    return _in_columns(
-        one.by_day,
-        {
-            "day": np.full(len(found), day_ms),
-            **{name: found[name] for name in _BOUND},
-            "seconds": found["seconds_sum"],
-            "first": millis_column(found["first_min"]),
-            "last": millis_column(found["last_max"]),
-        },
-    )
+def _by_day(one: RollUp, by_day: ResultTable, by_hour: Any, day_ms: int) -> Any:
+    how = list(one.together.items())
+    found = by_hour.group_by(list(one.keys)).aggregate(how)
+    columns = {
+        "day": np.full(len(found), day_ms),
+        **{key: found[key] for key in one.keys},
+        **{name: found[f"{name}_{by}"] for name, by in how},
+    }
+    times = (name for name, by in how if pa.types.is_timestamp(columns[name].type))
+    columns |= {name: millis_column(columns[name]) for name in times}
+    return _in_columns(by_day, columns)
 
 
 def _in_columns(table: ResultTable, columns: Mapping[str, Any]) -> Any:

@@ -42,10 +42,11 @@ from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS, hour_folder
 from kshunt.backend.errors import KshuntError
 from kshunt.backend.files import locked, make_folder
 
-STATE_VERSION: Final = 3
+STATE_VERSION: Final = 4
 """To be raised with every change of the columns of a state, or of its files."""
-VERSIONS_READ: Final = (2, 3)
-"""In version 2 each bucket of replicas has a file of its own."""
+VERSIONS_READ: Final = (2, 3, 4)
+"""In version 2 each bucket of replicas has a file of its own. Before version 4 it is not known
+whether a replica was being copied."""
 STREAM: Final = ".stream"
 LOCK: Final = ".streaming"
 OPEN: Final = f"{BATCH}open"

@@ -16,21 +16,24 @@ _QUANTILES = {"p10_bytes_per_s": 0.1, "p50_bytes_per_s": 0.5, "p90_bytes_per_s":
 
 
 def move_pairs(rates: DataFrame) -> DataFrame:
-    """The table `move_pairs`, of replicas that are added or catch up with the ISR."""
+    """The table `move_pairs`, of replicas that are added or catch up with the ISR.
+
+    A replica that arrives while the leadership changes has bytes, and no rate.
+    """
     rate = f"catch_up_{WINDOWS[0].name}_bytes_per_s"
     throttled = F.coalesce("leader_throttle_bytes_per_s", "follower_throttle_bytes_per_s")
-    copying = (F.col("adding") | ~F.col("in_isr")) & (F.col("leader") != F.col("broker"))
-    rows = rates.filter(copying & F.col(rate).isNotNull()).select(
+    known = F.col(rate).isNotNull() | F.col("copied_bytes").isNotNull()
+    rows = rates.filter(F.col("copied_from").isNotNull() & known).select(
         (F.floor(millis("at") / F.lit(PAIR_S * 1000)) * (PAIR_S * 1000)).alias("_start"),
-        F.col("leader").alias("source"),
+        F.col("copied_from").alias("source"),
         F.col("broker").alias("destination"),
         throttled.isNotNull().alias("throttled"),
         F.col(rate).alias("_rate"),
-        F.col("advanced_bytes"),
+        F.col("copied_bytes"),
     )
     pairs = rows.groupBy("_start", "source", "destination", "throttled").agg(
-        F.count(F.lit(1)).alias("n"),
-        F.coalesce(F.sum("advanced_bytes"), F.lit(0)).alias("bytes"),
+        F.count("_rate").alias("n"),
+        F.coalesce(F.sum("copied_bytes"), F.lit(0)).alias("bytes"),
         *(F.percentile("_rate", q).alias(name) for name, q in _QUANTILES.items()),
     )
     return select_as(pairs.withColumn("start", moment("_start")), MOVE_PAIRS)

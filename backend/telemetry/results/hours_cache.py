@@ -37,8 +37,7 @@ from kshunt.backend.delivered_files.result_files import (
     parts_of,
     read_manifest,
 )
-from kshunt.backend.domain.pipeline.result_columns import Manifest
-from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
+from kshunt.backend.domain.pipeline.result_columns import Manifest, ResultTable
 from kshunt.backend.errors import KshuntError
 
 log = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class CachedHours:
     tables: tuple[Any, ...] = ()
     """Arrow tables, of an hour each, the oldest first."""
     since_ms: int | None = None
-    """Hours before that are not read yet, and are there; None where none is."""
+    """From then on everything is read; before it are rows that may lack. None where none lack."""
     problem: str = ""
     """Files that cannot be read, in words."""
 
@@ -109,9 +108,10 @@ class HoursCache:
     """The hours of a table of results, reduced; for any thread."""
 
     def __init__(
-        self, folder: Path, table: str, reduce: Reduce, combine: Combine, clock: Clock
+        self, folder: Path, table: ResultTable, reduce: Reduce, combine: Combine, clock: Clock
     ) -> None:
-        self._folder, self._table, self._clock = folder, table, clock
+        self._folder, self._table, self._clock = folder, table.name, clock
+        self._folder_ms = table.folder_ms
         self._reduce, self._combine = reduce, combine
         self.batches: int | None = None
         """So many of the newest batches of an hour are enough; None: all are wanted."""
@@ -181,7 +181,7 @@ class HoursCache:
         wanted = [
             (hour, number < YOUNG_HOURS)
             for number, hour in enumerate(hours)
-            if hour.start_ms + HOUR_MS > since_ms and hour.start_ms < until_ms
+            if hour.start_ms + self._folder_ms > since_ms and hour.start_ms < until_ms
         ]
         self._forget({hour.name for hour in hours})
         tables: list[Any] = []
@@ -200,7 +200,8 @@ class HoursCache:
                 used += state.table.nbytes
             problems += state.problems
             if reached is None and not state.whole:
-                reached = hour.start_ms
+                # What is read of it may be any part: no moment of it is known as a whole.
+                reached = hour.start_ms + self._folder_ms
             if used > BYTES_MOST and number + 1 < len(wanted):
                 reached = hour.start_ms if reached is None else reached
                 break

@@ -431,7 +431,7 @@ class Results:
         key = f"{table.name} {name}"
         with self._lock:
             if key not in self._hours:
-                hours = HoursCache(self.folder, table.name, reduce, combine, self._clock)
+                hours = HoursCache(self.folder, table, reduce, combine, self._clock)
                 hours.batches = batches
                 self._hours[key] = hours
             return self._hours[key]

@@ -57,12 +57,12 @@ def read_rolled_up(
     newest_ms = days[-1].start_ms
     end_ms = int(min(until_ms, newest_ms + DAY_MS))
     first_ms, last_ms = -(-since_ms // DAY_MS) * DAY_MS, min(newest_ms, end_ms - end_ms % DAY_MS)
-    by_day = end_ms - since_ms > BY_DAY_MS and last_ms > first_ms
+    by_day = one.by_day if end_ms - since_ms > BY_DAY_MS and last_ms > first_ms else None
     spans = [(one.by_hour, since_ms, end_ms)]
-    if by_day:
+    if by_day is not None:
         spans = [
             (one.by_hour, since_ms, first_ms),
-            (one.by_day, first_ms, last_ms),
+            (by_day, first_ms, last_ms),
             (one.by_hour, last_ms, end_ms),
         ]
     parts: list[Any] = []
@@ -75,7 +75,7 @@ def read_rolled_up(
             unread += [] if found.since_ms is None else [found.since_ms]
             problem = problem or found.problem
     rows = pa.concat_tables(parts) if parts else None
-    longest_ms = DAY_MS if by_day else HOUR_MS
+    longest_ms = HOUR_MS if by_day is None else DAY_MS
     until = _until(cache(one.by_hour).since(newest_ms))
     return RolledUp(rows, until, longest_ms, max(unread, default=None), problem)
 

@@ -101,12 +101,18 @@ class ObservedState:
             case "throttles":
                 self._merge_throttles(answer)
             case "min isr":
-                self.min_isr = dict(answer.answer)
+                self._merge_min_isr(answer.answer)
             case "offsets":
                 self._merge_offsets(answer)
             case "log dirs":
                 self._merge_log_dirs(answer)
         return AskSooner.NOTHING
+
+    def _merge_min_isr(self, answer: Mapping[str, int]) -> None:
+        """Those of some topics; what is known of topics that are gone is dropped."""
+        there = self.state.assignment.topics if self.state is not None else ()
+        known = {**self.min_isr, **answer}
+        self.min_isr = {topic: known[topic] for topic in there if topic in known}
 
     def failed(self, key: Key, error: KshuntError) -> None:
         """A request came to nothing: what was told before stays, and is old."""

@@ -64,7 +64,7 @@ PROMPT_S: Final = 0.5
 """A request that needed longer in its last turn is not waited for in the next one."""
 
 MIN_ISR_SWEEPS: Final = 6
-"""Every so many sweeps min.insync.replicas is read."""
+"""Every so many sweeps min.insync.replicas is read of all topics."""
 
 CLUSTER: Final = -1
 REASSIGNMENTS: Final = ("reassignments", CLUSTER)
@@ -99,6 +99,7 @@ class Sampler:
         self._version = 0
         self._sweep_due_s = 0.0
         self._min_isr_due_s = 0.0
+        self._min_isr_asked: frozenset[str] = frozenset()
         self._broker_due_s: dict[int, float] = {}
         self._rates = CatchUpRates()
         self._watch = AdvanceWatch()
@@ -170,10 +171,12 @@ class Sampler:
             self._launch_brokers(known.state, now_s)
 
     def _launch_min_isr(self, state: ClusterState, now_s: float) -> None:
-        """Seldom: it is read of every topic, and is changed once in its life."""
-        if now_s >= self._min_isr_due_s:
-            topics = state.assignment.topics
-            if self._ask(("min isr", CLUSTER), topics, self._ask_min_isr):
+        """Seldom for all topics: it changes once in a topic's life. Of a new topic at once."""
+        due, topics = now_s >= self._min_isr_due_s, frozenset(state.assignment.topics)
+        wanted = topics if due else topics - self._min_isr_asked
+        if wanted and self._ask(("min isr", CLUSTER), tuple(sorted(wanted)), self._ask_min_isr):
+            self._min_isr_asked = topics
+            if due:
                 self._min_isr_due_s = now_s + MIN_ISR_SWEEPS * self._settings.sweep_s
 
     def _launch_throttles(self, state: ClusterState, sweeping: bool) -> None:

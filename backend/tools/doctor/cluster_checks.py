@@ -122,7 +122,10 @@ async def check_journal(calls: BrokerCalls) -> Finding:
         granted = await on_topic(calls, JOURNAL_TOPIC, timeout_s=TIMEOUT_S)
     except NotAuthorized:
         return Finding(
-            subject, "warning", "This principal may not describe it, so kshunt cannot change.", ACLS
+            subject,
+            "warning",
+            "This principal is not authorized to describe it, so kshunt cannot change the cluster.",
+            ACLS,
         )
     except ClusterError as error:
         return _failed(subject, error)

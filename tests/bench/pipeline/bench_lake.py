@@ -5,14 +5,19 @@ makes their results. Each hour of the week is a copy of the second one, in `FLUS
 job leaves them; then the job's maintenance of that hour runs. `KSHUNT_LAKE_REPLICAS` says how many
 replicas there are, and `KSHUNT_LAKE_DAYS` how many days. The default is a tenth of the target of
 20,000, which takes some minutes; rows of a table grow with the replicas, so bytes do too.
+
+At last a backend of its own process serves the lake. It is asked over HTTP which broker was the
+bottleneck on Tuesday, once after it has started and `REQUESTS` times after that.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,14 +25,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from kshunt.backend.api.client.backend_client import BackendClient
 from kshunt.backend.clock import SystemClock
 from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import ROLL_UPS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
+from kshunt.backend.domain.pipeline.weeks import Week
+from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.pipeline.light.light_job import LightJob
+from kshunt.backend.pipeline.reports.week_results import read_week
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
 from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.bench.pipeline_load import START_MS, Load, write_load
+from tests.support.embedded.background import running
+from tests.support.serving import serving
 
 pytestmark = pytest.mark.bench
 
@@ -36,6 +48,7 @@ TARGET_REPLICAS: Final = 20_000
 HOURS: Final = 24 * int(os.environ.get("KSHUNT_LAKE_DAYS", "7"))
 FLUSHES: Final = 20
 """Batches an hour in the copies. The job itself makes up to 720; more only takes longer here."""
+REQUESTS: Final = 10
 KEPT: Final = KeptDays(14, 730)
 FIRST_MS: Final = START_MS - START_MS % DAY_MS + DAY_MS
 """When the copies begin: a Monday."""
@@ -87,6 +100,8 @@ def test_a_week_of_results(tmp_path: Path) -> None:
         f"most {max(seconds):.2f}; the week took {time.monotonic() - began_s:.0f} s"
     )
     ask(lake, clock)
+    ask_over_http(lake, tmp_path)
+    write_report(lake, recording)
 
 
 def rows_of_hour(made: Path, table: ResultTable, hour_ms: int) -> Any:
@@ -169,3 +184,44 @@ def ask(lake: Path, clock: WeekClock) -> None:
     since_s = time.monotonic()
     Results(lake, clock).tables()
     print(f"the backend's summary of all tables: {time.monotonic() - since_s:.2f} s")
+
+
+def ask_over_http(lake: Path, folder: Path) -> None:
+    """The same by a backend's API: the time from the question to the rows, in a client."""
+    files = [path for name in tables_of(lake) for path in current_files(lake, name)]
+    used = sum(path.stat().st_size for path in files)
+    tuesday = datetime.fromtimestamp((FIRST_MS + DAY_MS) / 1000, UTC).date()
+    seconds: list[float] = []
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serving(cluster.bootstrap_servers, folder, "--results", str(lake)) as address,
+        BackendClient(address) as client,
+    ):
+        # What a client does once is not part of an answer.
+        assert client.pipeline.status().tables
+        for _ in range(1 + REQUESTS):
+            since_s = time.monotonic()
+            found = client.pipeline.bottlenecks(day=tuesday)
+            seconds.append(time.monotonic() - since_s)
+            assert found.rows
+            assert found.since_ms == FIRST_MS + DAY_MS
+    later = seconds[1:]
+    print(
+        f"bottlenecks of Tuesday over HTTP, of {len(files):,} files and {size(used)}: first "
+        f"{seconds[0]:.3f} s, then the median of {REQUESTS}: {median(later):.3f} s, "
+        f"most {max(later):.3f} (target 1)"
+    )
+
+
+def write_report(lake: Path, recording: Path) -> None:
+    """The report of the week: from roll-ups, and from rows once they are taken away."""
+    week = Week.at(FIRST_MS)
+    for words in ("from roll-ups", "from rows"):
+        since_s = time.monotonic()
+        material = read_week(week, recording, lake, None)
+        seconds = time.monotonic() - since_s
+        hours = len(material.rates.hours)
+        print(f"a report of the week, {words}: {hours} hours are read in {seconds:.2f} s")
+        for one in ROLL_UPS:
+            for table in one.tables:
+                shutil.rmtree(lake / table.name, ignore_errors=True)

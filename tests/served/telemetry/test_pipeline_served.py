@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -33,8 +34,10 @@ from kshunt.backend.domain.pipeline.result_columns import (
     STALLS,
     THROTTLE_EFFECT,
 )
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.domain.untrusted.json_codec import from_document, to_document
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
+from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
 from kshunt.backend.telemetry.recording.gaps import Gap, GapReason
 from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 from kshunt.backend.telemetry.results.pipeline_status import PipelineFacts, samples_of, status_of
@@ -126,6 +129,27 @@ def test_results_are_served_with_age_and_source(tmp_path: Path) -> None:
             check_rows(client, at_ms)
             assert found.files_aside == 0
             check_files(client, samples / "results", at_ms)
+
+
+def test_a_day_is_answered_from_roll_ups_when_the_forecasts_of_each_tick_are_gone(
+    tmp_path: Path,
+) -> None:
+    results = tmp_path / "results"
+    day_ms = NOW_MS - NOW_MS % DAY_MS
+    times = [day_ms + 9 * HOUR_MS + second * 1_000 for second in range(0, 600, 5)]
+    forecasts = [{"at": at_ms, "tick": at_ms, "operation_id": "op", "copies": 1} for at_ms in times]
+    write(results, ETA, [{**one, "bound": BOUND} for one in forecasts])
+    maintain(results, KeptDays(14, 730), lambda: day_ms + 2 * DAY_MS)
+    shutil.rmtree(results / ETA.name)
+    with (
+        running(ClusterSpec(brokers=plain_brokers(3))) as cluster,
+        serving(cluster.bootstrap_servers, tmp_path, "--results", str(results)) as address,
+        BackendClient(address) as client,
+    ):
+        day = datetime.fromtimestamp(day_ms / 1000, UTC).date()
+        (row,) = client.pipeline.bottlenecks(day=day).rows
+        assert (row.bound, row.seconds, row.operations) == (BOUND, 600.0, 1)
+        assert client.pipeline.bottlenecks(day=day + timedelta(days=1)).rows == ()
 
 
 def check_rows(client: BackendClient, at_ms: int) -> None:

@@ -40,7 +40,8 @@ def reference_rates(rows: Sequence[Row]) -> list[Row]:
     for _, of_replica in groupby(ordered, key=lambda row: row["rid"]):
         anchors = _anchors(list(of_replica))
         _cut(anchors)
-        made += [_rate_row(anchors, i) for i in range(len(anchors))]
+        of_one = [_rate_row(anchors, i) for i in range(len(anchors))]
+        made += [row | _copied(of_one, i) for i, row in enumerate(of_one)]
     return made
 
 
@@ -214,6 +215,44 @@ def _remaining(this: Anchor, row: Row, size: float | None) -> Row:
         "remaining_messages": messages,
         "remaining_bytes": in_bytes if row["lag_bytes"] is None else row["lag_bytes"],
     }
+
+
+# Copies
+
+
+def _copied(rows: Sequence[Row], i: int) -> Row:
+    """What a replica was copied since its row before; see `result_columns.RATES`."""
+    this, before = rows[i], rows[i - 1] if i else None
+    nothing = dict.fromkeys(("copied_from", "copied_bytes", "copied_s"))
+    if before is not None and this["at"] - before["at"] > timedelta(seconds=GAP_S):
+        before = None
+    came = before is not None and _is_copied(before) and this["in_isr"]
+    if not _is_copied(this) and not came:
+        return nothing
+    leader = this["leader"] if _is_copied(this) or before is None else before["leader"]
+    found: Row = {"copied_from": leader, "copied_s": this["elapsed_s"]}
+    found["copied_bytes"] = this["advanced_bytes"]
+    if came and before is not None and None is this["advanced_bytes"]:
+        lacked = before["remaining_bytes"]
+        left = (this["remaining_bytes"] or 0) if _is_copied(this) else 0
+        if lacked is not None:
+            found["copied_bytes"] = max(0, lacked - left)
+            found["copied_s"] = (this["at"] - before["at"]).total_seconds()
+            found["copied_from"] = before["leader"]
+    sizes = [r["size_bytes"] for r in rows[:i] if None not in (r["size_bytes"], _end(r))]
+    size, known = this["size_bytes"], None not in (this["size_bytes"], _end(this))
+    if sizes and known and size < sizes[-1] and found["copied_bytes"] is not None:
+        found["copied_bytes"] = min(found["copied_bytes"], size)
+    return found
+
+
+def _end(row: Row) -> int | None:
+    end: int | None = row["log_end_offset"]
+    return end
+
+
+def _is_copied(row: Row) -> bool:
+    return (row["adding"] or not row["in_isr"]) and row["leader"] not in (None, row["broker"])
 
 
 # Stalls

@@ -262,7 +262,7 @@ def test_files_that_were_set_aside_are_said() -> None:
     last = FileAsideRow(0, "replicas", "replicas/a.parquet", "damaged")
     older = replace(last, file="replicas/b.parquet", fault="other_cluster")
     assert said(files_aside=2, aside=(last, older)) == [
-        "The pipeline set aside 2 files of samples. Of the last: it is damaged "
+        "The pipeline set aside 2 files of samples, the last one because it is damaged "
         "(replicas/a.parquet)."
     ]
     assert not said(files_aside=0)

@@ -60,15 +60,15 @@ def status_words(width: int = 160, unknown: str = "", **status: Any) -> list[str
 def test_whether_a_pipeline_runs_is_not_known_before_somebody_says() -> None:
     found = sections(None, pipeline_past(NOW_MS), NOW_MS, 80, ASCII)
     assert [(label, words(lines)) for label, lines in found] == [
-        ("Pipeline", ["Whether one runs is not known yet."])
+        ("Pipeline", ["kshunt does not know yet whether one runs."])
     ]
     found = sections(None, None, NOW_MS, 80, ASCII, unknown="not recorded")
-    assert words(found[0][1]) == ["Whether one ran is not recorded."]
+    assert words(found[0][1]) == ["Not recorded."]
 
 
 def test_results_that_have_not_come_are_being_asked_for() -> None:
     assert status_words()[-1] == "kshunt is asking for its results."
-    assert status_words(unknown="not recorded")[-1] == "What it delivered is not recorded."
+    assert status_words(unknown="not recorded")[-1] == "Its results are not recorded."
     assert not any("asking" in line for line in status_words(newest_ms=None))
 
 

@@ -75,6 +75,15 @@ def test_all_that_others_move_is_adopted_where_nothing_is_named(story: Story) ->
         story.world.run(story.backend.operation_control.adopt(None, REAL))
 
 
+def test_it_says_where_partitions_were_so_that_one_that_arrived_still_counts(story: Story) -> None:
+    answer = story.world.run(story.backend.operation_control.adopt(None, REAL))
+    story.until_over()
+    plan = story.operation(answer).details.rollback_plan
+    assert plan is not None
+    said = {f"{row['topic']}-{row['partition']}": row["replicas"] for row in plan["partitions"]}
+    assert said == {"a-0": [1, 2], "a-3": [1, 2]}
+
+
 def test_moves_without_a_throttle_leave_nothing_to_lift(story: Story) -> None:
     for kind, name, key in [*story.throttles()]:
         story.world.set(kind, name, key, None)

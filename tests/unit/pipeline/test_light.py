@@ -330,7 +330,7 @@ def test_states_of_the_versions_that_are_read_are_taken_and_others_are_refused(
         left_in_version(tmp_path / str(version), version)
         assert begun(tmp_path / str(version)).version == version
     left_in_version(tmp_path / "later", VERSIONS_READ[-1] + 1)
-    with pytest.raises(StreamState, match="has version 4, and this kshunt reads 3"):
+    with pytest.raises(StreamState, match="has version 5, and this kshunt reads 4"):
         begun(tmp_path / "later")
 
 

@@ -258,8 +258,8 @@ def test_course_and_copies_are_those_of_loops_over_rows() -> None:
         some = added[int(rows.rid[row])]
         arrived = next(one["at"] for one in some if one["in_isr"])
         assert copies.arrived_ms[place] == arrived.timestamp() * 1000
-        copied = [one for one in some if not one["in_isr"]]
-        assert copies.bytes[place] == sum(one["advanced_bytes"] or 0 for one in copied)
+        copied = [one for one in some if not one["in_isr"] or one["at"] == arrived]
+        assert copies.bytes[place] == sum(one["copied_bytes"] or 0 for one in copied)
     # All that was copied is under the line of the rate.
     assert history.rate_bytes_per_s.sum() * TICK_MS / 1000 == pytest.approx(copies.bytes.sum())
     for at_ms, remaining in zip(history.at_ms, history.remaining_bytes, strict=True):

@@ -17,6 +17,7 @@ from kshunt.backend.domain.pipeline.result_columns import ETA, RATES
 from kshunt.backend.domain.pipeline.roll_up_columns import (
     ALL_TABLES,
     BOTTLENECKS,
+    BOTTLENECKS_BY_DAY,
     COPIES,
     ROLL_UPS,
 )
@@ -134,8 +135,8 @@ def test_long_questions_have_the_same_answers_from_roll_ups_and_when_the_rows_ar
     assert [bottlenecks(tmp_path, now_ms, *span) for span in spans] == before
     assert by_hour(course(tmp_path, now_ms, FIRST_MS)) == pytest.approx(raw)
     for one in ROLL_UPS:
-        assert len(hour_folders(tmp_path / one.by_hour.name)) == 6
-        assert len(hour_folders(tmp_path / one.by_day.name)) == 6
+        for table in one.tables:
+            assert len(hour_folders(tmp_path / table.name)) == 6
 
 
 def test_the_newest_hours_are_read_from_their_rows(tmp_path: Path) -> None:
@@ -172,7 +173,7 @@ def test_over_more_than_a_month_days_are_read(tmp_path: Path) -> None:
 
 
 def done_by_day(results: Path) -> float:
-    rows = rows_in(results, BOTTLENECKS.by_day.name, "day")
+    rows = rows_in(results, BOTTLENECKS_BY_DAY.name, "day")
     return sum(float(row["seconds"]) for row in rows)
 
 
@@ -227,9 +228,11 @@ def test_roll_ups_are_kept_as_long_as_results(tmp_path: Path) -> None:
     write_hour(tmp_path, 30 * 24)
     now_ms = FIRST_MS + 31 * DAY_MS
     maintain(tmp_path, KeptDays(60, 60), lambda: now_ms)
-    assert len(hour_folders(tmp_path / COPIES.by_day.name)) == 2
-    assert maintain(tmp_path, KeptDays(14, 20), lambda: now_ms).deleted_hours == 6
-    assert len(hour_folders(tmp_path / COPIES.by_day.name)) == 1
-    assert all(not table.by_tick for one in ROLL_UPS for table in (one.by_hour, one.by_day))
+    tables = [table for one in ROLL_UPS for table in one.tables]
+    assert {len(hour_folders(tmp_path / table.name)) for table in tables} == {2}
+    deleted = maintain(tmp_path, KeptDays(14, 20), lambda: now_ms).deleted_hours
+    assert deleted == 2 + len(tables)
+    assert {len(hour_folders(tmp_path / table.name)) for table in tables} == {1}
+    assert not any(table.by_tick for table in tables)
     assert len({table.name for table in ALL_TABLES}) == len(ALL_TABLES)
     assert roll_ups.roll_up(tmp_path, 0, (), lambda: now_ms, lambda: False) == 0

@@ -15,8 +15,11 @@ import pytest
 from kshunt import __version__
 from kshunt.backend.cli.report import main
 from kshunt.backend.commandline.reading import UsageError
+from kshunt.backend.delivered_files.result_files import hour_folders
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, ResultTable
+from kshunt.backend.domain.pipeline.roll_up_columns import MOVES
+from kshunt.backend.domain.pipeline.sample_columns import DAY_MS
 from kshunt.backend.domain.pipeline.weeks import Week
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.limits import LIMITS
@@ -33,8 +36,17 @@ from kshunt.backend.pipeline.reports.week_results import (
     missing_hours,
     read_week,
 )
+from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
+from kshunt.backend.pipeline.results.result_runs import new_run
 from tests.support.pipeline.recorded import Row, sample, time_of, write
-from tests.support.pipeline.reported import MB, OPERATION, moved, of_tables, write_results
+from tests.support.pipeline.reported import (
+    MB,
+    OPERATION,
+    arrow,
+    moved,
+    of_tables,
+    write_results,
+)
 from tests.support.pipeline.weeks import (
     BAD,
     GOOD,
@@ -313,6 +325,70 @@ def test_results_of_two_versions_are_one_week(tmp_path: Path) -> None:
     assert sum(material.rates.others_by_hour.values()) == 10 * 1_200 * MB
     assert material.rates.throttled_minutes[WEEK.from_ms] == 0
     assert "by version 3, 4 of the model" in markdown(material)
+
+
+def test_a_week_is_told_alike_from_rows_and_from_roll_ups_when_the_rows_are_gone(
+    tmp_path: Path,
+) -> None:
+    folder = write_week(tmp_path)
+    # A copy that arrives with the end of an hour, and a replica that leaves the ISR with it.
+    late = copied("op-late", at(4, 9, 3_480), 2, 30, arrives=True)
+    falls = [rate(at(4, 9, 3_540), rid=31), rate(at(4, 10, 5), rid=31, in_isr=False)]
+    write_results(folder / "results", RATES, [*late, *falls], batch=7)
+    rows = material_of(folder, journal())
+    assert {day for day, _, _ in rows.forecasts.held_s} == {at(0, 0), at(1, 0)}
+    assert any(drop.at_ms == at(4, 10, 5) for drop in rows.rates.drops)
+    done = maintain(folder / "results", KeptDays(365, 730), lambda: WEEK.to_ms + 5 * DAY_MS)
+    tables = [folder / "results" / table.name for table in (RATES, ETA)]
+    assert done.rolled_hours == sum(len(hour_folders(table)) for table in tables) > 8
+    rolled = material_of(folder, journal())
+    gone = maintain(folder / "results", KeptDays(0, 730), lambda: WEEK.to_ms + 5 * DAY_MS)
+    assert gone.deleted_hours > 0
+    assert not any(map(hour_folders, tables))
+    after = material_of(folder, journal())
+    texts = [markdown(one).partition("## Source")[0] for one in (rows, rolled, after)]
+    assert texts[0] == texts[1] == texts[2]
+    for one in (rolled, after):
+        assert one.rates.copies == rows.rates.copies
+        assert one.rates.drops == rows.rates.drops
+        assert +one.rates.written == +rows.rates.written
+        assert one.forecasts.held_s == rows.forecasts.held_s
+        assert one.forecasts.first == rows.forecasts.first
+        assert one.forecasts.models == rows.forecasts.models
+    assert section(texts[2], "Load of brokers") == section(texts[0], "Load of brokers")
+
+
+def test_hours_that_are_too_old_when_they_are_maintained_first_are_rolled_up_before(
+    tmp_path: Path,
+) -> None:
+    folder = write_week(tmp_path)
+    text = markdown(material_of(folder)).partition("## Source")[0]
+    maintain(folder / "results", KeptDays(0, 730), lambda: WEEK.to_ms + 5 * DAY_MS)
+    assert not hour_folders(folder / "results" / RATES.name)
+    assert markdown(material_of(folder)).partition("## Source")[0] == text
+
+
+def test_an_hour_that_a_backfill_made_again_is_read_from_its_rows(tmp_path: Path) -> None:
+    folder = made(tmp_path, rates=copied(GOOD, at(0, 9), 10, 10, arrives=False))
+    results, now_ms = folder / "results", WEEK.to_ms
+    maintain(results, KeptDays(365, 730), lambda: now_ms)
+    before = sum(material_of(folder).rates.copied_by_hour.values())
+    with new_run(results, at(0, 9), at(0, 10), now_ms) as run:
+        run.write(RATES, arrow(RATES.columns, copied(GOOD, at(0, 9), 20, 10, arrives=False)))
+        run.publish([at(0, 9)], now_ms, None)
+    assert sum(material_of(folder).rates.copied_by_hour.values()) == 2 * before
+
+
+def test_a_damaged_roll_up_is_named_and_the_rows_are_read(tmp_path: Path) -> None:
+    folder = made(tmp_path, rates=copied(GOOD, at(0, 9), 10, 10, arrives=False))
+    results = folder / "results"
+    maintain(results, KeptDays(365, 730), lambda: WEEK.to_ms)
+    whole = material_of(folder)
+    torn = next((results / MOVES.by_hour.name).rglob("*.parquet"))
+    torn.write_bytes(torn.read_bytes()[:50])
+    material = material_of(folder)
+    assert material.rates.copied_by_hour == whole.rates.copied_by_hour
+    assert any(str(torn) in problem for problem in material.problems)
 
 
 def test_missing_hours_are_stretches() -> None:

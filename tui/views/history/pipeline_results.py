@@ -117,8 +117,8 @@ def _pipeline_state(
     unknown: str,
 ) -> list[Line]:
     if pipeline_status is None:
-        why = "Whether one runs is not known yet."
-        return _words(f"Whether one ran is {unknown}." if unknown else why, width, glyphs, "dim")
+        why = "kshunt does not know yet whether one runs."
+        return _words(f"{unknown.capitalize()}." if unknown else why, width, glyphs, "dim")
     state = Cell(f"{_state_words(pipeline_status)}:", _TONES.get(pipeline_status.state, "warn"))
     words = [Cell(word) for word in printable(_about(pipeline_status)).split()]
     lines = wrapped([state, *words], width, 3, glyphs)
@@ -133,7 +133,7 @@ def _pipeline_state(
     for problem in problems[:2]:
         lines += _words(problem, width, glyphs, "warn")
     if pipeline_status.newest_ms is not None and past is None:
-        why = f"What it delivered is {unknown}." if unknown else "kshunt is asking for its results."
+        why = f"Its results are {unknown}." if unknown else "kshunt is asking for its results."
         lines += _words(why, width, glyphs, "dim")
     return [_chosen(line, "Pipeline", number) for number, line in enumerate(lines)]
 

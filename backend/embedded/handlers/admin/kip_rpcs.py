@@ -229,7 +229,7 @@ def _once(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, Value]:
     found: dict[Key, Value] = {}
     for key, value in pairs:
         if found.setdefault(key, value) != value:
-            raise WireReply(INVALID_REQUEST, f"{key} is named twice, and not alike.")
+            raise WireReply(INVALID_REQUEST, f"{key} is named twice, with different values.")
     return found
 
 
