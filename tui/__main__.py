@@ -240,6 +240,7 @@ def write_film(
             start_view=settings.start_view,
             opens_on_all=settings.all_partitions,
             orders=settings.sort,
+            columns=settings.columns,
             reel=_reel(RecordingReader(paths), paths),
         )
 
@@ -349,6 +350,7 @@ def _run(settings: DashboardSettings, address: str, held: Mapping[str, Held], **
             start_view=settings.start_view,
             opens_on_all=settings.all_partitions,
             orders=settings.sort,
+            columns=settings.columns,
             keep=None if in_browser else keep,
             freeze=memory.freeze,
             notices=Notices(

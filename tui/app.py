@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from kshunt.tui.recorder.reader import RecordingReader
     from kshunt.tui.recorder.recorder import Recorder
     from kshunt.tui.shell.contexts import Contexts
+    from kshunt.tui.tables.column_choice import ColumnChoice
     from kshunt.tui.tables.model import Order, RowKey
     from kshunt.tui.tables.targets import ReturnPoint
 
@@ -123,6 +124,7 @@ class KshuntApp(Dashboard):
         start_view: str = OVERVIEW,
         opens_on_all: bool = False,
         orders: Mapping[str, Order] | None = None,
+        columns: Mapping[str, ColumnChoice] | None = None,
         keep: Keep | None = None,
         glyphs: Glyphs = UNICODE,
         now_s: Callable[[], float] = time.monotonic,
@@ -140,8 +142,8 @@ class KshuntApp(Dashboard):
 
         `in_browser` keeps the files of this host out of reach: texts are downloaded instead.
 
-        `opens_on_all`: the partitions view opens on every replica. `orders` are the first ones of
-        tables, by view; `keep` writes down what the operator chooses, and is called on a thread.
+        `opens_on_all`: the partitions view opens on every replica. `orders` and `columns` are
+        the first ones of tables; `keep` writes down what the operator chooses, on a thread.
 
         `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
         `freeze` is called when what a view needs has been loaded; `notices` says how the terminal
@@ -167,8 +169,7 @@ class KshuntApp(Dashboard):
         self.stylesheet = CachedStylesheet(variables=self.get_css_variables())
         self.set_class(not glyphs.spark, "-ascii")
         self.store = Store(now_s)
-        for view, order in (orders or {}).items():
-            self.store.ask(view, order=order)
+        self.store.begin_with(orders, columns)
         self.own_settings = own_settings or OwnSettings()
         self._keep = keep
         self._keeping = asyncio.Lock()
@@ -287,6 +288,9 @@ class KshuntApp(Dashboard):
             case _ if table == "sort":
                 self.store.ask(view, order=NATURAL)
                 self.compute_table(view)
+            case _ if table == "columns":
+                self.store.columns.pop(view, None)
+                self.changed.publish("")
 
     def clear_marks(self) -> None:
         """Nothing is marked in the view in sight."""

@@ -63,6 +63,7 @@ class ActionProvider(Provider):
         for title, text, action in self._entries():
             score = matcher.match(title)
             if score > 0:
+                score += _nearness(query, action.title)
                 yield Hit(score, matcher.highlight(title), self._command(action), help=text)
 
     def _command(self, action: Action) -> Callable[[], Awaitable[None]]:
@@ -72,6 +73,12 @@ class ActionProvider(Provider):
             await view.run_action(action.id)
 
         return run
+
+
+def _nearness(query: str, title: str) -> float:
+    """What puts a title before others that hold the same words: it is these words, or begins so."""
+    typed, whole = query.strip().lower(), title.lower()
+    return 1.0 if whole == typed else 0.5 if whole.startswith(typed) else 0.0
 
 
 class PaletteTarget(NamedTuple):

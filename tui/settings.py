@@ -15,8 +15,12 @@
     [sort]
     partitions = ["-lag", "topic"]
 
-A flag overrides the file. The dashboard writes a theme, an order and what an operator changes in
-the settings screen into it (`keep_setting`). Comments and everything else stay as they are.
+    [columns]
+    partitions = ["size", "-role"]
+
+A flag overrides the file. The dashboard writes a theme, an order, a choice of columns and what an
+operator changes in the settings screen into it (`keep_setting`). Comments and everything else stay
+as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ from typing import Any, Final, TypeAlias
 
 from kshunt.backend.errors import ConfigError
 from kshunt.backend.files import make_folder, replace_file
-from kshunt.tui.actions.view_names import OVERVIEW, TABLES, VIEWS
+from kshunt.tui.actions.view_names import CHOSEN_TABLES, OVERVIEW, TABLES, VIEWS
+from kshunt.tui.tables.column_choice import HIDES, ColumnChoice
 from kshunt.tui.tables.model import Level, Order
 from kshunt.tui.terminal.notices import NOTIFICATIONS
 
@@ -67,6 +72,8 @@ class DashboardSettings:
     """By an action's name: its keys, in the place of its own."""
     sort: Mapping[str, Order] = field(default_factory=dict)
     """By a view with a table: how it is sorted."""
+    columns: Mapping[str, ColumnChoice] = field(default_factory=dict)
+    """By one of `kshunt.tui.actions.view_names.CHOSEN_TABLES`: what an operator chose."""
     written: frozenset[str] = field(default=frozenset(), compare=False)
     """What the file says, by name: `theme`, `keys.follow`; the rest are defaults."""
 
@@ -154,6 +161,10 @@ def parse_settings(text: str) -> DashboardSettings:
         mouse=_typed(document, "mouse", bool, True),
         keys={name: _keys(name, value) for name, value in _table(document, "keys").items()},
         sort={view: _order(view, value) for view, value in _table(document, "sort").items()},
+        columns={
+            table: _column_choice(table, value)
+            for table, value in _table(document, "columns").items()
+        },
         written=_written_names(document),
     )
 
@@ -171,11 +182,12 @@ def named_values(settings: DashboardSettings) -> dict[str, SettingValue]:
     plain = {
         one.name: getattr(settings, one.name)
         for one in fields(settings)
-        if one.name not in ("keys", "sort", _WRITTEN)
+        if one.name not in ("keys", "sort", "columns", _WRITTEN)
     }
     keys = {f"keys.{name}": value for name, value in settings.keys.items()}
     sort = {f"sort.{view}": sort_value(order) for view, order in settings.sort.items()}
-    return plain | keys | sort
+    columns = {f"columns.{table}": choice.words for table, choice in settings.columns.items()}
+    return plain | keys | sort | columns
 
 
 def sort_value(order: Order) -> tuple[str, ...]:
@@ -205,7 +217,7 @@ def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
     try:
         file = path.resolve()
         if file.exists() and not file.is_file():
-            raise ConfigError(f"{key} was not kept: {path} is not a file.")
+            raise ConfigError(f"{name} was not kept: {path} is not a file.")
         make_folder(path.parent)
         with _turn_in(file.parent):
             document = tomlkit.parse(file.read_text("utf-8") if file.exists() else "")
@@ -218,7 +230,7 @@ def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
                 place[key] = value
             replace_file(file, tomlkit.dumps(document).encode())
     except (OSError, UnicodeDecodeError, TOMLKitError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{key} was not kept: {path} cannot be changed: {error}.") from None
+        raise ConfigError(f"{name} was not kept: {path} cannot be changed: {error}.") from None
 
 
 @contextmanager
@@ -278,6 +290,22 @@ def _order(view: str, value: object) -> Order:
     if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
         raise ConfigError(f"[sort] {view} has to be a list of columns, and not {value!r}.")
     return Order.of([Level(one.removeprefix("-"), one.startswith("-")) for one in value])
+
+
+def _column_choice(table: str, value: object) -> ColumnChoice:
+    if table not in CHOSEN_TABLES:
+        raise ConfigError(
+            f"[columns] {table}: there is no such table.", advice=_list(CHOSEN_TABLES)
+        )
+    if not isinstance(value, list) or not all(
+        isinstance(one, str) and one.removeprefix(HIDES) for one in value
+    ):
+        raise ConfigError(f"[columns] {table} has to be a list of columns, and not {value!r}.")
+    choice = ColumnChoice.of_words(value)
+    for key in choice.keys:
+        if choice.keys.count(key) > 1:
+            raise ConfigError(f"[columns] {table} names {key} more than once.")
+    return choice
 
 
 def _list(names: Any) -> str:

@@ -139,6 +139,14 @@ LOOKS: Final = (
         "Look",
         TABLES,
     ),
+    Action(
+        "columns",
+        ("V",),
+        "Columns",
+        "Chooses which are shown, also next time. Details, copies, exports and filters have all.",
+        "Look",
+        TABLES,
+    ),
     Action("sort_reverse", ("S",), "Reverse the sort", "Reverses the order.", "Look", TABLES),
     Action(
         "details",

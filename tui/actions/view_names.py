@@ -18,6 +18,12 @@ TABLES: Final = (PARTITIONS, BROKERS, THROTTLES, OPERATIONS, TOPICS)
 """The views that are one table, which can be sorted and whose rows have details."""
 
 
+GROUPS: Final = "groups"
+"""The partitions view by groups: a table with columns of its own."""
+CHOSEN_TABLES: Final = (*TABLES, GROUPS)
+"""The tables whose columns can be chosen."""
+
+
 class Title(NamedTuple):
     """What a view is called."""
 

@@ -6,7 +6,7 @@ what `kshunt.tui.table_thread` has computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,8 @@ from kshunt.tui.facts.lag_history import LagHistory
 from kshunt.tui.facts.view_query import Job, Query
 from kshunt.tui.feed.polled_facts import DRIFT, ORPHANS, OWNED
 from kshunt.tui.feed.scene import Scene
-from kshunt.tui.tables.model import Table
+from kshunt.tui.tables.column_choice import ColumnChoice
+from kshunt.tui.tables.model import Order, Table
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
@@ -103,6 +104,8 @@ class Store:
     rate_changes: list[RateChange] = field(default_factory=list)
     """Changes of rates that were sent from here, the last one last."""
     queries: dict[str, Query] = field(default_factory=lambda: dict.fromkeys(VIEWS, Query()))
+    columns: dict[str, ColumnChoice] = field(default_factory=dict)
+    """By one of `kshunt.tui.actions.view_names.CHOSEN_TABLES`: what an operator chose."""
     tables: dict[str, Table] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
@@ -124,6 +127,14 @@ class Store:
         """The backend's clock: what it said last, and the time since."""
         snapshot = self.scene.snapshot
         return (0 if snapshot is None else snapshot.taken_ms) + round(self.age_s * 1000)
+
+    def begin_with(
+        self, orders: Mapping[str, Order] | None, columns: Mapping[str, ColumnChoice] | None
+    ) -> None:
+        """Take the orders and columns that an operator chose before."""
+        for view, order in (orders or {}).items():
+            self.ask(view, order=order)
+        self.columns.update(columns or {})
 
     def ask(self, view: str, **changes: object) -> Query:
         """Change what a view shows."""

@@ -252,6 +252,8 @@ def elsewhere(name: str) -> str:
     """Where a setting is changed that has no value of its own to choose here."""
     if name.startswith("sort."):
         return f"The order of a table. {key_of('sort_choose')} chooses it in the view; x drops it."
+    if name.startswith("columns."):
+        return f"The columns of a table. {key_of('columns')} chooses them in the view; x drops it."
     return "The keys of an action. Edit them in the file; they are read at the start."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -23,6 +23,14 @@ def begins_with_largest(column: Column) -> bool:
     return column.right and column.key not in ("partition", "broker")
 
 
+def sort_sign(column: Column, order: Order, glyphs: Glyphs) -> str:
+    """An arrow and a place, of a column that sorts; else nothing."""
+    for number, level in enumerate(order.levels, 1):
+        if level.key == column.key:
+            return f" {glyphs.descending if level.reverse else glyphs.ascending}{number}"
+    return ""
+
+
 class SortScreen(Dialog[Order]):
     """Answers with an order, or None."""
 
@@ -33,11 +41,19 @@ class SortScreen(Dialog[Order]):
         Binding("minus,x", "take_out", "Take out", show=False),
     ]
 
-    def __init__(self, columns: Sequence[Column], order: Order, glyphs: Glyphs) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        order: Order,
+        glyphs: Glyphs,
+        hidden: Collection[str] = (),
+    ) -> None:
+        """`hidden`: keys of columns that are not shown; a table can be sorted by them, too."""
         super().__init__("Sort by")
         self._columns = tuple(column for column in columns if column.sortable)
         self._order = order
         self._glyphs = glyphs
+        self._hidden = hidden
 
     def compose_body(self) -> Iterable[Widget]:
         """Its own order, and the columns; those that sort say as which one."""
@@ -46,11 +62,8 @@ class SortScreen(Dialog[Order]):
         yield Lines("Enter this alone, + add as next, - remove, Esc closes", classes="hint")
 
     def _named(self, column: Column) -> str:
-        for number, level in enumerate(self._order.levels, 1):
-            if level.key == column.key:
-                arrow = self._glyphs.descending if level.reverse else self._glyphs.ascending
-                return f"{column.name} {arrow}{number}"
-        return column.name
+        hidden = " (hidden)" if column.key in self._hidden else ""
+        return f"{column.name}{sort_sign(column, self._order, self._glyphs)}{hidden}"
 
     def on_mount(self) -> None:
         """Begin at the column that sorts first."""

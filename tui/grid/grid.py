@@ -19,6 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from kshunt.tui.actions import bind, grid_bindings
+from kshunt.tui.tables.column_choice import OWN_COLUMNS, ColumnChoice
 from kshunt.tui.tables.model import GAP, Cell, Column, Order, Placed, RowKey, Table, fit_columns
 from kshunt.tui.text.bars import FULL, REST
 from kshunt.tui.text.fitting import fit, fit_middle, printable
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 GUTTER = 2
 """Cells at the left for the mark."""
+
+RIGHT = 3
+"""The right button of the mouse."""
 
 IN_ASCII = str.maketrans(FULL + REST, "#-")
 """Bars, where the terminal has no lines."""
@@ -72,6 +76,9 @@ class Grid(Widget, can_focus=True):
             super().__init__()
             self.column = column
 
+    class ColumnsWanted(Message):
+        """The right button of the mouse chose the titles."""
+
     def __init__(
         self,
         *,
@@ -101,6 +108,8 @@ class Grid(Widget, can_focus=True):
         """The row of which it was said last that it is under the cursor."""
         self._moved = False
         """False while the operator has chosen no place: then the top of the table is shown."""
+        self._choice = OWN_COLUMNS
+        """What an operator chose of the columns."""
         self._placed: list[Placed] = []
         self._lines: dict[int, Strip] = {}
         """What each line shows; Textual asks for more of them than it sends."""
@@ -148,9 +157,26 @@ class Grid(Widget, can_focus=True):
         """The columns that fit."""
         return tuple(column for column, _ in self._placed)
 
-    def show_table(self, table: Table, *, home: bool = False) -> None:
-        """Put another table in the place of this one; `home` forgets the operator's place."""
+    def choose_columns(self, choice: ColumnChoice) -> None:
+        """Show the columns that an operator chose, as far as they fit."""
+        if choice != self._choice:
+            self._choice = choice
+            self._lay_out()
+            self._paint_changes()
+
+    def fitting(self, choice: ColumnChoice) -> frozenset[str]:
+        """Keys of the columns that another choice would show in this width."""
+        columns = choice.of(self._table.columns) if self._table is not None else ()
+        placed = fit_columns(columns, self._room, self._needs(columns)) if columns else []
+        return frozenset(column.key for column, _ in placed)
+
+    def show_table(
+        self, table: Table, *, choice: ColumnChoice | None = None, home: bool = False
+    ) -> None:
+        """Put another table in the place of this one, with its columns; `home` forgets the
+        operator's place."""
         key, line = self._place or (self.cursor_key, self._cursor - self._top)
+        self._choice = self._choice if choice is None else choice
         self._table, self._place = table, None
         self._rows.clear()
         if home or not self._moved:
@@ -270,8 +296,13 @@ class Grid(Widget, can_focus=True):
         self.action_cursor(-3)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor where the mouse points; twice opens the row, and a title sorts."""
-        if event.y == 0 and (column := self._column_at(event.x)) is not None:
+        """Put the cursor where the mouse points; twice opens the row, and a title sorts.
+
+        The right button chooses columns at the titles.
+        """
+        if event.y == 0 and event.button == RIGHT:
+            self.post_message(self.ColumnsWanted())
+        elif event.y == 0 and (column := self._column_at(event.x)) is not None:
             self.post_message(self.TitleClicked(column))
         elif event.y > 0 and self._table is not None and event.chain == 1:
             self.go_to(self._row_at(event.y))
@@ -401,7 +432,7 @@ class Grid(Widget, can_focus=True):
 
     def _lay_out(self) -> None:
         """Fit the columns, where they, the width or what they need is not what it was."""
-        columns = self._table.columns if self._table is not None else ()
+        columns = self._choice.of(self._table.columns) if self._table is not None else ()
         fitted_to = (columns, self.size.width, self._needs(columns))
         if fitted_to == self._fitted_to:
             return
@@ -410,7 +441,12 @@ class Grid(Widget, can_focus=True):
         self._drawn.clear()
         self._header = None
         if columns:
-            self._placed = fit_columns(columns, self.size.width - GUTTER, fitted_to[2])
+            self._placed = fit_columns(columns, self._room, fitted_to[2])
+
+    @property
+    def _room(self) -> int:
+        """Cells beside the mark."""
+        return self.size.width - GUTTER
 
     def _needs(self, columns: Sequence[Column]) -> dict[str, int]:
         """Cells of the longest text that was in sight of each column that grows.

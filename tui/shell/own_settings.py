@@ -95,8 +95,9 @@ class OwnSettings:
             self._now.pop(name, None)
             return True
         self._file[name] = value
-        # An order is chosen in its view, and holds there already.
-        live = (name in LIVE or name.startswith("sort.")) and name not in self._held
+        # An order and columns are chosen in their view, and hold there already.
+        in_view = name.startswith(("sort.", "columns."))
+        live = (name in LIVE or in_view) and name not in self._held
         if live:
             self._now[name] = value
         return live

@@ -70,6 +70,8 @@ class Column:
     """The title in full, where there is room, for details and for the choice of a sort column."""
     unit: Unit | None = None
     """Of the numbers that its cells say in words; None: it holds text."""
+    identifies: bool = False
+    """It says which row it is: nobody can hide it."""
 
     @property
     def name(self) -> str:

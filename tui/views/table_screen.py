@@ -9,6 +9,7 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
+from kshunt.backend.domain.text.formatting import many
 from kshunt.backend.errors import BadInput
 from kshunt.tui.actions import ACTIONS, action_named, key_of
 from kshunt.tui.data.team import selected_words
@@ -19,6 +20,7 @@ from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.plot_panel import PlotPanel
 from kshunt.tui.grid.tabs import ViewTabs
 from kshunt.tui.settings import sort_value
+from kshunt.tui.tables.column_choice import OWN_COLUMNS, ColumnChoice
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Order, RowKey, Table
 from kshunt.tui.text.fitting import join_fitting
@@ -57,8 +59,16 @@ class TableScreen(ViewScreen):
     FILTERS_WORDS: ClassVar[bool] = True
     """Whether words narrow the rows; False where a filter has fields."""
 
+    AT_TIMES: ClassVar[frozenset[str]] = frozenset()
+    """Keys of columns that the table has only where there is something in them."""
+
     _seen_s = 0.0
     """When it was last in sight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._columns_checked: set[str] = set()
+        """The tables of which it was said what is wrong with the choice of their columns."""
 
     @property
     def grid(self) -> Grid:
@@ -97,10 +107,12 @@ class TableScreen(ViewScreen):
         """Show what the store holds; widgets repaint only what differs."""
         store = self.kshunt.store
         table = store.tables.get(self.VIEW)
-        if table is not None and table is not self.grid.table:
-            if self.grid.table is None:
-                self._drop_unknown_columns(table)
-            self.grid.show_table(table)
+        if table is not None:
+            choice = store.columns.get(self.columns_name(table), OWN_COLUMNS)
+            if table is not self.grid.table:
+                self._say_unknown_columns(table)
+                self.grid.show_table(table, choice=choice)
+            self.grid.choose_columns(choice)
         self.grid.show_message(self._empty_words())
         super().update_view()
         if self.HAS_PLOT and store.scene.snapshot is not None:
@@ -118,17 +130,42 @@ class TableScreen(ViewScreen):
         since_ms = snapshot.taken_ms - 1000 * max(running, PLOT_SPAN_S)
         return [point for point in snapshot.history if point.at_ms >= since_ms]
 
-    def _drop_unknown_columns(self, table: Table) -> None:
-        """Say which columns of the settings' order the first table does not have."""
+    def _say_unknown_columns(self, table: Table) -> None:
+        """Say which columns of the settings the table does not have, once."""
+        first = self.grid.table is None
+        said = [*(self._drop_unknown_order(table) if first else ()), *self._wrong_columns(table)]
+        if said:
+            self.say(" ".join(said), "warn")
+
+    def _drop_unknown_order(self, table: Table) -> list[str]:
+        """Sort only by columns that the first table has."""
         order = self.kshunt.store.queries[self.VIEW].order
         known = {column.key for column in table.columns if column.sortable}
         unknown = [level.key for level in order.levels if level.key not in known]
+        if not unknown:
+            return []
+        self._ask(order=Order.of([level for level in order.levels if level.key in known]))
+        words = ", ".join(unknown)
+        return [f"The settings sort {self.VIEW} by {words}: there is no such column."]
+
+    def _wrong_columns(self, table: Table) -> list[str]:
+        """What the settings choose of the columns that cannot be."""
+        name = self.columns_name(table)
+        if name in self._columns_checked:
+            return []
+        self._columns_checked.add(name)
+        choice = self.kshunt.store.columns.get(name, OWN_COLUMNS)
+        known = {column.key: column for column in table.columns}
+        unknown = [key for key in choice.keys if key not in known and key not in self.AT_TIMES]
+        kept = [key for key in choice.hidden if key in known and known[key].identifies]
+        said = []
         if unknown:
-            self._ask(order=Order.of([level for level in order.levels if level.key in known]))
-            self.say(
-                f"The settings sort {self.VIEW} by {', '.join(unknown)}: there is no such column.",
-                "warn",
-            )
+            words = ", ".join(unknown)
+            said.append(f"The settings choose {words} in {name}: there is no such column.")
+        if kept:
+            words = ", ".join(kept)
+            said.append(f"The settings hide {words} in {name}: it says which row it is, and stays.")
+        return said
 
     def _empty_words(self) -> str:
         store, scene = self.kshunt.store, self.kshunt.store.scene
@@ -353,8 +390,54 @@ class TableScreen(ViewScreen):
         if table is None:
             return
         order = self.kshunt.store.queries[self.VIEW].order
-        screen = SortScreen(table.columns, order, self.kshunt.glyphs)
+        choice = self.kshunt.store.columns.get(self.columns_name(table), OWN_COLUMNS)
+        hidden = [column.key for column in table.columns if choice.hides(column)]
+        screen = SortScreen(table.columns, order, self.kshunt.glyphs, hidden)
         self.app.push_screen(screen, lambda one: self.sort_in(one) if one is not None else None)
+
+    # Columns
+
+    def columns_name(self, table: Table) -> str:
+        """The name by which a choice of the table's columns is kept; empty: there is no choice."""
+        return self.VIEW
+
+    @on(Grid.ColumnsWanted)
+    async def _columns_wanted(self) -> None:
+        await self.run_action("columns")
+
+    def action_columns(self) -> None:
+        """Choose the columns that are shown."""
+        from kshunt.tui.dialogs.columns import ColumnsScreen
+
+        table, grid = self.grid.table, self.grid
+        if table is None:
+            self.say("There are no columns yet.")
+            return
+        name = self.columns_name(table)
+        if not name:
+            keys = f"{key_of('shift(-1)')} {key_of('shift(1)')}"
+            self.say(f"The columns of this table cannot be chosen; {keys} shift them.")
+            return
+        choice = self.kshunt.store.columns.get(name, OWN_COLUMNS)
+        screen = ColumnsScreen(name, table, choice, grid.fitting, self.kshunt.glyphs)
+        self.app.push_screen(
+            screen, lambda one: None if one is None else self._show_columns(name, table, one)
+        )
+
+    def _show_columns(self, name: str, table: Table, choice: ColumnChoice) -> None:
+        """Show these columns; the next dashboard begins with them."""
+        self.kshunt.store.columns[name] = choice
+        self.update_view()
+        self.kshunt.keep_setting(f"columns.{name}", choice.words or None)
+        hidden = [column for column in table.columns if choice.hides(column)]
+        first = [column for column in table.columns if column.key in choice.first]
+        counts = ((first, "first"), (hidden, "hidden"))
+        parts = [f"{many(len(found), 'column')} {word}" for found, word in counts if found]
+        said = ", ".join(parts) or "The table has its own columns"
+        sorting = {level.key for level in table.order.levels}
+        if unseen := [column.name for column in hidden if column.key in sorting]:
+            said += f"; the table is still sorted by {', '.join(unseen)}"
+        self.say(f"{said}. {key_of('columns')} chooses.")
 
     # The filter line
 

@@ -16,7 +16,7 @@ import pytest
 from kshunt.backend.domain.operations.operation import OperationState
 from kshunt.backend.errors import ConfigError
 from kshunt.tui.actions import ACTIONS, actions_of, key_name, key_of, use_keys, view_key
-from kshunt.tui.actions.view_names import BROKERS, PARTITIONS, TABLES, VIEWS
+from kshunt.tui.actions.view_names import BROKERS, GROUPS, PARTITIONS, TABLES, VIEWS
 from kshunt.tui.data.store import Store
 from kshunt.tui.dialogs.choose import ChooseScreen
 from kshunt.tui.feed.scene import Scene
@@ -30,6 +30,7 @@ from kshunt.tui.settings import (
     sort_value,
 )
 from kshunt.tui.shell.theme_files import ThemeFolder
+from kshunt.tui.tables.column_choice import ColumnChoice
 from kshunt.tui.tables.model import Level, Order
 from kshunt.tui.views.attention import attention
 from tests.support.terminal import terminal
@@ -74,6 +75,26 @@ def test_a_choice_is_kept_and_comments_stay(tmp_path: Path) -> None:
     assert sort_value(order) == ("-lag_bytes", "topic")
     keep_setting(path, "sort.partitions", None)
     assert parse_settings(path.read_text()).sort == {}
+
+
+def test_a_choice_of_columns_is_kept_likewise(tmp_path: Path) -> None:
+    path = tmp_path / "dashboard.toml"
+    path.write_text(f'{OWN_FILE}\n[columns]  # few\nbrokers = ["-rack"]  # all alike\n')
+    choice = ColumnChoice(first=("size",), hidden=("role", "of_a_newer_version"))
+    keep_setting(path, "columns.partitions", choice.words)
+    keep_setting(path, "columns.groups", ("-eta",))
+    found = parse_settings(path.read_text())
+    assert found.columns == {
+        BROKERS: ColumnChoice(hidden=("rack",)),
+        PARTITIONS: choice,
+        GROUPS: ColumnChoice(hidden=("eta",)),
+    }
+    assert named_values(found)["columns.partitions"] == ("size", "-role", "-of_a_newer_version")
+    keep_setting(path, "columns.groups", None)
+    assert path.read_text() == (
+        f'{OWN_FILE}\n[columns]  # few\nbrokers = ["-rack"]  # all alike\n'
+        'partitions = ["size", "-role", "-of_a_newer_version"]\n'
+    )
 
 
 def test_the_file_and_its_folder_are_made_for_the_first_choice(tmp_path: Path) -> None:
@@ -165,6 +186,12 @@ def test_everything_in_it_is_read() -> None:
         ('[sort]\nstart = ["topic"]', "there is no such table"),
         ('[sort]\npartitions = "topic"', "a list of columns"),
         ('[sort]\npartitions = [""]', "a list of columns"),
+        ("columns = 3", "columns must be a table"),
+        ('[columns]\nhistory = ["-role"]', "there is no such table"),
+        ('[columns]\npartitions = "-role"', r"\[columns\] partitions has to be a list of columns"),
+        ('[columns]\npartitions = ["-"]', "a list of columns"),
+        ("[columns]\npartitions = [3]", "a list of columns"),
+        ('[columns]\npartitions = ["size", "-size"]', "names size more than once"),
     ],
 )
 def test_what_means_nothing_is_named(text: str, words: str, tmp_path: Path) -> None:

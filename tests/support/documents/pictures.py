@@ -74,6 +74,8 @@ PICTURES: Final = {
         Picture("brokers", r"  7 +250/0(.|\n)*MB", ("3",)),
         Picture("who-feeds-whom", r"MB/s|\d+M", ("m",)),
         Picture("topics", r"Retention(.|\n)*more brokers", ("7", "j", "j"), size=(120, 36)),
+        Picture("", r"Topic +Part", ("2",)),
+        Picture("columns", r"\[\+\] Size", ("V", "space", "end", "k", "k", "k", "plus")),
     ),
     "throttle-too-low": (
         Picture("", r"throttle too low\. /stuck"),

@@ -227,4 +227,4 @@ async def test_the_help_says_that_the_mouse_is_off(opened: Opened) -> None:
 
 def test_every_setting_is_described() -> None:
     names = {one.name for one in fields(DashboardSettings)}
-    assert names - {"keys", "sort", "written"} == set(DESCRIBED)
+    assert names - {"keys", "sort", "columns", "written"} == set(DESCRIBED)

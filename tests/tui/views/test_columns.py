@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from kshunt.tui.actions.view_names import BROKERS
+from kshunt.tui.tables.column_choice import OWN_COLUMNS, ColumnChoice
 from kshunt.tui.tables.model import NATURAL, Table, fit_columns
 from kshunt.tui.views.brokers.matrix import place_table
+from kshunt.tui.views.brokers.table import broker_table
+from kshunt.tui.views.operations.table import operation_table
 from kshunt.tui.views.partitions.group_table import group_table
+from kshunt.tui.views.throttles.table import throttle_table
+from kshunt.tui.views.topics.table import topic_table
 from tests.support.tui.app import dashboard
-from tests.support.tui.cluster import ScriptedCluster, incident
+from tests.support.tui.cluster import ScriptedCluster, incident, running_move
 from tests.support.tui.tables import facts_of, partitions
 
 FACTS = facts_of(incident())
@@ -62,6 +67,57 @@ def test_the_room_goes_to_what_matters_most(table: Table, expected: dict[int, st
     for width, words in expected.items():
         placed = fit_columns(table.columns, width)
         assert " ".join(f"{column.key}:{room}" for column, room in placed) == words, width
+
+
+CHOSEN = [
+    # What is hidden gives its room to others.
+    (80, ("-role",), "topic:27 partition:4 broker:4 status:11 lag_messages:5 lag_bytes:6"),
+    (80, ("-role", "-status"), "topic:36 partition:4 broker:7 lag_messages:5 lag_bytes:6"),
+    # Columns that wait for a wide terminal come where enough others are hidden.
+    (
+        100,
+        ("-role", "-status", "-lag_messages", "-throttled"),
+        "topic:40 partition:4 broker:7 lag_bytes:9 rate:10 eta:16 size:8",
+    ),
+    # What comes first takes the room of what is worth least.
+    (80, ("size",), "topic:19 partition:4 broker:4 role:8 status:11 lag_bytes:6 rate:6 eta:6 size"),
+    (60, ("role",), "topic:15 partition:4 broker:4 role:8 status:11 lag_bytes:6 eta:6"),
+    # What says which row it is stays, whatever the choice and the width.
+    (40, ("size", "leader", "message_rate"), "topic:14 partition:4 broker:4 size:8 leader:6"),
+    (80, ("-topic", "-broker"), "topic:18 partition:4 broker:4 role:8 status:11 lag_messages:5"),
+    (80, ("-nosuch", "none"), "topic:18 partition:4 broker:4 role:8 status:11 lag_messages:5"),
+]
+
+
+@pytest.mark.parametrize(("width", "words", "expected"), CHOSEN)
+def test_a_choice_changes_what_is_shown(width: int, words: tuple[str, ...], expected: str) -> None:
+    columns = ColumnChoice.of_words(words).of(partitions(FACTS).columns)
+    shown = " ".join(f"{column.key}:{room}" for column, room in fit_columns(columns, width))
+    assert shown.startswith(expected), shown
+
+
+def test_every_table_keeps_what_says_which_row_it_is() -> None:
+    operation = running_move(incident())
+    tables: tuple[tuple[tuple[str, ...], Table], ...] = (
+        (("topic", "partition", "broker"), partitions(FACTS)),
+        (("group",), group_table(FACTS, (), NATURAL, False, "topic")),
+        (("group",), topic_table(FACTS, (), NATURAL)),
+        (("broker",), broker_table(FACTS, NATURAL)),
+        (("what",), throttle_table(FACTS, NATURAL)),
+        (("summary",), operation_table(FACTS, (operation,), 0, NATURAL)),
+    )
+    for expected, table in tables:
+        nothing = ColumnChoice(hidden=tuple(column.key for column in table.columns))
+        assert tuple(column.key for column in nothing.of(table.columns)) == expected
+
+
+def test_a_choice_is_changed_a_column_at_a_time() -> None:
+    choice = OWN_COLUMNS.hiding("role").putting_first("size").hiding("status")
+    assert choice.words == ("size", "-role", "-status")
+    assert choice.putting_first("role").words == ("size", "role", "-status")
+    assert choice.hiding("size").words == ("-role", "-status", "-size")
+    assert choice.showing("size").showing("role").showing("status") == OWN_COLUMNS
+    assert ColumnChoice.of_words(choice.words) == choice
 
 
 WORDY = "connection refused, and then refused again by each of its addresses"

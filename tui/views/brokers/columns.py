@@ -129,7 +129,7 @@ def _field(
 
 FIELDS: Final = (
     _field(
-        Column("broker", "Brk", 3, 4, 0, right=True, label="Broker", unit=Unit.ID),
+        Column("broker", "Brk", 3, 4, right=True, label="Broker", unit=Unit.ID, identifies=True),
         lambda row, width: Cell(str(row.id)),
         lambda row: row.id,
     ),

@@ -12,7 +12,7 @@ from kshunt.tui.actions import BANDED, key_of
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.dialogs.dialog import Lines
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.tables.model import NATURAL, Order, RowKey
+from kshunt.tui.tables.model import NATURAL, Order, RowKey, Table
 from kshunt.tui.views.pane_screen import PaneScreen
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ class BrokersScreen(PaneScreen):
         yield from super().compose_below()
 
     # Who feeds whom
+
+    def columns_name(self, table: Table) -> str:
+        """A matrix has a column for each broker, and no choice of them."""
+        return self.VIEW if table.columns[0].key == "broker" else ""
 
     def action_matrix(self) -> None:
         """Show who feeds whom, then where partitions are, then the brokers again."""

@@ -33,6 +33,7 @@ class OperationsScreen(TableScreen):
 
     VIEW: ClassVar[str] = OPERATIONS
     NOUN: ClassVar[str] = "operation"
+    AT_TIMES: ClassVar[frozenset[str]] = frozenset({"claim"})
 
     _audit_of: tuple[object, ...] = ()
     """Of which operation, and what was so, when the audit was asked last."""

@@ -231,7 +231,7 @@ FIELDS: Final[tuple[ListColumn[OperationRow], ...]] = (
         lambda row: kind_words(row.operation),
     ),
     ListColumn(
-        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40),
+        Column("summary", "Summary", 20, 70, 0, grows=True, comfort=40, identifies=True),
         lambda row, width: Cell(row.operation.summary),
         lambda row: row.operation.summary,
     ),

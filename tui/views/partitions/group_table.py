@@ -193,7 +193,7 @@ def partitions_of(
 
 def _columns(title: str) -> tuple[Column, ...]:
     return (
-        Column("group", title, 12, 80, 0, grows=True, comfort=34, names=True),
+        Column("group", title, 12, 80, 0, grows=True, comfort=34, names=True, identifies=True),
         Column("partitions", "Parts", 5, 10, 6, 3, right=True, label="Partitions", unit=Unit.COUNT),
         Column("replicas", "Repl", 6, 8, 5, 3, right=True, label="Replicas", unit=Unit.COUNT),
         Column("moving", "Mov", 5, 6, 4, 3, right=True, label="Moving", unit=Unit.COUNT),

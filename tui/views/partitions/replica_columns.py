@@ -22,6 +22,13 @@ from kshunt.tui.facts.stuck_words import stuck_word
 from kshunt.tui.tables.model import Cell, Column, Unit
 
 
+def _id(key: str, title: str, width: int, wide: int, label: str) -> Column:
+    """A number of the replica that a row is about."""
+    return Column(
+        key, title, width, wide, 1, right=True, label=label, unit=Unit.ID, identifies=True
+    )
+
+
 def columns_of(facts: Facts) -> tuple[Column, ...]:
     """Widths follow the longest ids of the cluster, so that they do not change between ticks."""
     rows = facts.rows
@@ -30,9 +37,9 @@ def columns_of(facts: Facts) -> tuple[Column, ...]:
     # A column for what hardly any cluster has is there only where a partition has it.
     modes = (Column("mode", "Mode", 8, 18, 2),) if rows.mode.any() else ()
     return (
-        Column("topic", "Topic", 14, 80, 0, grows=True, comfort=34, names=True),
-        Column("partition", "Part", part, 0, 1, right=True, label="Partition", unit=Unit.ID),
-        Column("broker", "Brk", brk, 7, 1, right=True, label="Broker", unit=Unit.ID),
+        Column("topic", "Topic", 14, 80, 0, grows=True, comfort=34, names=True, identifies=True),
+        _id("partition", "Part", part, 0, "Partition"),
+        _id("broker", "Brk", brk, 7, "Broker"),
         Column("role", "Role", 8, 0, 5),
         Column("status", "Status", 11, 33, 2, 3),
         *modes,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.text.formatting import many
 from kshunt.tui.actions import FOLLOWING, OPENED, key_of
-from kshunt.tui.actions.view_names import PARTITIONS
+from kshunt.tui.actions.view_names import GROUPS, PARTITIONS
 from kshunt.tui.facts.view_query import Query
 from kshunt.tui.feed.polled_facts import PIPELINE
 from kshunt.tui.tables.lines import PaneLine
-from kshunt.tui.tables.model import NATURAL, Order, RowKey
+from kshunt.tui.tables.model import NATURAL, Order, RowKey, Table
 from kshunt.tui.views.partition_verbs import PartitionVerbsScreen
 from kshunt.tui.views.partitions.replica_stalls import ReplicaStalls
 
@@ -36,6 +36,7 @@ class PartitionsScreen(PartitionVerbsScreen):
     NOUN: ClassVar[str] = "replica"
     HAS_PLOT: ClassVar[bool] = True
     MARKS: ClassVar[bool] = True
+    AT_TIMES: ClassVar[frozenset[str]] = frozenset({"mode"})
 
     _opens = True
     """Whether the view chooses what it shows: until the operator does."""
@@ -57,6 +58,10 @@ class PartitionsScreen(PartitionVerbsScreen):
         self._stalls.forget()
 
     # Groups
+
+    def columns_name(self, table: Table) -> str:
+        """Groups have columns of their own."""
+        return GROUPS if table.columns[0].key == "group" else self.VIEW
 
     def action_group(self) -> None:
         """By topic, by broker, by operation, and one row a replica again."""

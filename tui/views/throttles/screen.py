@@ -36,6 +36,7 @@ class ThrottlesScreen(TableScreen):
     VIEW: ClassVar[str] = THROTTLES
     NOUN: ClassVar[str] = "broker or topic"
     MARKS: ClassVar[bool] = True
+    AT_TIMES: ClassVar[frozenset[str]] = frozenset({"before"})
 
     _typing: tuple[int, ...] = ()
     """Brokers whose rate is being typed."""

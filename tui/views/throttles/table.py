@@ -271,7 +271,9 @@ def _owner(row: ThrottleRow, width: int) -> Cell:
 
 FIELDS: Final[tuple[ListColumn[ThrottleRow], ...]] = (
     ListColumn(
-        Column("what", "Broker or topic", 12, 60, 0, grows=True, comfort=36, names=True),
+        Column(
+            "what", "Broker or topic", 12, 60, grows=True, comfort=36, names=True, identifies=True
+        ),
         lambda row, width: Cell(row.what),
         lambda row: row.rank,
     ),

@@ -18,7 +18,7 @@ from kshunt.tui.views.topics.topic_sums import TopicSums
 UNEVEN: Final = 1.5
 """So many times an even share is worth a look."""
 COLUMNS: Final = (
-    Column("group", "Topic", 24, 80, 0, grows=True, comfort=34, names=True),
+    Column("group", "Topic", 24, 80, 0, grows=True, comfort=34, names=True, identifies=True),
     Column("partitions", "Parts", 5, 10, 3, 6, right=True, label="Partitions", unit=Unit.COUNT),
     Column("factor", "RF", 3, 0, 6, right=True, label="RF", unit=Unit.COUNT),
     Column("size", "Size", 7, 9, 2, 1, right=True, unit=Unit.BYTES),
