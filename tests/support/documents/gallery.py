@@ -3,7 +3,8 @@
 Goals
     Whoever changes a screen sees all of its forms on one page, with moves under way and without.
 Constraints
-    Nothing is kept in the repository. `pictures` makes those that the documents show.
+    The pictures are in `docs/gallery`, for readers of the manual too. `pictures` makes those that its
+    pages show.
 Algorithm
     Each scenario is played as the demo plays it, until its overview shows what it is about. Then
     each view is shown at each size. Words on the command line choose scenarios.
@@ -33,7 +34,7 @@ from tests.support.paths import ROOT
 from tests.support.tui.app import frame
 from tests.support.waiting import wait_until_async
 
-FOLDER: Final = ROOT / "build" / "gallery"
+FOLDER: Final = ROOT / "docs" / "gallery"
 DEADLINE_S: Final = 120.0
 SIZES: Final = ((80, 24), (120, 36), (200, 50))
 BEGINS_AT: Final = (120, 36)
