@@ -68,7 +68,7 @@ class Scene(Picture):
 PICTURES: Final = {
     "expand": (Picture("overview", r"left(.|\n)*last 3\ds"),),
     "drain": (
-        Picture("cockpit", r"last [1-9]\ds(.|\n)*done [1-9]\d(.|\n)*stopped", size=LARGE),
+        Picture("cockpit", r"last [1-9]\ds(.|\n)*done [1-9]\d(.|\n)*ended their moves", size=LARGE),
         Picture("flow-map", r"sends +From(.|\n)*gets", ("tab", "tab", "z"), size=LARGE),
         Picture("overview-middle", r"more brokers, z shows", ("escape",), size=(120, 36)),
         Picture("brokers", r"  7 +250/0(.|\n)*MB", ("3",)),
