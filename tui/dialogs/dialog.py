@@ -49,17 +49,22 @@ class Composed(_Mixed):
     still tells it that it begins, that it has another size, and that a screen was painted.
     """
 
+    @property
+    def is_being_removed(self) -> bool:
+        """Whether its lines may be gone: to be asked after each wait."""
+        return self._pruning or self._closing or self._closed
+
     async def on_event(self, event: events.Event) -> None:
         """Leave out what needs lines while it is being taken down."""
         needs_lines = isinstance(event, events.Mount | events.Resize)
-        if not (needs_lines and (self._pruning or self._closing)):
+        if not (needs_lines and self.is_being_removed):
             await super().on_event(event)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """Call this once the screen was painted, unless it is being taken down by then."""
 
         def painted() -> Any:
-            return None if self._pruning or self._closing else callback(*args, **kwargs)
+            return None if self.is_being_removed else callback(*args, **kwargs)
 
         return super().call_after_refresh(painted)
 

@@ -188,7 +188,8 @@ class FormPart(Composed, VerticalScroll, can_focus=False):
                 number: await asyncio.to_thread(self._parsed, number, text)
                 for number, text in texts.items()
             }
-            if texts == {number: self.text(number) for number in upto}:
+            closed = self.is_being_removed
+            if not closed and texts == {number: self.text(number) for number in upto}:
                 self._go_on(values)
         finally:
             self._checking = False
@@ -224,6 +225,8 @@ class FormPart(Composed, VerticalScroll, can_focus=False):
         others: Sequence[str] = ()
         if complete is not None:
             text, others = await asyncio.to_thread(complete, focused.value)
+            if self.is_being_removed:
+                return
         if text == focused.value and not others:
             self._next(place)
             return

@@ -3,8 +3,8 @@
 Goals
     Whoever changes a screen sees all of its forms on one page, with moves under way and without.
 Constraints
-    The pictures are in `docs/gallery`, for readers of the manual too. `pictures` makes those that its
-    pages show.
+    The pictures are in `docs/gallery`, for readers of the manual too. `pictures` makes those that
+    its pages show.
 Algorithm
     Each scenario is played as the demo plays it, until its overview shows what it is about. Then
     each view is shown at each size. Words on the command line choose scenarios.

@@ -133,7 +133,7 @@ class ScriptedBackend:
 
     async def stop(self) -> None:
         """Cut every connection and listen no more."""
-        self._server.cut()
+        await self._server.cut()
 
     def publish(self, seconds: float = 1.0) -> Snapshot:
         """Let time pass in the cluster and send what it looks like then."""

@@ -29,15 +29,20 @@ class CuttableServer:
         """Begin."""
         self._server = await asyncio.start_unix_server(self._connected, path=self._path)
 
-    def cut(self) -> None:
+    async def cut(self) -> None:
         """Abort every connection and listen no more."""
         if self._server is None:
             return
-        self._server.close()
-        self._server = None
+        server, self._server = self._server, None
         for writer in self._serving.values():
             writer.transport.abort()
         self._path.unlink(missing_ok=True)
+        for listener in server.sockets:
+            asyncio.get_running_loop().remove_reader(listener.fileno())
+        # What was accepted just now becomes a connection in the next rounds. A server that is
+        # closed before leaves its socket open (python/cpython#109564).
+        await _rounds()
+        server.close()
 
     async def close(self) -> None:
         """End what is served still: nobody waits for it any more."""
@@ -46,10 +51,8 @@ class CuttableServer:
             writer.transport.abort()
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
-        # What was accepted at the last moment has yet to be known here, aborted and closed: a
-        # round of the loop each.
-        for _ in range(LAST_ROUNDS):
-            await asyncio.sleep(0)
+        # What was accepted at the last moment has yet to be known here, aborted and closed.
+        await _rounds()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._server is None:
@@ -68,6 +71,12 @@ class CuttableServer:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._serve_one(reader, writer):
                 pass
+
+
+async def _rounds() -> None:
+    """Let the loop go round as often as what was accepted takes to be aborted and closed."""
+    for _ in range(LAST_ROUNDS):
+        await asyncio.sleep(0)
 
 
 def respond(

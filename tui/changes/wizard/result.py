@@ -71,8 +71,8 @@ class ResultScreen(Dialog[NextStep | None]):
         """Copy the command of the shell that makes the same change, for the next time."""
         from kshunt.tui.changes.wizard.copy_command import copy_command
 
-        said = await copy_command(self._kshunt, self._intent, self._intent.reason)
-        self.query_one("#keys", Lines).say_above(said)
+        keys = self.query_one("#keys", Lines)
+        keys.say_above(await copy_command(self._kshunt, self._intent, self._intent.reason))
         self.call_after_refresh(self._fit)
 
     async def action_write(self) -> None:
