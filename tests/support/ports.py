@@ -34,12 +34,14 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     with ExitStack() as sockets:
         for port in random.sample(PORTS, len(PORTS)):
+            if len(found) == count:
+                break
             probe = sockets.enter_context(socket.socket())
             if _reserved(port) and _bound(probe, port):
                 found.append(port)
-            if len(found) == count:
-                return found
-    raise OSError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop}")
+    if len(found) < count:
+        raise OSError(f"fewer than {count} free ports from {PORTS.start} to {PORTS.stop}")
+    return found
 
 
 def first_of_free_ports(count: int) -> int:

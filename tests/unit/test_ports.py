@@ -54,6 +54,11 @@ def test_two_processes_have_different_ports_and_one_that_ends_gives_its_back() -
         assert next_ones == theirs
 
 
+def test_none_are_taken_where_none_are_wanted() -> None:
+    assert free_ports(0) == []
+    assert set(free_ports(5)) == set(FIVE)
+
+
 def test_a_port_with_a_server_is_left_out() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, FIVE[2]))
