@@ -102,16 +102,20 @@ def test_a_stall_says_what_it_began_and_ended_with(spark: SparkSession) -> None:
 def test_pairs_have_quantiles_of_what_was_copied(spark: SparkSession) -> None:
 
     rate, throttle = "catch_up_30s_bytes_per_s", "follower_throttle_bytes_per_s"
-    rows = [sample(i, 0) | {rate: 100.0 * i, "advanced_bytes": i} for i in range(11)]
-    rows += [sample(i, 0, **{throttle: 5, "broker": 3}) | {rate: 7.0} for i in range(2)]
-    rows += [sample(300, 0) | {rate: 1.0, "advanced_bytes": 4}]
-    rows += [sample(1, 0), sample(1, 0, in_isr=True, adding=False) | {rate: 9.0}]
+    copied, nothing = {"copied_from": 1}, {rate: None}
+    rows = [sample(i, 0) | copied | {rate: 100.0 * i, "copied_bytes": i} for i in range(11)]
+    rows += [sample(i, 0, **{throttle: 5, "broker": 3}) | copied | {rate: 7.0} for i in range(2)]
+    rows += [sample(300, 0) | copied | {rate: 1.0, "copied_bytes": 4}]
+    # One that arrives as the leadership changes has bytes and no rate.
+    arrived = sample(301, 0, in_isr=True, adding=False)
+    rows += [arrived | copied | nothing | {"copied_bytes": 6}]
+    rows += [sample(1, 0) | copied | nothing, sample(1, 0, in_isr=True, adding=False) | {rate: 9.0}]
     found = rows_of(move_pairs(as_rates(spark, rows)), "start", "destination")
     start = time_of(START_MS)
     assert [tuple(row.values()) for row in found] == [
         (start, 1, 2, False, 11, 55, 100.0, 500.0, 900.0),
         (start, 1, 3, True, 2, 0, 7.0, 7.0, 7.0),
-        (start + timedelta(minutes=5), 1, 2, False, 1, 4, 1.0, 1.0, 1.0),
+        (start + timedelta(minutes=5), 1, 2, False, 1, 10, 1.0, 1.0, 1.0),
     ]
 
 
