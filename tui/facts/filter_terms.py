@@ -2,13 +2,13 @@
 (`kshunt.tui.views.partitions.filter_masks` applies them).
 
 A row passes if every term holds. A bare word looks for itself in the topic's name; a leading `-`
-turns a term round::
+reverses a term::
 
     payments moving          topics with "payments" in their name, of partitions that move
     topic:pay* broker:3,4    a pattern over the whole name; replicas on broker 3 or 4
     behind:>1000 -throttled  more than 1,000 messages behind and in no throttle list
     eta:>10m rate:<1MB       not done within ten minutes, and slower than 1 MB/s
-    leader:2 op:1f3a         fed by broker 2, and moved by an operation whose id begins so
+    leader:2 op:1f3a         fed by broker 2, and moved by an operation whose id begins with 1f3a
     mode:readonly,none       of partitions that are about to be deleted, or being deleted
 """
 

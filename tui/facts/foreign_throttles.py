@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kshunt.backend.domain.throttles.owners import OwnedThrottle
 
 PASSING: Final = (OperationKind.THROTTLED_RATES, OperationKind.THROTTLED_REPLICAS)
-"""An operation of these kinds runs on only where what it set shall come off with moves of others;
-where it stays, the operation ends with its answer."""
+"""An operation of these kinds keeps running only to remove what it set, once moves of others end.
+Where what it set stays, the operation ends with its answer."""
 
 
 class Left(NamedTuple):
@@ -30,11 +30,11 @@ class Left(NamedTuple):
     operations: tuple[str, ...] = ()
     """Ids of those that take off what they set when the moves end."""
     stays: int | None = None
-    """So many rates and lists that nobody here takes off; None where that is not known."""
+    """How many rates and lists nobody here removes; None where that is not known."""
 
     @property
     def nothing(self) -> bool:
-        """True where it is known that all of it comes off."""
+        """True where it is known that operations here remove all of it."""
         return bool(self.operations) and self.stays == 0
 
 

@@ -1,7 +1,8 @@
 """How the lags of some replicas went, as far as this dashboard has seen it.
 
 Goals
-    Kept are the replicas that move, and those that somebody looked at; each for so many samples.
+    It keeps the replicas that move, and those that somebody looked at. Of each it keeps the last
+    `SAMPLES_MOST` samples.
 Constraints
     A snapshot a second costs next to nothing, whatever moves. The thread that computes tables
     writes it, the event loop reads it.

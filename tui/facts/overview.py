@@ -147,7 +147,7 @@ class WorstReplica:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that the home screen tells of one snapshot."""
+    """Everything that the home screen says about one snapshot."""
 
     taken_ms: int
     summary: Summary
@@ -156,7 +156,7 @@ class Overview:
     running: tuple[OperationLine, ...] = ()
     """Operations that have not ended, the newest first."""
     running_more: int = 0
-    """So many more run than are listed."""
+    """How many more operations run than are listed."""
     ended: tuple[Operation, ...] = ()
     """The newest of those that have ended."""
     worst: tuple[WorstReplica, ...] = ()
@@ -293,7 +293,7 @@ def total_of(
     """What was copied by the moves that run and what is left, waiting ones included.
 
     An operation's replicas that have arrived count as copied. Of moves that have ended, or that no
-    operation here owns, `finished` remembers what it has seen of them while others go on.
+    operation here owns, `finished` remembers what it has seen of them while others continue.
     """
     running = [one for one in operations if not one.state.ended and one.partitions]
     counted = facts.arriving.copy()

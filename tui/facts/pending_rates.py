@@ -42,7 +42,7 @@ Pending = tuple[tuple[int, ThrottledRate], ...]
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """What pending rates would do, beside what the present ones do."""
+    """What pending rates would do, next to what the present ones do."""
 
     pending: Pending
     before: Throttles

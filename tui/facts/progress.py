@@ -1,7 +1,7 @@
 """How far an operation is: its partitions joined with the rows of the snapshot.
 
-Arrays of each operation are made once; what is done for each snapshot is a few passes over its
-rows, whatever the size of the plan.
+Arrays of each operation are made once. For each snapshot, the code reads its rows a few times,
+whatever the size of the plan.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def operation_rows(facts: Facts, operation: Operation) -> NDArray[np.bool_]:
 
 
 def moving_first(facts: Facts, operation: Operation, most: int) -> list[TopicPartition]:
-    """So many of an operation's partitions, those that move before the others."""
+    """At most `most` of an operation's partitions, those that move before the others."""
     if not operation.partitions:
         return []
     places = places_of(facts, _plan(_ById(operation)))

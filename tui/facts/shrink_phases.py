@@ -31,7 +31,7 @@ from kshunt.tui.text.glyphs import Glyphs
 BAR_CELLS: Final = 10
 NAME_CELLS: Final = 12
 ONE_LINE: Final = 58
-"""Characters that fit beside a label in the narrowest dialogue."""
+"""Characters that fit next to a label in the narrowest dialogue."""
 GROUPS_LEAST: Final = 3
 """Fewer lines than that say nothing of groups one by one."""
 
@@ -59,7 +59,7 @@ def eta_range(phase: PhaseShown | None, to: str = " to ") -> str:
 
 
 def needs_words(progress: ShrinkProgress) -> str:
-    """What it waits for, and what helps; empty while it goes on by itself."""
+    """What the shrink waits for, and what helps; empty while it continues without help."""
     match progress.needs:
         case "confirm":
             keys = f"for you: {key_of('confirm_shrink')}, then type {progress.topic}."
@@ -92,7 +92,11 @@ def brief(progress: ShrinkProgress) -> str:
 
 
 def phase_lines(progress: ShrinkProgress, glyphs: Glyphs, room: int) -> list[PaneLine]:
-    """What there is to say in so many lines; the phase that it is in is always among it."""
+    """What there is to say in `room` lines, at least one.
+
+    Where room is short, only what it waits for, and one line of what is done, are before the phase
+    that it is in.
+    """
     waits = list(_waits(progress))
     point = 1 if progress.cut_over is CutOver.SAME_NAME else 0
     worded = sum(map(_measured, progress.phases))
@@ -241,7 +245,7 @@ def group_words(group: GroupShown, progress: ShrinkProgress) -> tuple[str, str]:
 
 
 def waits_for_name(operation: Operation) -> bool:
-    """True while the name of its topic would let a shrink go on."""
+    """True while a shrink would continue if the operator typed the name of its topic."""
     progress = operation.details.shrink
     return progress is not None and progress.needs == "confirm" and "confirm" in operation.actions
 

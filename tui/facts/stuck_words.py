@@ -67,7 +67,7 @@ def stuck_sentence(counts: Mapping[Cause, int]) -> str:
 
 
 def why_lines(stuck: Stuck | None, snapshot: Snapshot) -> list[tuple[str, str]]:
-    """Label and text for the details: the cause, what is so, what to do, what to press."""
+    """Label and text for the details: the cause, the reason, what to do, what to press."""
     if stuck is None:
         return []
     text = stuck_text(stuck, WORDING)

@@ -53,7 +53,7 @@ class SeenTransfer:
 
     point: HistoryPoint
     load: Load | None = None
-    """None where only the backend's history tells of this moment."""
+    """None where only the backend's history has this moment."""
 
     @property
     def at_ms(self) -> int:
@@ -148,7 +148,7 @@ def _by(
 
 
 def within(moments: Sequence[SeenTransfer], span_s: float) -> Sequence[SeenTransfer]:
-    """The moments of the last so many seconds."""
+    """The moments of the last `span_s` seconds before the newest one."""
     if not moments:
         return moments
     first = moments[-1].at_ms - round(span_s * 1000)
@@ -162,7 +162,7 @@ def running_s(operations: Iterable[Operation], now_ms: int) -> float:
 
 
 def evenly(moments: Sequence[SeenTransfer], values: Sequence[float], count: int) -> list[float]:
-    """The values at so many equal steps of time; NaN where nothing is known for a while.
+    """The values at `count` equal steps of time; NaN where nothing is known for a while.
 
     Of several moments in a step, the mean; in a step without one, the last value before it.
     """

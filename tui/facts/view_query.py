@@ -37,7 +37,7 @@ class Query:
     (`kshunt.tui.views.brokers.matrix`). Of the
     overview, `PARTS` where there is room for its parts."""
     shift: int = 0
-    """How many columns of a matrix are passed over at the left."""
+    """How many columns of a matrix the view leaves out at the left."""
     inside: GroupKey | None = None
     """The group that is opened: its replicas are shown, one row each."""
     opened_from: OpenedFrom | None = None

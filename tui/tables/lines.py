@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 class PaneLine(NamedTuple):
-    """A label, what is said, and how it is meant; an empty label belongs to the one above."""
+    """A label, a text, and the tone of the text; an empty label belongs to the one above."""
 
     label: str
     text: str
@@ -57,7 +57,7 @@ ROOM_LEAST = 12
 
 
 def labelled(label: str, lines: Sequence[Line], width: int) -> list[Line]:
-    """The lines behind a label that stands before the first of them, in `width` cells."""
+    """The lines, each behind `width` cells; those before the first line hold the label."""
     return [
         line._replace(spans=(Cell(fit(label if not place else "", width), "dim"), *line.spans))
         for place, line in enumerate(lines)

@@ -15,7 +15,7 @@ RowKey: TypeAlias = Hashable
 
 
 class Cell(NamedTuple):
-    """A text and how it is meant: `good`, `warn`, `bad`, `dim`, `strong`, or plain."""
+    """A text and its tone: `good`, `warn`, `bad`, `dim`, `strong`, or plain."""
 
     text: str
     tone: str = ""

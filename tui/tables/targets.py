@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 FIX: Final = "fix"
-"""The action that mends from every view what only needs other rates."""
+"""The action that repairs, from every view, what only needs other rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ReturnPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScreenTarget:
-    """Where something is to be seen, and mended."""
+    """Where an operator can see something, and repair it."""
 
     view: str
     key: RowKey | None = None
@@ -34,11 +34,11 @@ class ScreenTarget:
     filter_text: str | None = None
     """The filter that is set; None leaves the filter as it is, where it shows the row."""
     mends: str = ""
-    """The action that mends it there, by its id, or empty."""
+    """The id of the action that repairs it there, or empty."""
 
     @property
     def keys(self) -> str:
-        """What leads there, and on: `4 d`; what mends it from everywhere stands alone."""
+        """The keys that lead there and then repair it: `4 d`; for `FIX`, its key alone."""
         if self.mends == FIX:
             return key_of(FIX)
         return f"{view_key(self.view)} {key_of(self.mends) if self.mends else ''}".rstrip()

@@ -1,4 +1,4 @@
-"""Text made fit for so many cells of a terminal, with nothing in it that drives one."""
+"""Text made fit for a number of cells of a terminal, with nothing in it that drives one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fit_middle(text: str, width: int, glyphs: Glyphs = UNICODE) -> str:
 
 
 def join_fitting(parts: Sequence[str], width: int, separator: str) -> str:
-    """As many of the parts as fit into `width`, most important first."""
+    """The parts that fit into `width` cells, most important first."""
     line = ""
     for part in parts:
         longer = f"{line}{separator}{part}" if line else part

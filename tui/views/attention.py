@@ -75,7 +75,7 @@ def _rates_mend(store: Store) -> str:
 
 
 def _proposed(store: Store) -> list[Item]:
-    """Changes that wait for whoever sits here, before they die."""
+    """Proposed changes that wait for the approval of this operator, until they expire."""
     target = ScreenTarget(OPERATIONS, mends="proposals")
     return [
         Item(words_of(one, store.now_ms, key_of("proposals")), "warn", target, f"proposal {one.id}")
@@ -104,7 +104,7 @@ def attention(store: Store) -> tuple[Item, ...]:
         target = ScreenTarget(PARTITIONS, filter_text="misled", mends="elect")
         found.append(Item(f"{led} not led by the preferred replica.", "", target, "misled"))
     if (backend_status := scene.answer(BACKEND_STATUS)) is not None:
-        # Last: it is so all the time, and nothing is to be done about it.
+        # Last: it stays true all the time, and an operator can do nothing about it.
         found += [
             Item(f"ZooKeeper does not support {what}: {why}.", "dim", id=f"not supported {what}")
             for what, why in backend_status.not_offered
@@ -113,7 +113,7 @@ def attention(store: Store) -> tuple[Item, ...]:
 
 
 def _leaving(store: Store, mode: PartitionMode) -> list[Item]:
-    """Partitions that are about to be deleted, or are being deleted, whoever asked for it."""
+    """Partitions that are about to be deleted, or are being deleted, no matter who asked for it."""
     scene, summary = store.scene, store.summary
     if summary is None or not summary.leaving or scene.snapshot is None:
         return []

@@ -37,7 +37,7 @@ class PaneScreen(TableScreen):
         raise NotImplementedError
 
     def lines_most(self) -> int | None:
-        """So many lines of it stand below the table; None for all."""
+        """The most lines about the row that the pane shows below the table; None for all."""
         return None
 
     def compose_below(self) -> Iterable[Widget]:

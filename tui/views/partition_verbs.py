@@ -37,7 +37,7 @@ class PartitionVerbsScreen(PaneScreen):
     def settings_of(self, topic: str) -> TopicSettings:
         """What a topic is configured with; asks for it where that is not known yet."""
         if self.kshunt.playback.past:
-            # What is so at present may not have been so then.
+            # What is configured at present may not have been configured then.
             return TopicSettings(None, "not recorded: a recording holds no configurations")
         if self._configs.wants(topic):
             self.run_worker(self._fetch_configs(topic), group="configs")

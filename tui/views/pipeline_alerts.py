@@ -19,9 +19,9 @@ from kshunt.tui.tables.targets import Item, ScreenTarget
 from kshunt.tui.text.fitting import printable
 
 UNWRITTEN_MS: Final = 120_000
-"""A recorder that has written nothing for so long stands."""
+"""A recorder that has written nothing for longer than this has stopped."""
 MISSED_MS: Final = 3_600_000
-"""Samples that lack are pointed out for so long."""
+"""The dashboard points out a gap in the samples for this long after its end."""
 
 _HISTORY: Final = ScreenTarget(HISTORY)
 

@@ -38,9 +38,9 @@ FRESH_S = 2.0
 """Data younger than this is as fresh as it gets."""
 
 NAME_LEAST = 10
-"""Cells that the name of the cluster keeps beside the band of rates."""
+"""Cells that the name of the cluster keeps next to the band of rates."""
 CLUSTER_LEAST = 30
-"""Cells that the name of the cluster keeps beside who else is here."""
+"""Cells that the name of the cluster keeps next to the names of who else is here."""
 SPARK_WIDTH = 24
 SPARK_WIDTH_LEAST = 6
 SPARK_MS = 4_000

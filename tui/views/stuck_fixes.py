@@ -1,4 +1,4 @@
-"""The change that mends what ails, filled in with what the diagnosis worked out."""
+"""The change that repairs a fault, filled in with what the diagnosis worked out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Fix = Callable[["Changes"], None]
 
 
 def fix_of_item(store: Store, item: Item) -> Fix | None:
-    """What mends the thing that an attention line says; None where nobody here can."""
+    """What repairs the thing that an attention line says; None where nobody here can."""
     target = item.target
     if target is None or not target.mends:
         return None

@@ -39,7 +39,7 @@ PLOT_SPAN_S = 900.0
 """At least so much of the past is plotted, in seconds."""
 NARROW = 80
 NOTE_SHORT = 18
-"""Cells beside the short titles of the views, at 80 columns."""
+"""Cells next to the short titles of the views, at 80 columns."""
 
 
 _ON_ROWS = {"details", *(action.id for action in ACTIONS if action.changes)}
@@ -52,7 +52,7 @@ class TableScreen(ViewScreen):
     NOUN: ClassVar[str] = "row"
     HAS_PLOT: ClassVar[bool] = False
     MARKS: ClassVar[bool] = False
-    """Whether rows can be marked, for what changes several at once."""
+    """Whether the operator can mark rows, to change several at the same time."""
 
     OPENS: ClassVar[str] = "details"
     """What a double click does: the action of Enter."""

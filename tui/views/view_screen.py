@@ -157,7 +157,7 @@ class ViewScreen(Screen[None]):
         self.key_bar.offer(footer_actions(self.VIEW, self.conditions()))
 
     def conditions(self) -> set[str]:
-        """What is so, as far as keys depend on it."""
+        """The conditions that are true now and that keys depend on."""
         store, scene = self.kshunt.store, self.kshunt.store.scene
         moving = store.summary is not None and store.summary.moving_partitions > 0
         found = {MOVING if moving else IDLE}
@@ -272,7 +272,7 @@ class ViewScreen(Screen[None]):
 
     @property
     def exported_table(self) -> Table | None:
-        """What is written to a file beside the screen."""
+        """The table that the operator can write to a file instead of the screen, or None."""
         return None
 
     def action_export_view(self) -> None:
@@ -303,7 +303,7 @@ class ViewScreen(Screen[None]):
         self.kshunt.playback.toggle()
 
     def action_time_play(self) -> None:
-        """Let time go on from the moment that is shown, or hold it."""
+        """Play from the moment that is shown, or hold time."""
         self.kshunt.playback.play()
 
     def action_time_faster(self) -> None:
@@ -355,7 +355,7 @@ class ViewScreen(Screen[None]):
             self.say("kshunt owns all throttled moves.", "warn")
 
     def chosen_fix(self) -> Fix | None:
-        """What mends the row under the cursor; None where it has no remedy here."""
+        """What repairs the row under the cursor; None where it has no remedy here."""
         return None
 
     def no_fix_text(self) -> str:

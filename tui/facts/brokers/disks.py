@@ -77,9 +77,10 @@ class Disk:
 def disks_of(facts: Facts, broker: int, operations: Iterable[Operation] = ()) -> list[Disk]:
     """A broker's directories in the order of their paths, with what comes to each.
 
-    A replica whose directory is not known yet, as of one that waits for its turn, counts for the
-    only directory there is; where there are several, it may come to each of them, and counts for
-    none (but for the broker as a whole, see `whole_disk`).
+    The directory of a replica may not be known yet, for example while the replica waits for its
+    turn. Such a replica counts for the only directory there is. Where there are several, it may
+    come to each of them, and counts for none. It does count for the broker as a whole, see
+    `whole_disk`.
     """
     disks = sizes_of(facts, broker)
     queued = pending_transfers_of(facts, operations)
@@ -148,12 +149,12 @@ def whole_disk(
 
 
 def disk_tone(share: float) -> str:
-    """How full a disk is at present, as it is meant."""
+    """The tone for how full a disk is at present: 85 % warns, 95 % is bad."""
     return "bad" if share >= DISK_BAD else "warn" if share >= DISK_WARNS else ""
 
 
 def peak_tone(share: float | None) -> str:
-    """How full is meant: more than 90 % warns, more than there is is bad."""
+    """The tone for how full a disk will be at most: more than 90 % warns, 100 % is bad."""
     if share is None:
         return "dim"
     return "bad" if share >= PEAK_BAD else "warn" if share > PEAK_WARNS else ""

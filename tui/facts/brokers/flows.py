@@ -73,7 +73,7 @@ def _sent(
     facts: Facts, source: int | str, places: NDArray[np.intp], targets: NDArray[np.int32]
 ) -> Sent:
     """The copies at these places, and the broker that receives each."""
-    # One pass over the copies: what one broker receives stands together.
+    # It sorts the copies once: those that one broker receives are then neighbours.
     order = np.argsort(targets, kind="stable")
     receiving, first = np.unique(targets[order], return_index=True)
     parts = np.split(places[order], first[1:])

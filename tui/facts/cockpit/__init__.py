@@ -1,1 +1,1 @@
-"""What the parts of a large overview show, beside what `kshunt.tui.facts.overview` says."""
+"""What the parts of a large overview show, in addition to `kshunt.tui.facts.overview`."""

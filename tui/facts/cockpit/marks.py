@@ -45,7 +45,7 @@ class MarkerCounts:
     """Since when there are any; 0 where there are none. By the backend's clock."""
     down: frozenset[int] = frozenset()
     left_isr: bool = False
-    """Whether there are any for so long that it is worth a look."""
+    """Whether there have been any for `OUT_MS` or longer, which is worth a look."""
 
 
 NONE_YET: Final = MarkerCounts()

@@ -1,4 +1,4 @@
-"""What was copied by moves that have ended while others of the same batch go on.
+"""What was copied by moves that have ended while others of the same batch continue.
 
 Goals
     Progress over all moves never goes back because one of them ends.
@@ -8,9 +8,9 @@ Constraints
     bounded by the replicas that one batch copies.
 Algorithm
     A replica counts with what it holds while it is copied, or while its operation runs. One that
-    counted in the last snapshot and does not count in this one has ended: it goes on counting,
-    with what it has by then, or with what it had if it is gone. A batch lives as long as anything
-    is copied, or an operation that moves something runs.
+    counted in the last snapshot and does not count in this one has ended. It still counts: with
+    what it has by then, or with what it had if that was more or if it is gone. A batch lives as
+    long as anything is copied, or an operation that moves something runs.
 """
 
 from __future__ import annotations

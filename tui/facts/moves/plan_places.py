@@ -1,6 +1,6 @@
 """The partitions of a plan as arrays, and where each of them stands in a snapshot.
 
-The arrays of a plan are made once; finding them is a few passes over the rows of a snapshot.
+The arrays of a plan are made once. To find them, the code reads the rows of a snapshot a few times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLANS_KEPT: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class PlanArrays:
-    """Partitions as arrays, and replicas of each: where it was before, or where it shall be."""
+    """Partitions as arrays, and replicas of each: where it was before, or where it is to be."""
 
     topics: tuple[str, ...]
     topic: NDArray[np.int64]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.brokers.row import BrokerRow
 
 FULL: Final = 0.9
-"""A throttle that is used so far holds the copies back, as it is meant to."""
+"""From this share of its rate on, a throttle holds the copies back, which is its purpose."""
 
 
 def _state(row: BrokerRow, width: int) -> Cell:

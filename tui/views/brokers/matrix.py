@@ -2,8 +2,9 @@
 
 The source of a copy is its partition's leader. A cell of the first matrix holds the number of
 copies and their rate together; `!` between them says that one of them is stuck. A cell of the
-second one says what a replica is: `L` leads, `=` in sync, `45%` copied so far, `~` behind, `-` goes
-when the copy is done, `!` stuck or offline, `?` being copied and nobody says how far.
+second matrix says what a replica is. `L` leads, `=` is in sync, `~` is behind, and `!` is stuck or
+offline. `45%` is being copied and has 45 % so far; `?` is being copied and its share is unknown.
+The cluster removes `-` when the copy is done; `L-` leads until then.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kshunt.tui.tables.model import Cell, Column, Order, RowKey, Unit
 FLOWS: Final = "flows"
 PLACES: Final = "places"
 MATRICES: Final = (FLOWS, PLACES)
-"""What the brokers view shows in place of brokers, in the order in which a key goes on."""
+"""What the brokers view shows in place of brokers, in the order in which a key shows them."""
 LEGENDS: Final[Mapping[str, str]] = {
     FLOWS: "Rows send, columns receive: copies and rate  ! one is stuck  h l shift",
     PLACES: "L leads  = in sync  45% copied  ~ behind  - leaving  ! stuck or down",
@@ -42,7 +43,7 @@ def flow_table(facts: Facts, order: Order, shift: int = 0) -> ListTable[Sent]:
     first = min(max(shift, 0), max(len(targets) - 1, 0))
     fields = [
         ListColumn(Column("from", "From", 4, 6, 0, 2, right=True), _source, _source_rank),
-        # Where not everything fits, the sums go before a broker does.
+        # Where not everything fits, the sums are dropped first, and then brokers.
         _flow_field("total", "All", most, len(targets) + 1, lambda sent: sent.total),
         *(
             _flow_field(f"to {target}", f">{target}", most_to_one, 1 + place, _to(target))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 AGAIN_S: Final = 2.0
-"""After so long it asks again, while the backend still reads."""
+"""The screen asks again after this time, while the backend still reads."""
 
 
 class WeekScreen(RowDetailsScreen):

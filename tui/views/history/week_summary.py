@@ -38,7 +38,7 @@ def week_facts(
 
 
 def _day(rows: Rows[BottleneckRow] | None, most_s: float, glyphs: Glyphs) -> str:
-    """The longest of a day, with a bar beside those of other days."""
+    """What held operations up longest on a day, with a bar to compare it with other days."""
     if rows is None or rows.of.newest_ms is None:
         return "no results"
     if not rows.rows:

@@ -65,7 +65,7 @@ def about(
     looks: bool = True,
     shared: bool = False,
 ) -> list[PaneLine]:
-    """What there is to say in so many lines; what can be done is always among it.
+    """What there is to say in `room` lines; what the operator can do is always among it.
 
     `record` says how often forecasts were right; None: nobody has said. `audit` None: likewise;
     `unknown` is why, where nobody will. `looks`: the keys that look at the audit are named;
@@ -257,7 +257,7 @@ def _history(line: AuditLine) -> PaneLine:
 
 
 def _first(lines: list[PaneLine], room: int, total: int) -> list[PaneLine]:
-    """So many of them, the last one saying how many more there are."""
+    """The first `room` of them; where there are more, the last line says how many."""
     if total <= room:
         return lines[:room]
     if room < 1:

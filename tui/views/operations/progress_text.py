@@ -31,7 +31,7 @@ async def operation_lines(
     from kshunt.tui.views.operations.details import about, title_of
     from kshunt.tui.views.operations.table import OperationRow
 
-    # A few passes over every row of the cluster.
+    # It reads every row of the cluster a few times.
     progress = await asyncio.to_thread(progress_of, facts, operation)
     drift = tuple(one for one in scene.answer(DRIFT) if operation.id in one.operations)
     row = OperationRow(operation, store.now_ms, progress, drift)

@@ -171,7 +171,7 @@ class OperationsScreen(TableScreen):
         return None
 
     def action_pause(self) -> None:
-        """Hold the copies of the operation, or let them go on."""
+        """Hold the copies of the operation, or let them continue."""
         operation = self.chosen
         resumes = operation is not None and "resume" in operation.actions
         able = self._able("pause", "resume" if resumes else "pause")

@@ -91,7 +91,7 @@ def _known(value: float) -> float:
 
 
 def _grid(tiles: Sequence[list[tuple[Cell, ...]]], columns: int, gap: int) -> list[Line]:
-    """Tiles side by side, with so many blank lines between those one below the other."""
+    """Tiles side by side, with `gap` blank lines between those one below the other."""
     lines: list[Line] = []
     for first in range(0, len(tiles), columns):
         together = tiles[first : first + columns]

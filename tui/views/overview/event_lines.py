@@ -24,7 +24,7 @@ _LINES_MOST: Final = 2
 def event_lines(
     events: Sequence[Event], now_ms: int, width: int, height: int, glyphs: Glyphs, more: str
 ) -> list[Line]:
-    """As many as fit; `more` says how to see the rest."""
+    """The events that fit; `more` says how to see the rest."""
     if not events:
         return [Line((Cell("Nothing has happened yet.", "dim"),))]
     lines: list[Line] = []

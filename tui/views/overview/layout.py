@@ -1,8 +1,9 @@
 """The home screen in lines, for a size of the terminal.
 
 Goals
-    What matters in the first five seconds stands at the top and is never left out: whether the
-    cluster is well, how far the moves are, what runs, which replicas hold it up, what to look at.
+    The top of the screen has what matters in the first five seconds, and never leaves it out. It
+    says whether the cluster is well, how far the moves are, and what runs. It also says which
+    replicas hold the moves up, and what to look at.
 Constraints
     Nothing scrolls and nothing jumps: a section keeps its place while the terminal keeps its size.
 Algorithm
@@ -62,9 +63,9 @@ _GRANTS: Final = (
 )
 """Sections and the lines that they get, the most important first."""
 HEAD: Final = ("health", "progress", "operations", "items")
-"""The sections that stand above parts, with the rate beside them."""
+"""The sections above the parts, where the rate is next to them."""
 NARROW_HEAD: Final = ("health", "progress", "plot", "operations", "items")
-"""Where there is no room beside them."""
+"""The sections above the parts, where the rate is not next to them."""
 CHART: Final = 66
 CHART_FROM: Final = 150
 """Cells of the rate at the right of the head, and of the screen where there is room for it."""

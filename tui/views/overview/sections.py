@@ -47,18 +47,18 @@ from kshunt.tui.views.attention import OUT_OF_SYNC
 from kshunt.tui.views.operations.table import TONES
 
 WANTED: Final = 1_000
-"""So many lines are asked for to learn how many there would be."""
+"""The screen asks a section for this many lines, to learn how many lines it could fill."""
 PLOT_SPAN_S: Final = 900.0
 PLOT_MOST: Final = 16
 PLOT_WIDTH_LEAST: Final = 30
 LABELLED_FROM: Final = 8
 """Lower plots have room for the value of their top, and for no other."""
 OPERATIONS_MOST: Final = 3
-"""So many that run are listed before the rest is counted."""
+"""Running operations to list before a line counts the rest; no code reads this."""
 
 
 class ThrottleCounts(NamedTuple):
-    """What the health line says beside the snapshot."""
+    """What the health line says in addition to the snapshot."""
 
     drift: int | None
     orphans: int | None
@@ -218,7 +218,7 @@ def _end_line(overview: Overview, ends: list[Cell], width: int, glyphs: Glyphs) 
 def plot(
     history: Sequence[SeenTransfer], span_s: float, width: int, most: int, glyphs: Glyphs
 ) -> list[Line]:
-    """What was moved in so many seconds, under what was allowed; nothing for no seconds."""
+    """What was moved in the last `span_s` seconds, under what was allowed; nothing for 0 s."""
     moments = within(steady(history), span_s)
     values = rates(moments)
     if (
@@ -302,7 +302,7 @@ def ended_operations(overview: Overview, width: int, most: int, glyphs: Glyphs) 
 def _cut(
     lines: list[Line], most: int, more: int, noun: str, target: ScreenTarget | None
 ) -> list[Line]:
-    """As many as there is room for; the last line counts the rest."""
+    """At most `most` lines; where some are left out, the last of two or more counts the rest."""
     left = len(lines) - most + more
     if left <= 0:
         return lines
@@ -391,7 +391,7 @@ def _name(one: WorstReplica) -> str:
 
 
 def _replica(one: WorstReplica, name: int, state: int, width: int, glyphs: Glyphs) -> Line:
-    # Whoever is stuck arrives never; that it is stuck, or held on purpose, says more.
+    # A stuck replica never arrives; that it is stuck, or held on purpose, says more.
     eta = {"stuck": "stuck", "paused": "held"}.get(one.status) or eta_text(one.eta_s, 6)
     parts = [
         LinePart(Cell(_name(one)), name, names=True),
@@ -416,7 +416,7 @@ def _state_words(one: WorstReplica) -> str:
 
 
 def items(found: Sequence[Item], width: int, most: int, glyphs: Glyphs) -> list[Line]:
-    """One line each, with the keys that lead there and mend it."""
+    """One line for each thing, with the keys that lead to it and repair it."""
     if not found:
         return [Line((Cell("Nothing needs attention.", "dim"),))][:most]
     return _cut([_item(one, width, glyphs) for one in found], most, 0, "thing", None)

@@ -24,11 +24,11 @@ LABEL_WIDTH: Final = 13
 _NAME_LEAST: Final = 12
 _RATE, _SIZE = 10, 9
 _DISKS: Final = 3
-"""So many of the fullest disks are named."""
+"""How many of the fullest disks the line names."""
 COURSE_LEAST, COURSE_MOST = 3, 10
 """Lines of the course of what is produced."""
 _UNEVEN: Final = 1.5
-"""So many times the mean is worth a look."""
+"""More than this, in times the mean, is worth a look."""
 
 
 def traffic_lines(

@@ -8,7 +8,7 @@ Constraints
     rows are other replicas, or where much changed, everything is sorted.
 Algorithm
     Rows whose deciding columns changed, and rows that came, are taken out; the rest is still in
-    order. Every so many rows of the rest a post is put. The posts and what was taken out, sorted
+    order. One row in `STRETCH_ROWS` of the rest is a post. The posts and what was taken out, sorted
     together, tell between which two posts each row belongs; only these stretches are sorted again.
 """
 

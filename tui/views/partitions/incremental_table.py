@@ -56,7 +56,7 @@ def _shown(facts: Facts, job: Job) -> NDArray[np.intp] | None:
 
 
 def _said(snapshot: Snapshot) -> tuple[object, ...]:
-    """What a table and its details say of a snapshot besides its replicas."""
+    """What a table and its details say of a snapshot in addition to its replicas."""
     brokers = [(one.broker, one.problem) for one in snapshot.brokers.values()]
     # Of a broker that is silent they say how old it is.
     ages = [snapshot.taken_ms for one in snapshot.brokers.values() if one.stale]

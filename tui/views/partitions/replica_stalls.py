@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 REPLICAS_CACHED: Final = 64
 AGE_MOST_S: Final = 30.0
-"""After so long it is asked again."""
+"""The dashboard asks again when an answer is older than this."""
 HOURS: Final = 24
 MOST: Final = 1_000
 

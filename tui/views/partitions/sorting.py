@@ -3,11 +3,11 @@
 Goals: the order by up to three columns in well under 50 ms, the same each time, and rows that are
 alike in all of them never swap.
 
-Algorithm: a column's values are turned into whole numbers of few bits (`Ranks`), so that the value
-and the row's own place, which is unique, go into one 64-bit key that numpy sorts without caring
-about stability. Columns of few bits share a key. The next key only has to sort the rows that are
-still alike: their run, their value and their place make a key again. Where these take more than 63
-bits together, the values are numbered densely first.
+Algorithm: the values of a column become whole numbers of few bits (`Ranks`). The value and the
+row's own place, which is unique, then fit into one 64-bit key. Because keys are unique, numpy can
+sort them with an algorithm that is not stable. Columns of few bits share a key. The next key only
+has to sort the rows that are still alike: their run, their value and their place make a key again.
+Where these take more than 63 bits together, the values are numbered densely first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Ranks: TypeAlias = NDArray[np.int64]
 
 KEY_BITS: Final = 63
 RANK_MOST: Final = 2**44 - 1
-"""17 TB behind is behind enough: what is more sorts alike."""
+"""Amounts above this, 17 TB, sort alike; above half of it where unknown is above nothing."""
 
 
 def amount_ranks(column: NDArray[Any], *, unknown_before: bool = False) -> Ranks:
@@ -70,7 +70,7 @@ def sorted_places(levels: Sequence[tuple[Ranks, bool]], count: int) -> NDArray[n
 
 
 def _joined(levels: Sequence[tuple[Ranks, bool]], bits_most: int) -> list[Ranks]:
-    """Columns that begin at 0 and grow; neighbours as one where they have so many bits together."""
+    """Columns that begin at 0 and grow; neighbours are one where `bits_most` bits hold both."""
     joined: list[Ranks] = []
     bits = 0
     for ranks, reverse in levels:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TOPICS_CACHED: Final = 64
 AGE_MOST_S: Final = 60.0
-"""Somebody may change a topic; after so long it is asked again."""
+"""The dashboard asks again when an answer is older: somebody may have changed the topic."""
 AGE_OF_FAILURE_S: Final = 10.0
 
 

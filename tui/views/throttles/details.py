@@ -1,4 +1,4 @@
-"""What is wrong with the throttles, for the pane below their table, and which key mends it."""
+"""What is wrong with the throttles, for the pane below their table, and which key repairs it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def unrecorded_lines(store: Store, why: str) -> list[PaneLine]:
 
 
 def foreseen(seen: Foresight) -> tuple[str, list[PaneLine]]:
-    """What the rates would do that an operator is about to set, and which keys go on."""
+    """What the rates would do that an operator is about to set, and which keys set or drop them."""
     room = tight_text(seen.then, ROOM_MOST)
     lines = [
         *(

@@ -41,7 +41,7 @@ class ThrottlesScreen(TableScreen):
     _typing: tuple[int, ...] = ()
     """Brokers whose rate is being typed."""
     _pending_of = ""
-    """The cluster that `pending` is meant for."""
+    """The cluster that `pending` is for."""
 
     def compose_below(self) -> Iterable[Widget]:
         """Whose the row is and what is wrong, and a line to type a rate into."""

@@ -16,7 +16,7 @@ from kshunt.tui.views.partitions.sorting import Ranks, amount_ranks, float_ranks
 from kshunt.tui.views.topics.topic_sums import TopicSums
 
 UNEVEN: Final = 1.5
-"""So many times an even share is worth a look."""
+"""More than this, in times an even share, is worth a look."""
 COLUMNS: Final = (
     Column("group", "Topic", 24, 80, 0, grows=True, comfort=34, names=True, identifies=True),
     Column("partitions", "Parts", 5, 10, 3, 6, right=True, label="Partitions", unit=Unit.COUNT),

@@ -206,7 +206,7 @@ def _brokers(facts: Facts, place: int, most: int | None) -> Iterable[PaneLine]:
 
 
 def _skew(sums: TopicSums, place: int) -> tuple[str, str]:
-    """What the broker with the most has, and how that is meant."""
+    """What the broker with the most has, in times an even share, and the tone of that."""
     leaders, data = float(sums.leader_skew[place]), float(sums.size_skew[place])
     said = [f"{name} {_times(one)}" for name, one in (("leaders", leaders), ("data", data))]
     tone = "warn" if leaders > UNEVEN or data > UNEVEN else ""
