@@ -79,7 +79,7 @@ class StatusBar(Widget):
 
         Args:
             store: what is shown.
-            address: of the backend, said until the cluster is known.
+            address: of the backend; without a name, it is shown until the cluster is known.
             name: what the operator calls the cluster; empty: its id is said.
             read_only: nothing can be changed here.
             glyphs: what the terminal can draw.
