@@ -35,7 +35,7 @@ class Event:
 
 
 def read_events(chunks: Iterable[bytes], *, bytes_max: int = EVENT_BYTES_MAX) -> Iterator[Event]:
-    """The events of a stream; comments keep the connection alive and are passed over.
+    """The events of a stream; comments keep the connection alive, and this function skips them.
 
     Raises:
         ValueError: the bytes are no such events, or one of them takes more than `bytes_max`.

@@ -30,7 +30,7 @@ class OperationsClient(Subject):
         return self._steer(operation_id, "pause", change)
 
     def resume(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
-        """Go on with one that was paused."""
+        """Continue an operation that was paused."""
         return self._steer(operation_id, "resume", change)
 
     def cancel(self, operation_id: str, change: Change = ANONYMOUS_CHANGE) -> ChangeAnswer:
@@ -54,8 +54,8 @@ class OperationsClient(Subject):
         """Say that one steers an operation.
 
         Raises:
-            BackendError: another one does and it shall not be taken over, or it has ended (409); a
-                name or a reason is missing (422).
+            BackendError: another one does and `take_over` is False, or the operation has ended
+                (409); a name or a reason is missing (422).
         """
         body = {"take_over": take_over}
         path = _path(operation_id, "claim")

@@ -27,11 +27,11 @@ class PresenceClient(Subject):
         """Say that one is here, and what one looks at; who else is.
 
         Args:
-            session: letters and digits chosen at random; the same as long as the session lasts.
-            who: a name, for a backend that asks for no credentials.
-            screen: the view that is shown.
-            selected: what is under its cursor, in words.
-            leaves: True to say that one goes.
+            session: Letters and digits chosen at random. They stay the same until the session ends.
+            who: A name, for a backend that asks for no credentials.
+            screen: The view that the session shows.
+            selected: What is under the view's cursor, in words.
+            leaves: True to say that the session ends.
         """
         body = {
             "session": session,

@@ -30,10 +30,10 @@ _STRANGE: Final[Mapping[int, str]] = {
 
 
 def raise_for_problem(status: int, content: bytes) -> None:
-    """Pass over an answer that is a success.
+    """Do nothing for an answer that is a success.
 
     Raises:
-        BackendError: it is none.
+        BackendError: it is not a success.
     """
     if 200 <= status < 300:
         return

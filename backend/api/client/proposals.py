@@ -48,7 +48,7 @@ class ProposalsClient(Subject):
         return found.proposal, _change(found.answer)
 
     def reject(self, proposal_id: str, change: Change) -> ShownProposal:
-        """Say why it shall not happen."""
+        """Reject a proposal, and say why."""
         return self._decide(proposal_id, "reject", change)
 
     def withdraw(self, proposal_id: str, change: Change = ANONYMOUS_CHANGE) -> ShownProposal:

@@ -50,7 +50,7 @@ class ReassignmentsClient(Subject):
         timeout_ms: int = 10_000,
         deadline_ms: int | None = None,
     ) -> ChangeAnswer:
-        """Start moving partitions (KIP-179, reassignPartitions); all at once without `caps`.
+        """Start moving partitions (KIP-179, reassignPartitions); all together without `caps`.
 
         Each partition is answered for itself, but with `all_or_nothing`.
         """

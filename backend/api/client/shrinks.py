@@ -31,13 +31,14 @@ class ShrinksClient(Subject):
         copy_rate_bytes_per_s: int | None = None,
         partitioner: Partitioner | None = None,
     ) -> ShrinkCheck:
-        """What speaks against leaving a topic so many partitions; nothing is changed.
+        """What speaks against leaving a topic this number of partitions; nothing is changed.
 
         Args:
             topic: Its name.
-            partitions: How many it shall keep; any number, for a senseless one is a finding.
-            copy_rate_bytes_per_s: How fast a copy would be; None: the backend's assumption.
-            partitioner: By which a copy would place keys; None: the one that the keys follow.
+            partitions: How many it would keep. Any number is valid: a senseless one is a finding.
+            copy_rate_bytes_per_s: How fast a copy would be. None: the backend's assumption.
+            partitioner: The one by which a copy would place keys. None: the one that the keys
+                follow.
 
         Raises:
             BackendError: there is no such topic (`status` 404), or the cluster does not answer.

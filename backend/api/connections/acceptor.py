@@ -1,7 +1,7 @@
 """Accepts connections within limits, and survives what makes accepting fail.
 
-asyncio's own loop asks again at once when the process has no descriptor left, and logs each try. It
-also waits a minute for a TLS handshake, and counts nobody.
+asyncio's own loop tries again immediately when the process has no descriptor left, and logs each
+try. It also waits a minute for a TLS handshake, and counts nobody.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kshunt.backend.limits import LIMITS
 log = logging.getLogger(__name__)
 
 BURST: Final = 32
-"""So many are accepted before others get their turn on the event loop."""
+"""The acceptor takes this many connections before others get their turn on the event loop."""
 BACK_OFF_S: Final = (0.05, 0.1, 0.25, 0.5, 1.0)
 """Waits after failures that follow each other; the last one repeats."""
 SHUTDOWN_S: Final = 2.0
@@ -54,7 +54,7 @@ class Accepted:
         return self._protocol.phase if self._protocol.connected else Phase.HANDSHAKE
 
     def drop(self) -> None:
-        """Close it at once."""
+        """Close it immediately."""
         if self._protocol.connected:
             self._protocol.transport.abort()
         elif self.task is not None:

@@ -1,14 +1,14 @@
 """What a backend shows over TLS, replaced while it serves.
 
 Goals
-    A certificate that was renewed is shown to the next client, without a restart; open connections
-    go on. One that cannot be used changes nothing.
+    The backend shows a renewed certificate to the next client, without a restart. Open connections
+    continue. A certificate that cannot be used changes nothing.
 Constraints
     Certificate and key are two files, which may be replaced one after the other: between the two
     they do not fit, and that is no reason to stop.
 Algorithm
-    The listener keeps its context; as a handshake begins, the connection is given the newest one
-    that was loaded without an error (`sni_callback`, which is called with or without a name).
+    The listener keeps its context. As a handshake begins, `sni_callback` gives the connection the
+    newest context that was loaded without an error. It is called with or without a name.
     The files are loaded anew where their identity (inode, time, size) is another one, and on
     SIGHUP. Symbolic links are followed, as those of Kubernetes' secrets, which are swapped.
 """

@@ -1,8 +1,9 @@
 """Which connections a backend holds, and which it gives up when there are too many.
 
 Goals
-    Clients that say nothing, or too little, never keep out one that asks at once. One peer cannot
-    take the places of all others. The backend keeps descriptors for its own files and brokers.
+    Clients that say nothing, or too little, never keep out one that sends its request immediately.
+    One peer cannot take the places of all others. The backend keeps descriptors for its own files
+    and brokers.
 Constraints
     Nothing is known of a client before its first request is read. Many clients may share one
     address, so a limit that only refuses would let one of them lock out the others.
@@ -55,12 +56,12 @@ class ConnectionLimits:
     in_all: int
     per_peer: int
     handshakes: int
-    """Of TLS, at once."""
+    """Of TLS, at the same time."""
     handshakes_per_peer: int
 
     @classmethod
     def of(cls, descriptors: int, limits: Limits = LIMITS) -> ConnectionLimits:
-        """For a process that may open so many files (RLIMIT_NOFILE); half of them are its own."""
+        """For a process that may open `descriptors` files (RLIMIT_NOFILE); half are its own."""
         in_all = max(8, min(limits.connections, descriptors // 2))
         per_peer = min(limits.connections_per_peer, in_all // 2)
         handshakes = min(limits.handshakes, per_peer)
@@ -86,7 +87,7 @@ class ApiConnection(Protocol):
         """How far it has got."""
 
     def drop(self) -> None:
-        """Close it at once."""
+        """Close it immediately."""
 
 
 class Connections:

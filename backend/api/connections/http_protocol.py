@@ -47,7 +47,7 @@ class DeadlineProtocol(H11Protocol):
     _body_bytes = 0
     """Of the request whose body arrives."""
     _body_s = 0.0
-    """So long it has been waited for."""
+    """How long the backend has waited for it."""
 
     @property
     def connected(self) -> bool:

@@ -64,7 +64,7 @@ def _acting(heartbeat: Heartbeat) -> ActingBackend:
 
 
 def with_waiting_plan(operation: Operation, work: ReassignmentWork | None) -> Operation:
-    """The operation; where partitions wait, with Kafka's JSON of where they shall be."""
+    """The operation; where partitions wait, with Kafka's JSON of their target replicas."""
     if work is None or not operation.waiting:
         return operation
     waiting = {partition: work.moves[partition].target for partition in work.waiting}

@@ -92,7 +92,7 @@ FIRST_SNAPSHOT_S = 8.0
 READY_S: Final = 15.0
 """How long a change waits until it is settled which backend acts."""
 MOVED_MS: Final = 15_000
-"""So long after the end of an operation the samples of its partitions bear its id."""
+"""Samples of its partitions bear an operation's id for this long after its end."""
 READING_S_MAX: Final = 8.0
 """Three readings of a shrink's check follow each other, and a client waits half a minute."""
 WRITERS: Final = frozenset({LeaseState.WAIT, LeaseState.ACT, LeaseState.PAUSE})
@@ -158,13 +158,13 @@ class Backend:
     """The addresses of other backends that `--peers` names."""
     recording: RunningRecorder | None = field(init=False, default=None)
     listeners: list[Callable[[Operation], None]] = field(init=False, default_factory=list)
-    """Told of each operation that is new or different, as it is shown."""
+    """The backend calls each with every operation that is new or different, as it is shown."""
     hooks: Callable[[], tuple[WebhookStatus, ...]] = field(init=False, default=tuple)
     """How the webhooks go that are told what changes here."""
     stopping: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Set once this backend was told to stop: nobody shall be sent here any more."""
+    """Set once this backend was told to stop: no client may be sent here any more."""
     ending: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Set once streams shall end."""
+    """Set once streams must end."""
     connections: Connections = field(
         init=False, default_factory=lambda: Connections(ConnectionLimits.here())
     )
@@ -388,8 +388,11 @@ class Backend:
         return {id: known.forecasts[id] for id in ended if id in known.forecasts}
 
     def shown(self, operation: Operation) -> Operation:
-        """An operation with what can be done with it now, where what waits shall be, and what
-        people said about it; a large one takes a while."""
+        """An operation with what is known of it; a large one takes a while.
+
+        It says what can be done with the operation now, the target replicas of partitions that
+        wait, and what people said about it.
+        """
         work = self.registry.work(operation.id)
         return with_waiting_plan(self._summed(operation, work), work)
 

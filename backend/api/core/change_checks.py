@@ -24,7 +24,7 @@ async def refuse_other_cluster(backend: Backend, *cluster_ids: str | None) -> No
 async def require_active(backend: Backend, body: Strict, *cluster_ids: str | None) -> Change:
     """How a change is asked for, by a request that this backend may carry out.
 
-    `cluster_ids` are those that it names besides.
+    `cluster_ids` are further ones that it names.
 
     Raises:
         WrongCluster: it is of another cluster.

@@ -44,9 +44,9 @@ class EventLog:
     """The newest `Limits.events_kept` events.
 
     Of events that each say all of one thing only the newest is kept: a large operation changes
-    often, and its document is large. Numbers start at the time of the start, in milliseconds, so
-    that a reader that resumes from another backend's number is found out: it is smaller than any
-    of this one's.
+    often, and its document is large. Numbers start at the time of the start, in milliseconds.
+    So the log notices a reader that resumes from the number of a backend that started earlier: it
+    is smaller than any of this one's.
     """
 
     def __init__(self, now_ms: int) -> None:

@@ -13,8 +13,8 @@ Algorithm
        are kept.
     2. Its bytes come from a writer of its own, which was made to write all that the reader has
        already: the schema, and the dictionary if it still holds.
-    3. A frame is sent in pieces, each when the connection has taken the one before: what waits for
-       a slow reader is one piece, and the frame, which it shares with others.
+    3. A stream sends a frame in pieces, each when the connection has taken the one before. So what
+       waits for a slow reader is one piece, and the frame, which it shares with others.
 """
 
 from __future__ import annotations

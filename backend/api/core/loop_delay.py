@@ -1,4 +1,4 @@
-"""How long the event loop was held up: while it is, nobody is answered and no operation goes on."""
+"""How long the event loop was held up: for that time no request and no operation advances."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class PresenceBoard:
     def __init__(
         self, clock: Clock, publish: Callable[[tuple[ConnectedSession, ...]], None]
     ) -> None:
-        """`publish` is told of all who are here."""
+        """`publish` gets the sessions of all who are here."""
         self._clock = clock
         self._publish = publish
         self._seen: dict[tuple[str, str], _SeenSession] = {}
@@ -57,7 +57,7 @@ class PresenceBoard:
         """A session says that it is there.
 
         Raises:
-            Conflict: so many are there that it is not remembered.
+            Conflict: the list of sessions is full, so this one is not remembered.
         """
         self._forget()
         key = caller.id, session

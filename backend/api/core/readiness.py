@@ -1,6 +1,6 @@
-"""Whether a backend can do its work: what has to be so, each a check in words.
+"""Whether a backend can do its work: the conditions for it, each a check in words.
 
-The words name no broker and no address: whoever asks needs no credential.
+The words name no broker and no address, because a client needs no credential to ask.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kshunt.backend.api.schema.health import Check
 from kshunt.backend.operations.lease.lease import LeaseState
 
 LATE: Final = 3.0
-"""So many sweeps may pass without a newer look at the cluster."""
+"""This many sweeps may pass without a newer look at the cluster."""
 
 
 def checked(backend: Backend) -> Iterator[Check]:
-    """What has to be so for operators to look."""
+    """The conditions under which operators can look."""
     snapshot, now_ms = backend.hub.latest, backend.clock.now_ms()
     if backend.stopping.is_set():
         yield Check("stopping", False, "it was told to stop")
@@ -37,7 +37,7 @@ def checked(backend: Backend) -> Iterator[Check]:
 
 
 def checked_to_change(backend: Backend) -> Iterator[Check]:
-    """What has to be so for a change besides."""
+    """The further conditions for a change."""
     duty, actor = backend.membership.duty, backend.membership.actor
     known = duty is not LeaseState.FOLLOW or actor is not None
     works = known and duty not in (LeaseState.BLOCKED, LeaseState.PAUSE)

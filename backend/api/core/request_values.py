@@ -52,7 +52,7 @@ def _plan_of(model: PlanModel) -> ReassignmentPlan:
 
 
 def caps_of(model: CapsModel | None) -> Caps | None:
-    """Moves in flight; None is all at once."""
+    """Moves in flight; None: all at the same time."""
     return None if model is None else Caps(model.per_broker, model.in_cluster)
 
 

@@ -1,7 +1,7 @@
 """The changes that can be made to take two people: what each is, and how it is carried out.
 
-A request for one of them is carried out at once, or recorded as a proposal where the rule wants
-that; an approval carries out the very body that was recorded, by the same function.
+The backend carries out a request for one of them immediately, or records it as a proposal where the
+rule requires that. An approval carries out the very body that was recorded, by the same function.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _RequestSubject:
     summary: str
     touched: Touched
     operation_id: str = ""
-    """Of the operation that it goes on with, if it does."""
+    """Of the operation that it continues, if it continues one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ _KINDS: Final[Mapping[str, _ChangeKind]] = {
 
 
 def person_of(caller: Caller) -> Person:
-    """Whoever asks."""
+    """The person that a caller is."""
     return Person(caller.name, caller.id)
 
 

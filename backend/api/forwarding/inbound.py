@@ -9,10 +9,11 @@ Constraints
 Algorithm
     A request with a header `kshunt-forwarded-…` and without one valid statement
     (`kshunt.backend.api.forwarding.signatures`) is refused. So is one for another backend, target
-    or body, one that is stale, and one whose nonce was used. A caller without a credential is let
-    in only where this backend asks for none either, the sender runs on this host as this user, and
-    only its owner may open the sender's socket, or everybody on the host may ask this backend
-    anyway. The answer is held until it is whole, and signed.
+    or body, one that is stale, and one whose nonce was used.
+    A caller without a credential is accepted under three conditions. This backend asks for none
+    either. The sender runs on this host as this user. Only its owner may open the sender's socket,
+    or everybody on the host may ask this backend anyway. The answer is held until it is
+    whole, and signed.
 """
 
 from __future__ import annotations

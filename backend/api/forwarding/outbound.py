@@ -13,9 +13,9 @@ Algorithm
     An ASGI layer behind the gate. Reads, and changes while no other backend acts, go to the
     application. If no backend acts, this one tries to; if another was first, it passes the request
     on. What a proposal would do counts as a change, for it has to be what the one that acts finds.
-    Any other change goes on once. Its path is made anew from its route, its query from its
-    parameters, and of its headers only those of `PASSED` go with it, with a signed statement of who
-    asks (`kshunt.backend.api.forwarding.signatures`). An answer that the active backend did not
+    Any other change is forwarded once. This layer makes its path anew from its route, and its query
+    from its parameters. It sends only the headers in `PASSED`, and a signed statement of who asks
+    (`kshunt.backend.api.forwarding.signatures`). An answer that the active backend did not
     sign is dropped. `kshunt.backend.api.forwarding.inbound` is the other end,
     `kshunt.backend.api.forwarding.peers` says which address is used.
 """
@@ -69,11 +69,11 @@ log = logging.getLogger(__name__)
 FORWARDED_TO: Final = "kshunt-forwarded-to"
 """In an answer: the address that it came from."""
 PASSED: Final = ("content-type", "accept", "idempotency-key")
-"""Headers of a request that go on with it; of each the first."""
+"""Headers that a forwarded request keeps; of each the first."""
 DECIDE_S: Final = 8.0
-"""So long a backend that has just started may need to see whether another one lives."""
+"""A backend that has just started may need this long to see whether another one lives."""
 BEGIN_S: Final = 15.0
-"""So long a backend tries to be the one that acts."""
+"""A backend tries for this long to be the one that acts."""
 CONNECT_S: Final = 3.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 TARGET_MAX: Final = 4_000
@@ -129,7 +129,7 @@ def _is_for_actor(found: Declaration, document: Any) -> bool:
 
 
 class _PassedRequest:
-    """One request that goes on."""
+    """One request that this backend forwards."""
 
     def __init__(self, scope: Any, found: Declaration, body: bytes) -> None:
         query = rebuilt_query(scope["query_string"])

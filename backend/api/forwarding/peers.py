@@ -12,7 +12,7 @@ Algorithm
        listening process runs as this user (SO_PEERCRED, asked of the very connection), or
     2. `http` or `https` to a loopback address on this host, or
     3. `https` to an address that `--peers` names; its certificate is checked.
-    The answer has to be signed besides: see `kshunt.backend.api.forwarding.signatures`.
+    In addition, the answer has to be signed: see `kshunt.backend.api.forwarding.signatures`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ Goals
 Constraints
     The clocks of two hosts differ. A backend has to forget what it has seen at some time.
 Algorithm
-    A statement names the sender, the backend that is meant, the caller, and the request: method,
+    A statement names the sender, the receiving backend, the caller, and the request: method,
     target, and the digest of the body. It is signed for `Purpose.REQUEST`. It is fresh while it
-    holds a heartbeat of the backend that is meant, at most `FRESH_MS` old by that backend's own
+    holds a heartbeat of the receiving backend, at most `FRESH_MS` old by that backend's own
     clock. Its nonce counts once, and is remembered for longer than that. The answer is signed for
     `Purpose.ANSWER`, together with the nonce.
 """
@@ -72,7 +72,7 @@ class Statement:
     sender: str
     """Id of the backend that passes the request on."""
     meant: str
-    """Id of the backend that shall carry it out."""
+    """Id of the backend that must carry it out."""
     site: Site
     """Of the sender."""
     reach: str
@@ -86,7 +86,7 @@ class Statement:
     """Path and query, as they are sent."""
     body_digest: str
     beat_ms: int
-    """Of the newest heartbeat that the sender has seen of the backend that is meant."""
+    """Of the newest heartbeat that the sender has seen of the receiving backend."""
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property

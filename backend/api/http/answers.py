@@ -21,7 +21,7 @@ from kshunt.backend.domain.untrusted.json_codec import to_json
 
 MEDIA_TYPE: Final = "application/json"
 PIECE: Final = 2_000
-"""Entries that are written at once: some hundred microseconds."""
+"""Entries that are written in one piece: some hundred microseconds."""
 LARGE: Final = 1_000
 """Entries from which an answer is written on a thread."""
 REFERENCE: Final = "#/components/schemas/{name}"

@@ -7,11 +7,11 @@ Constraints
     A thread helps only where it gives up the interpreter's lock: one call into C keeps it until
     the call returns. Parsing is one such call; so is checking a list against its model.
 Algorithm
-    Each route declares how much it takes (`routes.Routes.post`). `RequestBodies` reads so much and
-    no more, and only some large bodies of one caller at once. `BodyRoute` hands a body over
-    `LARGE_BYTES` to a thread: what would be more values than `Limits.body_values` is refused
-    unparsed, which bounds the longest call; then each long list is checked a piece at a time, and
-    the first piece with a fault ends it.
+    Each route declares how much it takes (`routes.Routes.post`). `RequestBodies` reads up to that
+    size, and only some large bodies of one caller at the same time. It refuses a body over
+    `LARGE_BYTES` unparsed where that would be more values than `Limits.body_values`, which bounds
+    the longest call. `BodyRoute` hands a body over `LARGE_BYTES` to a thread. The thread checks
+    each long list a piece at a time, and the first piece with a fault ends it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kshunt.backend.limits import LIMITS
 LARGE_BYTES: Final = 64 * 1024
 """A body up to here is parsed where it is: it takes a millisecond."""
 PIECE: Final = 250
-"""Entries of a list that are checked at once."""
+"""Entries of a list that are checked in one piece."""
 
 _COMPARING: Final = ("validators", "field_validators", "root_validators", "model_validators")
 T = TypeVar("T")

@@ -27,7 +27,7 @@ BODY_BYTES: Final = "x-kshunt-body-bytes"
 """In OpenAPI, of a request: how large its body may be."""
 SECURITY: Final = {"bearer": {"type": "http", "scheme": "bearer"}}
 _REFUSED: Final = {"401": "Unauthorized", "429": "Too many requests"}
-"""What a credential may be answered, beside what the route itself answers."""
+"""What a credential may be answered, in addition to what the route itself answers."""
 
 
 class Routes:
@@ -53,8 +53,8 @@ class Routes:
 
         Args:
             path: As FastAPI has it.
-            answer: None where the function makes the response.
-            also: What responses with another status hold, by status.
+            answer: The class. None: the function makes the response.
+            also: What responses with another status hold, by status. None: there are none.
             also_as: A media type that its responses may have instead of JSON.
             stream: Whether the answer does not end.
             options: FastAPI's.

@@ -1,4 +1,4 @@
-"""Requests to mend throttles that somebody else changed, or that are nobody's."""
+"""Requests to repair throttles that somebody else changed, or that no operation owns."""
 
 from __future__ import annotations
 

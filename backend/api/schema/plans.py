@@ -31,7 +31,7 @@ from kshunt.backend.domain.reassignment.plan import ReassignmentPlan
 from kshunt.backend.domain.untrusted.json_codec import to_document
 
 POINTS: Final = 160
-"""Of a timeline, at most: as many as a wide terminal can show."""
+"""Of a timeline, at most: the number that a wide terminal can show."""
 
 
 # Questions

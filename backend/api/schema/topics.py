@@ -1,4 +1,4 @@
-"""Topics as the API answers them: with what it tells of each besides what was read."""
+"""Topics as the API answers them: what was read of each, and what the API adds."""
 
 from __future__ import annotations
 

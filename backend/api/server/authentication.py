@@ -16,8 +16,8 @@ Algorithm
     4. Otherwise the bearer token names the caller: one of the file's, or signed claims.
     5. The role that the route declares (`routes.Declared`) has to be among the caller's. What no
        route answers takes a viewer's, so that a stranger does not learn what there is.
-    6. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and so many
-       streams at once.
+    6. Each credential has a bucket of requests that fills at `Limits.requests_per_s`, and a limit
+       of streams at the same time.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class AccessPolicy:
     by_file: bool = False
     """By a socket, which the mode of its file guards."""
     credentials: Sequence[Credentials] = ()
-    """Those that count, each asked in turn; none: whoever reaches the port comes in."""
+    """Those that count, each asked in turn; none: every client that reaches the port comes in."""
     for_group: bool = False
     """Whether a group may open the socket."""
 

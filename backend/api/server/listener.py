@@ -45,8 +45,9 @@ from kshunt.backend.secret_files import refuse_open_folder
 log = logging.getLogger(__name__)
 
 SWITCH_S: Final = 0.001
-"""After so long a computing thread hands the interpreter on: with Python's five milliseconds the
-event loop waits as long for each of several threads, whenever it has something to do."""
+"""A computing thread hands the interpreter on after this time. Python's own value is five
+milliseconds: the event loop would wait that long for each of several threads, whenever it has
+something to do."""
 NOTICE_S: Final = 1.0
 """From the signal to stop until a port is closed; a socket's clients are not sent elsewhere."""
 
@@ -102,8 +103,8 @@ class OpenRequests:
 def bind(listen: Listen) -> tuple[socket.socket, Listen]:
     """A listening socket, and where it listens.
 
-    A Unix-domain socket is created with mode 0600, under a mask, and opened to a group only once
-    it is that group's, so that there is no moment in which somebody else could connect.
+    It creates a Unix-domain socket with mode 0600, under a mask, and opens it to a group only once
+    it is that group's. So there is no moment in which somebody else could connect.
 
     Raises:
         ConfigError: another backend serves there, or the address cannot be used.
@@ -278,8 +279,8 @@ async def serve(
 class _ApiServer(uvicorn.Server):
     """uvicorn's server, which says when it is ready, and ends in an orderly way on a signal.
 
-    Whoever sends requests to several backends learns by `/readyz` that this one stops, and has
-    `notice_s` to send them elsewhere; then no connection is accepted, and streams end.
+    A client of several backends learns by `/readyz` that this one stops, and has `notice_s` to send
+    its requests elsewhere. Then the server accepts no connection, and ends streams.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """What a client shows to a backend; no HTTP library is loaded for it.
 
-The token is taken from the first of these that is there: `KSHUNT_TOKEN`; the file that
-`KSHUNT_TOKEN_FILE` names; what the command in `KSHUNT_TOKEN_COMMAND` prints (a keyring's, or one
-that fetches a fresh one). File and command are asked again when a backend refuses what they gave.
+The client takes the token from the first of these variables that is set. `KSHUNT_TOKEN` holds the
+token. `KSHUNT_TOKEN_FILE` names a file that holds it. `KSHUNT_TOKEN_COMMAND` is a command that
+prints it: a keyring's, or one that fetches a fresh token. The client asks file and command again
+when a backend refuses what they gave.
 Flags and contexts set these variables (`kshunt.backend.config_file`). A token is no flag: everybody
 on a machine sees the command lines of all.
 """

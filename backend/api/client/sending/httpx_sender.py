@@ -15,7 +15,7 @@ from kshunt.backend.api.client.sending.transport import Bearer, NamedTransport, 
 from kshunt.backend.errors import BackendUnreachable
 
 STREAM_SILENCE_S = 15.0
-"""A stream that says nothing for so long is dead; the backend sends at least every 2 s."""
+"""A stream that sends nothing for this long is dead; the backend sends at least every 2 s."""
 
 
 class HttpxSender(Sender):

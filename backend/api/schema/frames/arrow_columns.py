@@ -220,7 +220,7 @@ PART_BYTES: Final = 1 << 24
 
 
 def _filled(stream: BinaryIO, size: int) -> memoryview:
-    """So many bytes of the stream."""
+    """The next `size` bytes of the stream."""
     if size > PART_BYTES:
         parts = b"".join(
             _filled(stream, min(PART_BYTES, size - at)) for at in range(0, size, PART_BYTES)

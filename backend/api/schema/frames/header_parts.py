@@ -92,7 +92,7 @@ def changed_parts_json(before: Snapshot, after: Snapshot) -> Json:
 
 
 def read_parts(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a snapshot that a header tells of, by name."""
+    """The fields of a snapshot that a header has, by name."""
     if "problems" in header and "failed_requests" not in header:
         # An older backend says it in words alone.
         failed = [{"message": words} for words in header["problems"]]
