@@ -181,7 +181,7 @@ def write_keys(path: Path, keys: ClusterKeys) -> None:
 def read_or_make_keys(path: Path) -> ClusterKeys:
     """The keys of a file, which is made with one random key where it does not exist.
 
-    Two backends that start at once end with the same keys.
+    Two backends that start at the same time end with the same keys.
 
     Raises:
         ConfigError: as `read_keys` and `write_keys`.

@@ -1,9 +1,10 @@
 """Signed claims of an identity provider (OpenID Connect), as bearer tokens.
 
 Goals
-    Whoever the provider vouches for comes in, by a role that its claims give; nobody else does.
+    A caller with the provider's signed claims comes in, by the role that these give. Nobody else
+    does.
 Constraints
-    Only asymmetric signatures count: with a shared secret, whoever can check could also sign.
+    Only asymmetric signatures count: with a shared secret, a party that checks could also sign.
     Issuer, audience, subject and expiry are required, and the subject is a text that can be read.
     The keys are a file, or an address that is asked over TLS; while it does not answer, the keys
     that were read before count.

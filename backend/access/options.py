@@ -145,7 +145,9 @@ def _roles(texts: Sequence[str]) -> dict[str, Role]:
 
 
 def _keys(where: str) -> str:
-    """The path or address of the keys; whoever could change them on their way could let in anybody.
+    """The path or address of the keys.
+
+    An attacker who could change the keys on their way could let in anybody.
 
     Raises:
         ConfigError: it is an address without TLS, but for this machine's own.

@@ -4,15 +4,16 @@ Goals
     An operator sees in the log who tries tokens. Nobody can try many, or fill the log by trying.
     Users who share an address with such a peer, behind a proxy or a tunnel, still come in.
 Constraints
-    A token cannot be guessed (256 random bits, or a signature), so nobody has to be locked out:
-    what is bounded is the work of checking, and the lines of the log. No token is kept.
+    A token cannot be guessed (256 random bits, or a signature), so nobody has to be locked out.
+    This module bounds the work of checking, and the lines of the log. No token is kept.
 Algorithm
     1. A peer is an IPv4 address, or the 64-bit network of an IPv6 address. Each has a bucket of
        `Limits.failed_tries` tries; a refused token takes one, and `failed_tries_per_s` come back.
     2. While its bucket is empty, a peer's tokens are refused unchecked, but for those that were
        valid before: a keyed hash of each of the newest ones is kept.
-    3. The first refusal of a peer is a line of the log, and then one line a minute with the count;
-       of all peers together there are `LINES_PER_MINUTE` lines, and then one with the count.
+    3. The first refusal of a peer is a line of the log. Then the peer gets at most one line a
+       minute, with the count. All peers together get `LINES_PER_MINUTE` lines a minute, and then
+       one with the count of the refusals beyond them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whoever the request that is being answered comes from."""
+"""The caller of the request that is being answered."""
 
 from __future__ import annotations
 

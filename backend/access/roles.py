@@ -29,18 +29,19 @@ _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever asks, once it is certain who that is."""
+    """The one who asks, once it is certain who that is."""
 
     name: str
-    """For the audit: a token's name, or the subject that an identity provider vouches for."""
+    """For the audit: a token's name, or the subject in an identity provider's signed claims."""
     role: Role
     id: str
     """The same for all requests of one credential; rates are counted by it."""
 
 
 LOCAL: Final = Caller("", Role.ADMIN, "local")
-"""Whoever may open the backend's socket, or reach its loopback port where no credential is asked
-for. Has no name: what the audit is told of them is their own word."""
+"""A caller who may open the backend's socket, or reach a loopback port that needs no credential.
+
+Such a caller has no name: the audit has only the name that they give themselves."""
 
 
 def role_of(text: str) -> Role:

@@ -1,7 +1,7 @@
 """Who may open a backend's Unix-domain socket: the mode and the group of its file.
 
-To connect takes the right to write to the file. Whoever has it is an administrator of the cluster
-without a name of their own, so others than a group are never let in.
+To connect takes the right to write to the file. A user who has it is an administrator of the
+cluster without a name of their own, so others than a group are never let in.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FLAGS: Final = (
 
 
 def socket_file(options: Namespace) -> SocketFile:
-    """How the socket's file shall be made.
+    """How the backend must make the socket's file.
 
     Raises:
         UsageError: others could connect, its owner could not, there is no such group, or a flag

@@ -1,17 +1,17 @@
 """Bearer tokens in a file that only its owner can read.
 
 Goals
-    A token lets in who holds it until it expires or is revoked, and then at once no longer, without
-    a restart. Who reads the file cannot use what is in it.
+    A token lets its holder in until it expires or is revoked. Then it immediately lets nobody in,
+    without a restart. A reader of the file cannot use what is in it.
 Constraints
     A secret has 256 random bits, so that one round of SHA-256 is as good as a slow hash: there is
     nothing to guess. It is shown once, when it is made.
 Algorithm
-    `kshunt_ID_SECRET`: by its id the entry is found, and the hashes of the secrets are compared in
-    constant time; for an id that is not there, with one that fits nothing, so that the answer takes
-    as long. Several processes may change the file: they take turns by a lock beside it and replace
-    it as a whole. A reader looks at the file's identity before each use, and reads it anew where it
-    is another one.
+    A token is `kshunt_ID_SECRET`. Its id finds the entry, and the hashes of the secrets are
+    compared in constant time. For an id that is not there the given hash is compared with one that
+    fits nothing, so that the answer takes the same time. Several processes may change the file:
+    they take turns by a lock next to it and replace it as a whole. A reader looks at the
+    file's identity before each use, and reads it anew where it is another one.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ class PresenceClient(Subject):
 
         Args:
             session: Letters and digits chosen at random. They stay the same until the session ends.
-            who: A name, for a backend that asks for no credentials.
-            screen: The view that the session shows.
-            selected: What is under the view's cursor, in words.
-            leaves: True to say that the session ends.
+            who: A name. It is for a backend that asks for no credentials.
+            screen: The view that is shown.
+            selected: What is under its cursor, in words.
+            leaves: Whether the session ends.
         """
         body = {
             "session": session,

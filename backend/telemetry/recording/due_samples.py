@@ -4,7 +4,7 @@ Goals
     Replicas of partitions that move each time their broker has reported them, and for a while
     after the move; every other one once in `whole_s`.
 Constraints
-    One row of a replica for one report of its broker: what was not reported anew is not recorded
+    One row of a replica for one report of its broker. What was not reported anew is not recorded
     again, so a row's age is never younger than the fact. Linear in the replicas, without loops.
 Algorithm
     Time is cut into pieces of `whole_s`, shifted for each partition by a share of it that its
@@ -32,7 +32,7 @@ from kshunt.backend.domain.replicas.snapshot import (
 )
 
 AFTER_MOVE_S: Final = 10.0
-"""A partition is recorded so long after its move as if it still moved."""
+"""For this long after its move a partition is recorded as if it still moved."""
 
 Longs = NDArray[np.int64]
 

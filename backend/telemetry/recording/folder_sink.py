@@ -7,8 +7,9 @@ Goals
 Constraints
     One recorder a folder, and one cluster. Nothing here changes a file once it has its name.
 Algorithm
-    Rows of one hour (UTC, by their own time) become one file of one row group: made in memory,
-    written under a name that begins with a dot, fsynced, renamed, and the folder fsynced. A lock
+    Rows of one hour (UTC, by their own time) become one file of one row group. The sink makes it in
+    memory, writes it under a name that begins with a dot, and fsyncs it. Then it renames the file,
+    and fsyncs the folder. A lock
     on `.lock` keeps a second recorder out and ends with the process, however that ends.
 """
 

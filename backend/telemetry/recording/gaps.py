@@ -1,14 +1,14 @@
 """What a recording lacks, and how a crash is found out: `gaps.jsonl` and `recording.json`.
 
 Goals
-    Whoever reads a recording can tell "nothing happened" from "nothing was recorded".
+    A reader of a recording can tell "nothing happened" from "nothing was recorded".
 Constraints
     A crash at any moment leaves both files readable.
 Algorithm
     `recording.json` says until when everything is written. It is renamed into place at each flush
-    and removed at a clean end; who finds it at the start knows that the last run did not end
-    cleanly, and since when rows may lack. `gaps.jsonl` has one line a gap; a line that a crash
-    cut off is passed over, and the next one begins on a line of its own.
+    and removed at a clean end. A recorder that finds it at the start knows that the last run did
+    not end cleanly, and since when rows may lack. `gaps.jsonl` has one line a gap. A line that a
+    crash cut off is ignored, and the next one begins on a line of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GapReason(enum.StrEnum):
     SKIPPED = "skipped"
     """It fell behind, and left out moments of the sampler."""
     DROPPED = "dropped"
-    """Rows could not be written for so long that there was no room for more."""
+    """Rows could not be written, until there was no room for more."""
     LOST = "lost"
     """The cluster did not take them into the topic."""
 

@@ -4,12 +4,12 @@ Goals
     Any reader finds every row of an hour exactly once, at any moment, whatever was killed.
 Constraints
     Paths alone say it: nothing has to be opened, and nothing but the standard library is needed.
-    Whoever follows new files (Spark's file stream) never meets a row again.
+    A reader that follows new files (Spark's file stream) never meets a row again.
 Algorithm
     The writer numbers its files; a number is never used again in a recording, and grows. Files
     that were just written are in `replicas/`, `brokers/` and `forecasts/`: a stream follows these.
     Once an hour is over for long enough its files become one below `hours/`, in a folder that no
-    stream follows, and bear there the highest number of what they were made from. So of an hour
+    stream follows. That file bears the highest number of the files it was made from. So of an hour
     count: the file below `hours/` with the highest number, and of those just written the ones with
     a higher number. One rename makes the change; what no longer counts is removed after it.
     A reader lists the written files first and those below `hours/` second: in this order no file

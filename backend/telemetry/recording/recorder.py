@@ -43,7 +43,7 @@ from kshunt.backend.telemetry.sampling.snapshot_hub import SnapshotHub
 log = logging.getLogger(__name__)
 
 END_S: Final = 10.0
-"""So long the end of the backend waits for the last rows to be written."""
+"""The end of the backend waits this long for the last rows to be written."""
 
 Operations = Callable[[], Mapping[TopicPartition, str]]
 Forecasts = Callable[[], Mapping[str, Kept]]

@@ -10,7 +10,7 @@ Algorithm
     See `kshunt.backend.telemetry.recording.layout` for which files count. To put an hour together:
     write the one file aside, make sure of it, rename it: from then on it counts, and what it was
     made from does not. Then remove these. Rows that come late for an hour (a clock that went back)
-    lie beside it with higher numbers, and are put together with it the next time. To drop an hour:
+    lie next to it with higher numbers, and are put together with it the next time. To drop an hour:
     rename its folder to a name that nobody reads, written files first, and remove that.
     `clear` finishes what a crash left of either.
     Rows are sorted by replica and time within each row group, so that a query for one replica
@@ -74,14 +74,14 @@ def _no_step(_: str) -> None:
 
 @dataclass(eq=False)
 class Retention:
-    """Looks after one recording; nothing else may, but for whoever writes new files."""
+    """Looks after one recording; nothing else may, except the writer of new files."""
 
     folder: Path
     keep_days: int
     after_s: float | None
     """How long after its end an hour is put together; None: never."""
     step: Step = _no_step
-    """Told of each step that is about to be made."""
+    """Called with each step before it is made."""
     stopping: Callable[[], bool] = lambda: False
     """Asked now and then; what has begun is left undone where it says so."""
     _said: set[str] = field(default_factory=set)

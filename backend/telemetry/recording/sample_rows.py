@@ -7,10 +7,11 @@ Constraints
 Algorithm
     Columns are taken by row; a copy's leader is found through its partition. Sums by broker are
     of what is known, and null where something should be added up and nothing of it is known.
-    A throttle is on a row where the topic lists it: on the leader's side, its partition's leader;
-    on the follower's side, its own replica; and that broker has a rate. It is recorded whether the
-    copy is in the ISR or not, although Kafka holds back only those out of it: both counts against
-    the rate, and `in_isr` stands beside it. A leader's own row copies from nobody and has neither.
+    A throttle is on a row where the topic lists the replica and its broker has a rate. On the
+    leader's side that is the replica of the partition's leader, on the follower's side the row's
+    own. It is recorded whether the copy is in the ISR or not, although Kafka holds back only those
+    out of it. Both count against the rate, and `in_isr` is a column next to it. A leader's
+    own row copies from nobody and has neither.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from kshunt.backend.telemetry.recording.layout import SampleTable
 
 _PIECE_ROWS: Final = 10_000
-"""What was put back is let go of in such parts."""
+"""Rows that were put back are dropped in parts of this many."""
 
 
 @dataclass(frozen=True, slots=True)

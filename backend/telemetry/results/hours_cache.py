@@ -8,9 +8,10 @@ Constraints
     or not ours: those are said, and the others are read.
 Algorithm
     A file is reduced to a small table once, and known by its path, size and time. Of an hour only
-    the newest batches are looked at again, since no other is ever written anew; the others are put
-    together, and so is an hour that is over and whose folder is as it was. Reading goes from the
-    newest hour back until the time is over; a thread then reads the rest, also newest first.
+    the newest batches are looked at again, since no other is ever written anew. The others are put
+    together. An hour that is over is not looked at again where its folder is as it was. Reading
+    goes from the newest hour back until the time is over. A thread then reads the rest, also newest
+    first.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ from kshunt.backend.errors import KshuntError
 log = logging.getLogger(__name__)
 
 BYTES_MOST: Final = 128 * 1024 * 1024
-"""So much of what was read is remembered of a question."""
+"""This much of what was read is remembered of a question."""
 BUDGET_S: Final = 0.2
-"""So long reading may take while somebody waits."""
+"""Reading may take this long while somebody waits."""
 END_S: Final = 2.0
-"""So long the end waits for a file that is being read."""
+"""The end waits this long for a file that is being read."""
 YOUNG_HOURS: Final = 2
 """The newest hours, whose files are looked at each time."""
 YOUNG_BATCHES: Final = 16
@@ -114,7 +115,7 @@ class HoursCache:
         self._folder_ms = table.folder_ms
         self._reduce, self._combine = reduce, combine
         self.batches: int | None = None
-        """So many of the newest batches of an hour are enough; None: all are wanted."""
+        """This many of the newest batches of an hour are enough; None: all are wanted."""
         self._lock = threading.Lock()
         self._hours: dict[str, _Hour] = {}
         self._latest = (0, math.inf), CachedHours()
@@ -162,7 +163,7 @@ class HoursCache:
             self._filling.start()
 
     def _fill_all(self, since_ms: int, until_ms: float) -> None:
-        """A step at a time, so that whoever asks meanwhile is answered."""
+        """A step at a time, so that callers that ask meanwhile get an answer."""
         left = -1
         while not self._stopped.is_set():
             try:

@@ -34,7 +34,7 @@ def transfer_history(
     rolled: Any = None,
     rolled_ms: int = MINUTE_MS,
 ) -> TransferHistory:
-    """At most so many points, from the rows of minutes; while nothing was copied there is none.
+    """At most `most` points, from the rows of minutes; while nothing was copied there is none.
 
     `rolled` are rows of longer times, of up to `rolled_ms`, with their `start`.
     """
@@ -70,7 +70,7 @@ def _of_roll_ups(rows: Any) -> Any:
 
 
 def _minutes_a_point(minutes: int, most: int, least: int) -> int:
-    """Round, so that points stay where they are as time goes on."""
+    """A round number, so that points stay where they are as time passes."""
     rounds = (1, 2, 5, 10, 15, 30, 60, 120, 240, 360, 720)
     fits = (each for each in rounds if each >= least and minutes <= each * (most - 1))
     return next(fits, _DAY * max(1, -(-minutes // (_DAY * (most - 1)))))

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kshunt.backend.telemetry.recording.recorder import RecorderStatus
 
 FILES_NAMED: Final = 3
-"""So many of the files that were set aside are named."""
+"""This many of the files that were set aside are named."""
 FOLLOWING: Final = (RATES.name, ETA.name)
-"""Tables that follow each sample; the others tell of what is over."""
+"""Tables that follow each sample; the others have what is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _streams(seen: PipelineFacts) -> bool:
 
 
 def _run(seen: PipelineFacts) -> str:
-    """The command that makes results of the samples, and goes on doing so."""
+    """The command that makes results of the samples, and continues to do so."""
     samples, folder = seen.samples_folder, seen.folder
     if samples is None and folder is not None and folder.name == RESULTS:
         samples = folder.parent

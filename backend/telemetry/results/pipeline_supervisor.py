@@ -10,7 +10,7 @@ Algorithm
     so it ends with the backend, even if that is killed. Whenever it ends otherwise it is started
     again, after a pause that doubles from one second to a minute, and begins anew once the process
     has run for two minutes. What it says goes to the log; its last words, if it ended by an error,
-    are kept for whoever asks how it stands.
+    are kept for callers that ask for its state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 PAUSE_S: Final = 1.0
 PAUSE_MOST_S: Final = 60.0
 STEADY_S: Final = 120.0
-"""Whoever has run for so long is started again at once."""
+"""After a run of at least this time the pause before the next start is the shortest again."""
 END_S: Final = 20.0
 """The process ends by itself within this, once its input has ended."""
 

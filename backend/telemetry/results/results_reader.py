@@ -83,10 +83,10 @@ ETA_SPAN_MS: Final = 60_000
 EFFECT_SPAN_MS: Final = 1_800_000
 """The same of a throttle."""
 ETA_BATCHES: Final = 64
-"""The newest forecasts are in so many of the newest batches."""
+"""The newest forecasts are in this many of the newest batches."""
 FOOTERS_MOST: Final = 20_000
 NEWEST_FILES: Final = 8
-"""So many of the newest files of a table may have the newest row: rows come late, not by much."""
+"""This many of a table's newest files may have the newest row: rows come late, not by much."""
 
 SHOWN: Final = (
     result_columns.RATES,
@@ -230,7 +230,7 @@ class Results:
         broker: int | None = None,
         most: int = 1_000,
     ) -> Rows[StallRow]:
-        """Stalls that ended since a moment or go on; those that go on first, then the newest."""
+        """Stalls that ended since a moment or are open; the open ones first, then the newest."""
         table = result_columns.STALLS
         of = self.delivered(table)
         rows, found = self._stalls(since_ms)
@@ -268,7 +268,7 @@ class Results:
         return Rows(_with(of, found), causes, since_ms=_reached(found, since_ms))
 
     def _stalls(self, since_ms: int) -> tuple[Any, CachedHours]:
-        """Each stall once, by how it was seen last; one that is long over does not go on."""
+        """Each stall once, by how it was seen last; one that is long over is not open."""
         table = result_columns.STALLS
         hours = self._of(table, "all", partial(_all, table), ("rid", "start"), "end")
         found = hours.since(since_ms)
@@ -379,7 +379,7 @@ class Results:
         return _rows(_with(of, found), rows, FileAsideRow, 1_000, "found", reached)
 
     def transfer_history(self, since_ms: int, most: int) -> tuple[TableStatus, TransferHistory]:
-        """Lag and throughput since a moment, in at most so many points.
+        """Lag and throughput since a moment, in at most `most` points.
 
         A long time is answered from roll-ups, which are kept longer.
         """

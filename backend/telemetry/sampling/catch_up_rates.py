@@ -1,9 +1,9 @@
 """How fast replicas catch up, from one sample to the next.
 
 Goals
-    A rate that is right on average for a throttled follower, which is served in bursts: it fetches
-    a partition's megabyte at once, and then waits until the quota has paid for it and for those
-    of its other partitions.
+    A rate that is right on average for a throttled follower, which is served in bursts. It fetches
+    a partition's megabyte in one piece. Then it waits until the quota has paid for that and for
+    those of its other partitions.
 Algorithm
     An average over all of the time watched, which turns into an exponentially weighted one with
     the time constant `RATE_WINDOW_S` once that much time has passed.

@@ -7,7 +7,7 @@ Constraints
     ends stay what they were, and time goes by.
 Algorithm
     `RateWindows` keeps means over minutes, so no single sample moves an end. The model of copying
-    reckons with them (`kshunt.backend.domain.forecast.outlook`). Where a throttle gets another
+    uses them (`kshunt.backend.domain.forecast.outlook`). Where a throttle gets another
     rate, what was seen under the former one counts no more: the model takes the new rate, and
     the copies are watched anew.
 """

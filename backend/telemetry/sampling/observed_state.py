@@ -1,8 +1,8 @@
 """What brokers have told so far of one cluster; the sampler owns it, nothing else imports it.
 
 Goals
-    One place for how an answer changes what is known: rows keep their facts by key while
-    partitions come and go, and what was told before a change is not believed after it.
+    One place for how an answer changes what is known. Rows keep their facts by key while
+    partitions come and go. What a broker reported before a change is not believed after it.
 Constraints
     No request and no clock: the time is passed in. Not safe across threads.
 """
@@ -37,8 +37,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 WATCHED_AFTER_S: Final = 5.0
-"""So long a partition is watched after its move: a description that was under way when the move
-ended is of before, and brokers hear of the end one after the other."""
+"""A partition is watched for this long after its move. A description that was under way when the
+move ended is of before, and brokers hear of the end one after the other."""
 
 
 class AskSooner(IntEnum):
@@ -46,9 +46,9 @@ class AskSooner(IntEnum):
 
     NOTHING = 0
     WATCHED = 1
-    """What is watched, at once."""
+    """What is watched, immediately."""
     DESCRIPTION = 2
-    """The whole cluster's description, at once."""
+    """The whole cluster's description, immediately."""
     EVERYTHING = 3
     """That, and everything of each broker."""
 

@@ -1,4 +1,4 @@
-"""What replicas get and what is written to them, over minutes: what a forecast reckons with.
+"""What replicas get and what is written to them, over minutes: what a forecast uses.
 
 Goals
     A forecast that does not jump: bursts of a throttle and of producers pass, a change stays.

@@ -61,7 +61,7 @@ _OBSERVED_DTYPES: Final[Mapping[str, Any]] = {
 
 
 def nothing_observed(rows: int) -> Observed:
-    """Facts of rows that no broker has told of."""
+    """Facts of rows that no broker has reported."""
     return Observed(
         **{name: np.full(rows, UNKNOWN, dtype) for name, dtype in _OBSERVED_DTYPES.items()}
     )

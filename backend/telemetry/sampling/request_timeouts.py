@@ -1,7 +1,7 @@
 """How long brokers are given to answer, and how long they are then left alone.
 
-Owned by the sampler. Somebody who is slow is not helped by being asked again: to give up an answer
-that is on its way keeps a busy broker busy, and so does a sweep that begins as the last one ends.
+The sampler owns it. To ask a slow broker again does not help it. A request that is given up while
+its answer is on the way keeps a busy broker busy. So does a sweep that begins as the last one ends.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ Key: TypeAlias = tuple[str, int]
 """What is asked, and which broker (-1: the cluster)."""
 
 MOST: Final = 8.0
-"""At most so many times the first time-out."""
+"""A time-out is at most this many times the first one."""
 
 RESTS: Final = 4.0
-"""A broker that took a while for everything it has is asked for it again after so many times that
+"""A broker that took a while for everything it has is asked for it again after this many times that
 while."""
 
 
@@ -28,7 +28,7 @@ class RequestTimeouts:
         self._took_s: dict[Key, float] = {}
 
     def note(self, key: Key, took_s: float) -> None:
-        """A request was answered after so many seconds, or given up."""
+        """A request was answered after `took_s` seconds, or given up."""
         self._took_s[key] = took_s
 
     def timeout_s(self, key: Key) -> float:

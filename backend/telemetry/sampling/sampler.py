@@ -64,7 +64,7 @@ PROMPT_S: Final = 0.5
 """A request that needed longer in its last turn is not waited for in the next one."""
 
 MIN_ISR_SWEEPS: Final = 6
-"""Every so many sweeps min.insync.replicas is read of all topics."""
+"""The sampler reads min.insync.replicas of all topics once in this many sweeps."""
 
 CLUSTER: Final = -1
 REASSIGNMENTS: Final = ("reassignments", CLUSTER)
@@ -107,7 +107,7 @@ class Sampler:
         self._wake = asyncio.Event()
 
     def nudge(self) -> None:
-        """Look again at once, at everything: something was changed."""
+        """Look again immediately, at everything: something was changed."""
         self._ask_sooner(AskSooner.EVERYTHING)
 
     async def run(self) -> None:
@@ -171,7 +171,7 @@ class Sampler:
             self._launch_brokers(known.state, now_s)
 
     def _launch_min_isr(self, state: ClusterState, now_s: float) -> None:
-        """Seldom for all topics: it changes once in a topic's life. Of a new topic at once."""
+        """Seldom for all topics: it changes once in a topic's life. Of a new topic immediately."""
         due, topics = now_s >= self._min_isr_due_s, frozenset(state.assignment.topics)
         wanted = topics if due else topics - self._min_isr_asked
         if wanted and self._ask(("min isr", CLUSTER), tuple(sorted(wanted)), self._ask_min_isr):

@@ -23,7 +23,7 @@ class SnapshotHub:
         return self._latest
 
     async def publish(self, snapshot: Snapshot) -> None:
-        """Replace the newest snapshot and wake whoever waits."""
+        """Replace the newest snapshot and wake the tasks that wait."""
         async with self._changed:
             self._latest = snapshot
             self._changed.notify_all()

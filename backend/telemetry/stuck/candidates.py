@@ -1,9 +1,9 @@
 """The part of a snapshot that can have to do with a replica that is stuck.
 
 A cluster at rest has hundreds of thousands of replicas, and nothing to say of them. `AdvanceWatch`
-and `diagnose` are linear in the rows that they are given, so they are given whole partitions only
-where something moves or will, is out of the ISR, is being deleted, or is listed as throttled: an
-in-sync follower that is listed uses a throttle up as well. What is left out can neither be stuck
+and `diagnose` are linear in the rows that they are given. So they get whole partitions, and only
+those where something moves or will, is out of the ISR, is being deleted, or is listed as throttled.
+An in-sync follower that is listed uses a throttle up as well. What is left out can neither be stuck
 nor be the reason.
 """
 

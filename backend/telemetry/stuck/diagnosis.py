@@ -1,9 +1,10 @@
 """Why is it stuck: one cause for each replica that does not advance, from a snapshot.
 
 Goals
-    Of every replica that is being added, or that is behind and out of the ISR, and that does not
-    come nearer to its leader: exactly one cause, within 35 s of its beginning, and the rate that
-    would do where a throttle is too low. None for a replica that advances.
+    A replica that is being added, or that is behind and out of the ISR, has exactly one cause if it
+    does not come nearer to its leader. The cause is known within 35 s of its beginning. Where a
+    throttle is too low, the rate that would be enough is known too. A replica that advances has no
+    cause.
 Constraints
     Pure but for `AdvanceWatch`, which remembers the samples that snapshots brought. Nothing is
     asked of the cluster. What is not known is no cause; it is only said that it was watched too
@@ -13,18 +14,19 @@ Algorithm
     `AdvanceWatch` says which rows came nearer and what is written to their partitions, `share_of`
     what each throttle is used for. A list of conditions in the order of `Cause` decides; the
     reasons for that order are there. What stops a replica by itself (its broker, its directory, its
-    leader, a throttle at the floor) is named at once; for everything else the replica must have
+    leader, a throttle at the floor) is named immediately. For everything else the replica must have
     been watched for `ENOUGH_S` without coming nearer. Where its part of a throttle has just grown,
     because the rate was raised or others arrived, it is too early to blame the way. At last,
     replicas that are in sync are given the blame of the ones that their move waits for. A replica
     of a partition that is being deleted has nothing to fetch. It only waits where its broker or its
     directory is not there to delete it.
 
-    A throttle belongs to a move if the replica's partition moves, if the list is `*` and some
-    partition of the topic moves, or if an operation of ours needs the replica listed, be its move
-    still to begin or just over. Else it is an orphan. In turns: a follower gets up to a megabyte
-    at once and then waits until the quota has paid for it, so a replica is not stuck if its part
-    of the throttle is a few such turns in the time watched, or if it does get its part.
+    A throttle belongs to a move if the replica's partition moves, or if the list is `*` and some
+    partition of the topic moves. It also does if an operation of ours needs the replica listed,
+    whether its move is still to begin or just over. Else it is an orphan. In turns: a follower gets
+    up to a megabyte in one piece and then waits until the quota has paid for it. So a replica is
+    not stuck if its part of the throttle is a few such turns in the time watched. Nor is it stuck
+    if it does get its part.
     Sources: KIP-73; KIP-455; KAFKA-19975 (a move waits for replicas that stay).
 """
 
@@ -100,9 +102,9 @@ FLOOR_ARRIVES_S: Final = 60.0
 EQUAL: Final = 1.05
 """What is written is measured; a throttle within this of it counts as at it."""
 TURN_BYTES: Final = 1_000_000.0
-"""What a follower gets at once (replica.fetch.max.bytes), before it waits for the quota."""
+"""What a follower gets in one piece (replica.fetch.max.bytes), before it waits for the quota."""
 TURNS: Final = 10
-"""Who was due so many turns and got none of them is passed over, and not in a queue."""
+"""A replica that was due this many turns and got none of them is stuck, and not in a queue."""
 USED: Final = 0.3
 """A throttle used up to this part serves somebody, in turns that are long."""
 SERVED: Final = 0.3

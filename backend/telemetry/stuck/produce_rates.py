@@ -3,15 +3,15 @@
 Goals
     The rate at which a follower must fetch not to fall behind, from samples that are there anyway.
 Constraints
-    Retention and compaction make a log smaller while it is written to, and a new leader's log may
-    be shorter than the old one's: neither may show as a negative rate or as none. A partition that
+    Retention and compaction make a log smaller while it is written to. A new leader's log may be
+    shorter than the old one's. Neither may show as a negative rate or as none. A partition that
     was not read again keeps its rate. Cost is linear, with no Python loop over partitions.
 Algorithm
     Offsets only grow under one leader, so messages a second are exact: what was added over the
     time that passed, both forgotten exponentially with the time constant `WINDOW_S`. Bytes are
     messages times the size of a message, which is learnt from the intervals in which nothing can
-    have been deleted: those in which the log did not grow by less than half of what its messages
-    usually take. Where most messages of the window fell into other intervals, the size of a
+    have been deleted. In those the log did not grow by less than half of what its messages usually
+    take. Where most messages of the window fell into other intervals, the size of a
     message has changed, and it is learnt anew. A new leader, or an end that went back, starts
     the partition afresh.
 """
@@ -30,11 +30,11 @@ WINDOW_S: Final = 30.0
 ENOUGH_S: Final = 3.0
 """A rate that was measured over less is not told."""
 HOLD_S: Final = 15.0
-"""Offsets and sizes are read separately; an end that moved waits so long for the new size."""
+"""Offsets and sizes are read separately; an end that moved waits this long for the new size."""
 _USUAL_SHARE: Final = 0.5
 """Growth below this share of the usual means that something was deleted."""
 _LEARNT_SHARE: Final = 0.2
-"""A message's size is believed while so many of the window's messages are behind it."""
+"""A message's size is believed while this share of the window's messages is behind it."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,8 +1,8 @@
 """Which replicas came nearer of late, from one snapshot to the next.
 
 Goals
-    A replica that stops is seen to have stopped within half a minute, however fast it was before:
-    an average over all of its past would still call it fast.
+    A replica that stops is seen to have stopped within half a minute, however fast it was before.
+    An average over all of its past would still call it fast.
 Constraints
     Only rows that lack something are remembered, and of them one sample every `STEP_S` for
     `KEEP_S`. A row is compared only with samples since which it lacked something all the time.
@@ -28,7 +28,7 @@ from kshunt.backend.telemetry.stuck.produce_rates import Leaders, Produced
 from kshunt.backend.telemetry.stuck.throttle_shares import Shape, ThrottleShare, numbered, sides_of
 
 ENOUGH_S: Final = 20.0
-"""Whoever has not come nearer for so long does not advance; two sweeps of the sampler."""
+"""A replica that has not come nearer for this long does not advance; two sweeps of the sampler."""
 RECENT_S: Final = 4.0
 """A rate of less time than this is left to chance."""
 STEP_S: Final = 5.0
@@ -36,11 +36,13 @@ KEEP_S: Final = 45.0
 NEVER_S: Final = 30 * 86_400.0
 """A replica that would need a month stands still."""
 CAUGHT_UP_S: Final = 2.0
-"""Who lacks no more than is written in so many seconds is at its leader's end."""
+"""A replica that lacks at most what is written in this time is at its leader's end."""
 STEADY: Final = 1.5
 """A part of a throttle that grew by more is something new."""
 _FORGET: Final = 4
-"""Topics that are gone are forgotten when there are so many times as many as there are."""
+"""The watch forgets all that it remembers when it knows over this many times the topics that exist.
+
+A thousand topics more are allowed."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,7 +64,7 @@ class WatchedRows:
     caught_up: Mask
     """At its leader's end, then and at present."""
     whole: Mask
-    """Every replica that remains was in sync, then and at present, and still the move goes on."""
+    """Every replica that remains was in sync, then and at present, but the move has not ended."""
     steady: Mask
     """Its part of the throttles that hold it has not grown much in the last `KEEP_S`."""
     sides: tuple[ThrottleShare, ThrottleShare]

@@ -7,15 +7,15 @@ Constraints
     holds nobody as far as is known.
 Algorithm (KIP-73; Kafka's KafkaApis.sizeOfThrottledPartitions, ReplicaManager.shouldLeaderThrottle,
 ReplicaFetcherThread.processPartitionData)
-    A leader's throttle counts what it sends of partitions that list *it* in
-    leader.replication.throttled.replicas, to followers in the ISR as well; a follower's counts
-    what it fetches of partitions that list it in follower.replication.throttled.replicas, in the
-    ISR as well. Held back are only those out of the ISR. Each follower needs what is written to
-    its partition, in the ISR or on its way there, so a throttle that all can arrive under is above
-    the sum of that over every follower that counts: while it is, the shares of those that are
-    held add up to more than what is written to them, so one of them comes nearer; when it is in
-    the ISR it counts as much as before, and the next one's turn comes. At the sum or below it, the
-    last one never arrives.
+    This follows Kafka's sources. A leader's throttle counts what it sends of partitions that list
+    *it* in leader.replication.throttled.replicas, to followers in the ISR as well. A follower's
+    counts what it fetches of partitions that list it in follower.replication.throttled.replicas, in
+    the ISR as well. Kafka holds back only those out of the ISR. Each follower needs what is written
+    to its partition, in the ISR or on its way there. So a throttle that all can arrive under is
+    above the sum of that over every follower that counts. While it is, the shares of those that are
+    held add up to more than what is written to them, so one of them comes nearer. When that one is
+    in the ISR it counts as much as before, and the next one's turn comes. At the sum or below it,
+    the last one never arrives.
 """
 
 from __future__ import annotations
