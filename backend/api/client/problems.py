@@ -48,7 +48,7 @@ def raise_for_problem(status: int, content: bytes) -> None:
         advice, retriable, title = "", False, ""
     advice = advice or _ADVICE.get(status, "")
     if status in _ADVICE:
-        # Whoever shows the message alone has to say what to do too: nothing else helps here.
+        # A caller that shows only the message must also say what to do: nothing else helps here.
         detail, advice = f"{detail} {advice}", ""
     raise BackendError(detail, advice=advice, status=status, retriable=retriable, title=title)
 

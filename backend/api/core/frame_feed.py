@@ -94,7 +94,7 @@ def frame_bytes(
 def _written(writer: Any, sink: Any, frame: Frame) -> bytes:
     known = sink.tell()
     writer.write_batch(frame.batch, custom_metadata=frame.metadata)
-    # What the writer would say at its end is not for a stream that goes on.
+    # What the writer would write at its end does not belong in a stream that continues.
     end = sink.tell()
     data: bytes = sink.getvalue().slice(known, end - known).to_pybytes()
     return data

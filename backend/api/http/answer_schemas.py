@@ -33,7 +33,7 @@ def schemas(
         described = _descriptions(classes[name]) if name in classes else {}
         for member, member_schema in schema.get("properties", {}).items():
             if member in described:
-                # A reference beside other words is only allowed within a list.
+                # A reference next to other words is only allowed within a list.
                 if "$ref" in member_schema:
                     member_schema["allOf"] = [{"$ref": member_schema.pop("$ref")}]
                 member_schema["description"] = described[member]

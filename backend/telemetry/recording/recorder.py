@@ -154,7 +154,7 @@ class SampleRecorder:
             version, taken_ms = snapshot.version, snapshot.taken_ms
             await loop.run_in_executor(self._maker, self._take, snapshot)
             if first or self._pending.rows >= self._settings.flush_rows:
-                # The first one opens the recording, and what the last run left is said at once.
+                # The first one opens the recording, and immediately reports what the last run left.
                 self._full.set()
 
     async def _flush_often(self) -> None:

@@ -361,7 +361,7 @@ class Results:
         summed = summed.rename_columns(
             [name.removesuffix("_sum") for name in summed.column_names]
         ).sort_by([("violations", "descending"), ("of", "ascending"), ("expectation", "ascending")])
-        # A period is whole hours, of which the last may go on.
+        # A period is whole hours, of which the last may not have ended.
         ended = max(rows["period_end"].cast(pa.int64()).to_pylist())
         of = replace(of, newest_ms=ended if of.made_ms is None else min(ended, of.made_ms))
         return _rows(_with(of, found), summed, QualityRow, 1_000, "", _reached(found, since_ms))

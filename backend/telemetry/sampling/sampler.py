@@ -340,8 +340,9 @@ class Sampler:
         written = watched.written_bytes_per_s
         forecast = self._forecaster.update(part, watched.keys, written, ours.running)
         eta_s = forecast.eta_s(watched.keys, snapshot.taken_ms)
-        # A forecast is some seconds old. Who is stuck by now does not arrive; what is held on
-        # purpose does so some time after somebody lets it go on, and what is being deleted nowhere.
+        # A forecast is some seconds old. A replica that is stuck by now does not arrive. One that
+        # is held on purpose arrives some time after somebody resumes it. One that is being deleted
+        # arrives nowhere.
         eta_s[np.isin(diagnosis.causes, STUCK_CAUSES)] = np.inf
         eta_s[np.isin(diagnosis.causes, (Cause.PAUSED, Cause.DELETION_WAITS))] = np.nan
         in_sync = part.replicas.status == ReplicaStatus.IN_SYNC

@@ -72,7 +72,7 @@ def _checked(text: str, where: str) -> str:
 
 def _printed(command: str) -> str:
     """What the command prints; its own errors are seen where this process' are."""
-    # Loaded by nobody who names no command.
+    # A client that names no command does not load it.
     import subprocess
 
     try:

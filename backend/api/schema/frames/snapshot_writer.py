@@ -138,7 +138,7 @@ def _header(
         "cluster_id": snapshot.cluster_id,
         "controller": snapshot.controller,
         "history": [[point.at_ms, point.remaining_bytes, point.moving_replicas] for point in fresh],
-        # Beside `history` and in its order, so that older readers find there what they expect.
+        # Next to `history` and in its order, so that older readers find there what they expect.
         "history_rates": [history_rates_json(point) for point in fresh],
         "history_marks": [point.at_ms for point in fresh if point.rates_changed],
         "history_from_ms": snapshot.history[0].at_ms if snapshot.history else 0,
