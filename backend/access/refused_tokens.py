@@ -106,7 +106,7 @@ class RefusedTokens:
         if now_s - self._minute_s >= LINE_EVERY_S:
             if self._beyond:
                 log.warning(
-                    "tokens of %d more peers were rejected in the last minute", self._beyond
+                    "%d more tokens of other peers were rejected in the last minute", self._beyond
                 )
             self._minute_s, self._lines, self._beyond = now_s, 0, 0
         if self._lines >= LINES_PER_MINUTE:

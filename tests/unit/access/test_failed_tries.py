@@ -78,7 +78,7 @@ def test_the_log_names_the_peer_and_never_fills(
         assert len(caplog.records) == 1 + LINES_PER_MINUTE
         clock.now_s += 61
         tries.failed("10.9.9.9", "x")
-    assert "tokens of 291 more peers were rejected in the last minute" in caplog.messages
+    assert "291 more tokens of other peers were rejected in the last minute" in caplog.messages
     assert "s" * 43 not in caplog.text
 
 

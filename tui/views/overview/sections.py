@@ -53,8 +53,6 @@ PLOT_MOST: Final = 16
 PLOT_WIDTH_LEAST: Final = 30
 LABELLED_FROM: Final = 8
 """Lower plots have room for the value of their top, and for no other."""
-OPERATIONS_MOST: Final = 3
-"""Running operations to list before a line counts the rest; no code reads this."""
 
 
 class ThrottleCounts(NamedTuple):
