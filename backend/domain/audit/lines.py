@@ -5,7 +5,7 @@ Goals
     that nobody sees is worth nothing.
 Constraints
     Pure. A line is small whatever it is about, so what it touched is counted, and listed only in
-    part. Who and why are the words of whoever asked; nothing here proves them.
+    part. Who and why are the requester's words; nothing here proves them.
 Algorithm
     A line has a key (`audit/<time>-<number>`), which alone holds its time and number, and a body.
     The journal keeps both, and the API sends them. Decoding is strict: a body with a field that is
@@ -58,7 +58,7 @@ class AuditEvent(enum.StrEnum):
     RESUMED = "resumed"
     CANCELLED = "cancelled"
     LIFTED = "lifted"
-    """Throttles came off."""
+    """kshunt removed throttles."""
     ENDED = "ended"
     DRIFT_FOUND = "drift_found"
     PROPOSED = "proposed"
@@ -226,7 +226,7 @@ _TEXTS: Final[Mapping[str, int]] = {
 
 
 def clipped(text: str, most: int) -> str:
-    """The text with at most so many characters, all of which UTF-8 can write."""
+    """The text with at most `most` characters, all of which UTF-8 can write."""
     sound = text.encode("utf-8", "replace").decode("utf-8")
     return sound if len(sound) <= most else f"{sound[: most - 1]}…"
 

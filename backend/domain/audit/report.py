@@ -69,7 +69,7 @@ def _cells(character: str) -> int:
 
 
 def fitted(text: str, cells: int) -> str:
-    """The text in at most so many cells; what is cut is marked as cut."""
+    """The text in at most `cells` cells; a text that is cut is marked as cut."""
     if width_cells(text) <= cells:
         return text
     fitting, left = [], cells - 1
@@ -103,11 +103,11 @@ def _when(time_ms: int) -> datetime:
 def as_text(
     rows: Sequence[AuditRow], *, width: int | None = None, zone: tzinfo | None = None
 ) -> str:
-    """One line an entry, newest last; cut to so many cells, or not at all.
+    """One line an entry, newest last; cut to `width` cells, or not at all.
 
     Args:
         rows: the lines.
-        width: cells of the terminal, or None where everything shall be shown.
+        width: cells of the terminal; None shows everything.
         zone: of the times; None is this machine's.
     """
     entries = [row for row in rows if isinstance(row, AuditEntry)]

@@ -12,7 +12,7 @@ class BrokerLoad:
 
     broker: int
     disk_used_bytes: int | None = None
-    """On the volumes of its log directories, whoever wrote it."""
+    """On the volumes of its log directories; other programs' files count too."""
     disk_total_bytes: int | None = None
     """Size of those volumes."""
     replicas: int | None = None

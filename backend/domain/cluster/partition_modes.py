@@ -52,7 +52,7 @@ MODES_BY_KEY: Final = {mode.key: mode for mode in PartitionMode}
 
 
 def mode_words(mode: PartitionMode, deletes_ms: int = UNKNOWN_MS, now_ms: int = 0) -> str:
-    """What is so, in two or three words: `leaving in 3 min`; nothing for ReadWrite.
+    """The mode in a few words: `leaving in 3 min`; empty for ReadWrite.
 
     `deletes_ms` is when the data goes, in milliseconds since the epoch.
     """

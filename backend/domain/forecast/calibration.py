@@ -5,8 +5,8 @@ Goals
 Constraints
     A file comes from anybody: what is no calibration, or is one of another model, is refused.
 Algorithm
-    Of forecasts whose end is known, ln(actual / forecast) lies in bins: of a copy or an operation,
-    by stage, by what holds it up, by how much the forecast moves. The middle and both
+    Of forecasts whose end is known, ln(actual / forecast) lies in bins. A bin is of a copy or an
+    operation, by stage, by what holds it up, by how much the forecast moves. The middle and both
     outer quantiles of its bin are put on a forecast. Where a bin is missing, the one that it falls
     into with one distinction less is taken.
 
@@ -40,7 +40,7 @@ SHIPPED: Final = Path(__file__).with_name("calibration.json")
 LEVELS: Final = (0.1, 0.5, 0.9)
 EXACT: Final = 0.1
 LARGEST: Final = math.log(1_000)
-"""No forecast is off by more than this factor in a calibration that is meant."""
+"""The ln of 1,000: a valid calibration has no forecast that is off by a larger factor."""
 BYTES_MAX: Final = 1 << 20
 BINS_MAX: Final = 1_000
 _ADVICE: Final = "Make one: kshunt pipeline backtest --calibrate FILE."

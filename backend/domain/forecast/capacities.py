@@ -29,9 +29,9 @@ from kshunt.backend.domain.forecast.limits import Limits
 from kshunt.backend.domain.replicas.expected_end_values import ResourceKind
 
 YOUNG_S: Final = 30.0
-"""So long a copy's history says little."""
+"""A copy that is younger than this has a history that says little."""
 TRUSTED_S: Final = 15.0
-"""So long a throttle is believed to be the limit, whatever is seen."""
+"""In a copy's first seconds, a throttle is believed to be the limit, whatever is seen."""
 DOUBTED: Final = 0.5
 """Unless copies begin with less than this share of what it would give."""
 USED: Final = 0.6

@@ -48,7 +48,7 @@ class Copies:
     target: Ints
     remaining_bytes: Floats
     written_bytes_per_s: Floats
-    """What its leader will go on writing."""
+    """What producers will continue to write to its leader."""
     written_least_bytes_per_s: Floats
     """The least that it may be: "never" is said only where even this is too much."""
     seen_bytes_per_s: Floats

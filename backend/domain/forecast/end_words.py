@@ -20,7 +20,7 @@ from kshunt.backend.domain.text.formatting import (
 )
 
 HELD: Final = "held"
-"""What moves stands still on purpose: nobody knows when it goes on."""
+"""A pause holds what moves: nobody knows when it continues."""
 MEASURING: Final = "measuring"
 WEEK_MS: Final = 6 * 86_400_000
 WIDE: Final = 99

@@ -23,9 +23,9 @@ def fair_shares(passes: Ints, counts: Ints, capacity: Floats) -> tuple[Floats, I
     """What a copy of each group gets, and the resource that gives it no more.
 
     Args:
-        passes: Shape (groups, k): the resources of each group. The last of all resources is
-            without limit, and fills places that are not needed.
-        counts: Copies of each group; a group of none gets 0.
+        passes: Shape (groups, k): the resources of each group. The last resource has no limit.
+            It fills places that are not needed.
+        counts: Copies of each group. A group of none gets 0.
         capacity: Bytes a second of each resource; inf for the last one. One below 0 gives nothing.
     """
     rates, tight = np.zeros(len(passes)), np.full(len(passes), len(capacity) - 1)

@@ -2,7 +2,7 @@
 
 Goals
     Each copy gets its max-min fair share of what it passes through. One that ends leaves its share
-    to others, and its place to a move that waits. Each has to take what its leader goes on writing.
+    to others, and its place to a move that waits. Each also has to copy what is written meanwhile.
 Constraints
     2,000 copies within some 30 ms, 20,000 within half a second; numpy only.
 Algorithm
@@ -26,7 +26,7 @@ from kshunt.backend.domain.forecast.turns import MoveQueue, Turns
 PART: Final = 8
 STEPS: Final = 32
 CHECKS: Final = 8
-"""After so many checks of leaders, each later copy begins at its next leader."""
+"""After this many checks of leaders, each later copy begins at its next leader."""
 _EVEN: Final = 1e-6
 """A rate that is above what is written by no more than this share of it comes no nearer."""
 
@@ -186,7 +186,7 @@ class _Running:
         self._groups, self._group = _grouped(self._passes, len(self._left))
 
     def _step_s(self, need: Floats) -> float:
-        """Until so many have ended that it is worth to share anew; inf where none ends."""
+        """Until enough copies have ended to share rates anew; inf where none ends."""
         at_once = len(need) // PART
         if self._turns is not None and self._turns.waiting:
             through = (len(need) + self._turns.waiting) // STEPS

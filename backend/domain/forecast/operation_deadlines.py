@@ -43,9 +43,9 @@ def with_deadlines(
         ends: By operation.
         operations: Those that run.
         present: What is expected of their copies.
-        members: The copies of each operation, by id.
+        members: Copies by operation id.
         at_rates: The copies at other rates.
-        quantiles: As `ranges` takes them.
+        quantiles: As in `ranges`.
     """
     checked = dict(ends)
     for one in operations:

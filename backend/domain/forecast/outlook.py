@@ -5,9 +5,9 @@ Goals
 Constraints
     2,000 copies within 50 ms of processor time; numpy only.
 Algorithm
-    `capacities` concludes what holds copies up, and `fluid` lets them run to their ends. What a
-    leader goes on writing is a mean over minutes. "Never" is said only where even the least that
-    it may be leaves nothing.
+    `capacities` concludes what holds copies up, and `fluid` lets them run to their ends. What is
+    written to a leader meanwhile is a mean over minutes. "Never" is said only where even the least
+    that it may be leaves nothing.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ def ranges(
 
     Args:
         kind: A place in `KINDS`.
-        seconds: As they were worked out; inf where none ends.
+        seconds: The model's forecasts. An entry is inf where a copy or operation never ends.
         age_s: For how long each has been watched.
-        held_by: What holds each up, as a place in `HOLDS`.
-        wander: How much its end moves, as a place in `WANDERS`.
-        quantiles: Of ln(actual / forecast). Of shape `QUANTILES`: of a copy or an operation,
-            by stage, by what holds it up, by how its end wanders, and of these the lower one, the
-            middle and the upper one.
+        held_by: What holds each up. It is a place in `HOLDS`.
+        wander: How much its end moves. It is a place in `WANDERS`.
+        quantiles: Of ln(actual / forecast), of shape `QUANTILES`. The axes are: copy or operation,
+            stage, what holds it up, how its end wanders. The last axis has the lower, the middle
+            and the upper quantile.
     """
     known = np.isfinite(seconds)
     stage = np.full(len(seconds), np.nan)

@@ -81,7 +81,7 @@ class RunningOperation:
     waiting: tuple[Move, ...]
     """Moves that it has not begun, in the order of its plan."""
     caps: MoveCaps | None
-    """None: it begins all at once."""
+    """None: it begins all moves at the same time."""
     held: bool
     """It is paused: its copies stand still, and it begins none."""
     deadline_ms: int | None = None
@@ -413,7 +413,7 @@ _ARRAYS: Final = tuple(
 
 
 def _next_leaders(known: _Known, rows: NDArray[np.intp], waiting: _Waiting) -> NextLeaders | None:
-    """Preferred leaders that are in the ISR and do not lead, though a copy goes on.
+    """Preferred leaders that are in the ISR and do not lead, though a copy still runs.
 
     A controller that had the time to put one back, and did not, puts none back.
     """

@@ -18,7 +18,7 @@ from kshunt.backend.domain.reassignment.move_caps import MoveCaps
 from kshunt.backend.domain.reassignment.move_passes import in_passes
 
 AT_ONCE: Final = 64
-"""When places become free, so many of the moves that fit are looked at together."""
+"""When places become free, this many of the moves that fit are looked at together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Turns:
         return self._started(AT_ONCE) if len(over) and self.waiting else np.empty(0, np.int64)
 
     def _started(self, at_once: int) -> Ints:
-        """The copies that begin; of the moves that fit, so many are looked at in one pass."""
+        """The copies that begin; one step looks at `at_once` of the moves that fit."""
         found = [np.empty(0, np.int64)]
         for one in self._queue.waiting:
             self._places.caps = one.caps
@@ -106,7 +106,7 @@ class Turns:
         return fresh
 
     def _begun(self, waiting: Ints, at_once: int) -> tuple[list[int], bool]:
-        """Those that begin; True: so many fit that not all were looked at, and some began."""
+        """Those that begin; True: more than `at_once` fit, and some began."""
         fits = waiting[self._places.fit(waiting)]
         queue = [(move, self._queue.brokers[move]) for move in fits[:at_once].tolist()]
         moves = [move for move, begins in in_passes(queue, self._places) if begins]

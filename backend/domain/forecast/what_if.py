@@ -1,8 +1,8 @@
 """When would the copies be done, and how much of each rate would they use, under other rates?
 
 Goals
-    An operator who is about to change a throttle sees what it would do before anything is sent,
-    beside the end that is expected now, and by the same model.
+    An operator who is about to change a throttle sees what it would do before anything is sent.
+    The end that is expected now is shown next to it, and comes from the same model.
 Constraints
     Pure, and from one snapshot. Nobody knows what a disk or a network could carry that it does not
     carry now.

@@ -94,7 +94,7 @@ def _log_ratio(one: KeptForecast) -> float:
 
 
 def _moved(shipped: Floats, shift: float, early: float, late: float) -> Floats:
-    """All bins, moved by `shift`, with their sides as many times as wide."""
+    """All bins, moved by `shift`; their sides are `early` and `late` times as wide."""
     middle = shipped[..., 1]
     low = (middle - shipped[..., 0]) * min(max(early, NARROWEST), WIDEST)
     high = (shipped[..., 2] - middle) * min(max(late, NARROWEST), WIDEST)
