@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.contexts import Contexts
 
 ANSWER_S: Final = 10.0
-"""So long a backend may take to say which cluster it serves."""
+"""How long a backend may take to say which cluster it serves."""
 NO_MOUSE: Final = Flag(
     "no-mouse", "Leave the mouse to your terminal, which then selects text with it."
 )

@@ -2,8 +2,8 @@
 
 The scenarios are the files in `backend/embedded/scenario/shipped_scenarios`.
 
-Goals: the first rows are on the screen as soon as three processes can be started side by side;
-when this process ends, in whatever way, the other two end as well and leave nothing behind.
+Goals: the first rows are on the screen as soon as three processes can be started side by side.
+When this process ends, in whatever way, the other two end as well and leave nothing behind.
 
 Constraints: nothing is shared with the user's own private backends, nor with another demo.
 
@@ -35,7 +35,7 @@ from kshunt.backend.local_sockets import runtime_dir
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 5.0
 QUIT_S: Final = 0.5
-"""So long both processes have to end, once the dashboard is closed: nothing of them is kept."""
+"""How long both processes have to end, once the dashboard is closed: nothing of them is kept."""
 
 
 Show = Callable[[str, Callable[[], object]], int]

@@ -43,7 +43,7 @@ _ANSWERED: Final = (*_NAMES, "in-browser", "command-config")
 _CLUSTER: Final = frozenset(flag.name for flag in (*CLUSTER_FLAGS, *BACKEND_FLAGS)) - {"context"}
 _FILES: Final = frozenset({"command-config", "zk-tls-config-file", "token-file", "ca-file"})
 ASKED_S: Final = 2.0
-"""So long a backend may take to say which cluster it serves, before it is listed without that."""
+"""How long a backend may take to say which cluster it serves; then it is listed without that."""
 
 
 class Session:

@@ -125,7 +125,7 @@ def cluster_address(given: Mapping[str, str]) -> str:
 
 
 def check_zk_config(given: Mapping[str, str], instead: str = "") -> None:
-    """Whether `ZK_CONFIG` goes with the other flags; it takes the place of the flag `instead`.
+    """Check that `ZK_CONFIG` fits the other flags; it takes the place of the flag `instead`.
 
     Raises:
         UsageError: it does not.

@@ -154,7 +154,7 @@ class _NeverShown(argparse.HelpFormatter):
 
 
 class _Take(argparse.Action):
-    """Keeps what was given, and takes nothing twice that is meant once."""
+    """Keeps what was given, and rejects a second value of a flag that is not repeatable."""
 
     flag: Flag
     wanted: Command

@@ -1,7 +1,7 @@
 """What a command says while long work is under way: what, how far, how long yet.
 
 Goals
-    Whoever waits knows within a second that something is done, and later whether it is worth
+    A person who waits knows within a second that something is done, and later whether it is worth
     waiting. What a command prints at its end is the same with and without.
 Constraints
     Work may say nothing of how far it is for a long time. Standard error may be a file.
@@ -29,7 +29,7 @@ GUESS_FROM: Final = 0.03
 
 
 class WorkProgress:
-    """Tells of one piece of work, from `with` to its end."""
+    """Reports one piece of work, from `with` to its end."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class WorkProgress:
             what: what is done, as `Rehearsing`.
             where: standard error.
             now_s: a clock that never goes back.
-            detail: asked before each line where the work is, for work that cannot say it itself;
-                in the thread that writes.
+            detail: says where the work is, for work that cannot say it itself. The thread that
+                writes asks it before each line.
         """
         self._what, self._where, self._now_s = what, where, now_s
         self._ask = detail

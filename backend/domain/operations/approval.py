@@ -60,10 +60,10 @@ TRANSITIONS: Final[Mapping[ProposalState, frozenset[ProposalState]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Whoever asks, as a backend has found out."""
+    """The person who asks, as a backend has identified them."""
 
     name: str
-    """A token's, or the subject that an identity provider vouches for."""
+    """A token's name, or the subject that an identity provider confirms."""
     credential: str
     """The same for all requests of one credential."""
 
@@ -94,7 +94,7 @@ class ProposedChange:
     foreseen: tuple[str, ...] = ()
     """What it would have done when it was proposed, a line each."""
     fingerprint: str = ""
-    """Of all that; another one where the cluster has changed in what matters."""
+    """Of the facts that the preview was made from; a change in them gives another one."""
     state: ProposalState = ProposalState.WAITING
     settled_by: str = ""
     """Who approved, rejected or withdrew it."""

@@ -28,12 +28,12 @@ UNKNOWN_REQUESTER = Requester()
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What every request for a change says beside what shall be changed."""
+    """What every request for a change says in addition to the change itself."""
 
     validate_only: bool = False
     """True: it is checked, and nothing is changed."""
     cluster_id: str | None = None
-    """Of the cluster that is meant; a backend of another one refuses."""
+    """Of the cluster to change; a backend of another cluster refuses."""
     preview: str = ""
     """The fingerprint of the preview that was agreed to; empty where there was none."""
     who: str = ""
@@ -62,4 +62,4 @@ class AgreedChange(Change):
 
 
 ANONYMOUS_CHANGE = Change()
-"""In earnest, of whichever cluster answers, and by nobody who is named."""
+"""A real change of whichever cluster answers; it names no requester."""

@@ -160,10 +160,10 @@ def unclean_loss(
     Constraints: nobody can be asked how far a dead replica was; `ends` holds what each replica
     said last, and may lack some.
     Algorithm: every member of the ISR has every message that was acknowledged, so the last known
-    end of one that is down stands for what there was. An ISR that is empty (KIP-966 keeps those
-    who may lead elsewhere) is stood for by all replicas that are down, and only if the ends of all
-    of them are known. Without such an end the difference to other replicas is a lower bound, and
-    the loss is unknown.
+    end of one that is down stands for what there was. An ISR may be empty: KIP-966 keeps the
+    replicas that may lead elsewhere. Then all replicas that are down stand for it, and only if the
+    ends of all of them are known. Without such an end the difference to other replicas is a lower
+    bound, and the loss is unknown.
     """
     able = able_to_lead(state, live)
     leads = candidate if candidate is not None else (able or [NO_BROKER])[0]

@@ -1,7 +1,7 @@
 """The states of an operation, and every step between them.
 
 Goals
-    Whatever crashes, another backend can go on from the state that the journal holds. No step is
+    Whatever crashes, another backend can continue from the state in the journal. No step is
     taken that is not in `STEPS`, and from every state that is no end an end can be reached.
 Constraints
     The journal holds a step's name, its new state and what its effect needs (prior values, the
@@ -11,9 +11,9 @@ Constraints
 Algorithm
     To take a step: check the precondition, write the step to the journal, do the effect, observe
     until it holds. A backend that takes over an operation repeats the effect of the step that the
-    journal names last, and goes on observing. `submit` is the exception: a move that is submitted
-    twice could bring back what somebody cancelled in between. There `lose_answer` comes first, and
-    the cluster is asked.
+    journal names last, and continues to observe. `submit` is the exception: a move that is
+    submitted twice could bring back what somebody cancelled in between. There `lose_answer` comes
+    first, and the cluster is asked.
 
 KIP-179's recovery on controller failover is the model; pausing goes beyond it.
 """

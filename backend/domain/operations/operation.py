@@ -88,7 +88,7 @@ NO_DETAILS = OperationDetails()
 def details_of_0_1(written: Mapping[str, Any]) -> dict[str, Any]:
     """What version 0.1 or a later one wrote of details, as the later one writes it.
 
-    Version 0.1 wrote what was requested of a broker or topic under its name, beside the rest.
+    Version 0.1 wrote what was requested of a broker or topic under its name, next to the rest.
 
     Raises:
         TypeError, ValueError: `requested` is no object.

@@ -20,7 +20,7 @@ BACKFILL: Final = "backfill"
 ETA_FRESH_MS: Final = 30_000
 """An older forecast is not shown for what runs."""
 STALE_MS: Final = 300_000
-"""Results that are further behind the samples have been left by whoever makes them."""
+"""Where results are further behind the samples, no process keeps them up to date."""
 
 
 class PipelineState(enum.StrEnum):
@@ -35,7 +35,7 @@ class PipelineState(enum.StrEnum):
     RESTARTING = "restarting"
     """What this backend runs for it has failed, and begins again."""
     LATE = "late"
-    """Whoever makes results has fallen behind, or has stopped."""
+    """The process that makes results has fallen behind, or has stopped."""
     FAILED = "failed"
     """There are files, and they cannot be read."""
 
@@ -46,7 +46,7 @@ class RunsAs(enum.StrEnum):
     PROCESS = "process"
     """`kshunt pipeline run` with Spark: it ends when something is wrong, and is started again."""
     THREAD = "thread"
-    """A thread of the backend: it goes on when something is wrong, and tries again."""
+    """A thread of the backend: it continues when something is wrong, and tries again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ ABSENT: Final = PipelineStatus(
     "This backend records no samples and has no results.",
     "kshunt serve --samples DIR",
 )
-"""Of a backend that was told of none."""
+"""The status of a backend without a folder of samples or results."""
 
 
 # Rows of results
@@ -231,7 +231,7 @@ class StallRow:
     end_ms: int
     seconds: float
     open: bool
-    """It went on when the samples ended."""
+    """It had not ended when the samples ended."""
     topic: str
     partition: int
     broker: int
@@ -361,7 +361,7 @@ class Rows(Generic[T]):
     of: TableStatus
     rows: tuple[T, ...] = ()
     more: int = 0
-    """So many more there are."""
+    """How many more rows there are."""
     since_ms: int | None = None
     """From when on all results were looked at; None where only the newest are."""
 

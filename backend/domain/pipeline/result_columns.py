@@ -11,7 +11,7 @@ Layout of the results, in the folder `results` of a recording:
 
 Day and hour are UTC, of the table's `hour_of` column. An hour that the manifest names belongs to
 the run that it names, and to nothing else; an hour that it does not name is all of its batches. So
-whoever reads the manifest once sees a run as a whole or not at all.
+a reader that reads the manifest once sees a run as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PAIR_S: Final = 300
 EFFECT_S: Final = 300
 """Length of the longest interval of `throttle_effect`."""
 GROWTH_S: Final = 24 * 3600
-"""A disk's growth is that of so long before the end of an hour."""
+"""A disk's growth is that of this time before the end of an hour, in seconds."""
 UNKNOWN_CAUSE: Final = "unknown"
 
 
@@ -55,8 +55,8 @@ UNKNOWN_CAUSE: Final = "unknown"
 class RateWindow:
     """How far back a rate looks.
 
-    It starts at the last sample of a step of time that had ended `seconds` ago, so that what has
-    to be remembered of a replica is a sample a step. It is shorter where nothing is known before.
+    It starts at the last sample of a step of time that had ended `seconds` ago. So a reader has to
+    remember one sample a step of each replica. It is shorter where nothing is known before.
     """
 
     name: str
@@ -80,7 +80,7 @@ class ResultTable:
     by_tick: bool = False
     """It has a row a tick, or a recorded row: it grows by far the fastest."""
     folder_ms: int = HOUR_MS
-    """A folder has the rows of so long a time."""
+    """The time whose rows a folder has, in milliseconds."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -323,7 +323,7 @@ BROKER_LOAD: Final = ResultTable(
 )
 
 ETA_MODEL: Final = 4
-"""Version of what `eta` is reckoned by."""
+"""Version of the model that `eta` is computed with."""
 
 ETA: Final = ResultTable(
     "eta",

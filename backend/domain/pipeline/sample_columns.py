@@ -10,6 +10,7 @@ Layout of a recording, under a folder that belongs to one cluster:
     brokers/date=2026-11-22/hour=03/TIME-NUMBER.parquet
     forecasts/date=2026-11-22/hour=03/TIME-NUMBER.parquet
     hours/replicas/date=2026-11-22/hour=03/TIME-NUMBER.parquet    one file instead of many
+
     gaps.jsonl           from when to when something was not recorded, and why
     recording.json       how far the last recording came, and whether it ended in order
     cluster.json         whose samples these are

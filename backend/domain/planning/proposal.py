@@ -95,7 +95,7 @@ class Proposal:
     before: Mapping[TopicPartition, tuple[int, ...]]
     """The replicas of each partition that changes, as they are; same keys as `targets`."""
     targets: Mapping[TopicPartition, tuple[int, ...]]
-    """The replicas of each partition that changes, as they shall be. Nothing else changes."""
+    """The replicas that each partition that changes will have. Nothing else changes."""
     cost: Cost
     measure: Measure
     notes: tuple[PlanNote, ...] = ()

@@ -56,8 +56,11 @@ class Timeline:
         return len(self.at_s)
 
     def thinned(self, points: int) -> Timeline:
-        """At most so many points, for a plot: each keeps the highest rates, the fullest disks and
-        the most replicas out of sync of those that it stands for, and the last remaining bytes.
+        """At most this many points, for a plot.
+
+        Each point stands for some of the old ones, and keeps their last remaining bytes. It also
+        keeps their highest rates, their fullest disks and their most replicas out of sync. The most
+        partitions below `min.insync.replicas` stay too.
 
         Raises:
             ValueError: fewer than two points are asked for.

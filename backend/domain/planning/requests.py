@@ -43,8 +43,9 @@ class PlanRequest:
 
     goal: Goal
     brokers: tuple[int, ...] = ()
-    """Of a drain, those that lose their replicas; of an expansion, those that take some; of a
-    replacement, the old one and the new one; of directories, the one that has them."""
+    """What they are depends on the goal. A drain names the brokers that lose their replicas. An
+    expansion names those that take some. A replacement names the old one and the new one. A goal
+    for directories names the broker that has them."""
     topics: tuple[str, ...] = ("*",)
     """Topics that may change: names, or patterns with `*`, `?` and `[...]` as in a shell."""
     exclude: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class PlanRequest:
     seed: int = 0
     """Which of two equally good brokers is taken; the same seed gives the same plan."""
     caps: MoveCaps | None = None
-    """How many are to move at once, for the preview's phases; None: all of them."""
+    """How many move at the same time, for the preview's phases; None: all of them."""
 
     def __post_init__(self) -> None:
         fewest, most, words = _BROKERS.get(self.goal, (0, 0, "no broker"))

@@ -1,7 +1,7 @@
 """In which order waiting moves find places: fair to all brokers.
 
-A pass takes at most one move from each broker that would copy, as the planner of Cruise Control's
-executor does, so that the first broker in the order does not take every place.
+A pass takes at most one move from each broker that would copy. So the first broker in the order
+does not take every place. The planner of Cruise Control's executor does the same.
 """
 
 from __future__ import annotations

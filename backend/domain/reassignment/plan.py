@@ -24,15 +24,15 @@ PLAN_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentPlan:
-    """Where partitions shall be."""
+    """Where a plan puts partitions."""
 
     replicas: Mapping[TopicPartition, tuple[int, ...]]
     """Target replicas in the plan's order; the first one is preferred as leader."""
     log_dirs: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     """Target directory of a replica, where the plan names one."""
     cluster_id: str | None = None
-    """The cluster that the plan is for, where its file says so (`"cluster_id"`, which Kafka's own
-    tools pass over); a backend of another cluster refuses the plan."""
+    """The cluster that the plan is for, where its file says so; a backend of another cluster
+    refuses the plan. Kafka's own tools ignore `"cluster_id"`."""
 
     def __len__(self) -> int:
         return len(self.replicas)
@@ -132,7 +132,7 @@ def format_plan(
 ) -> str:
     """A plan in Kafka's JSON, on one line and in the key order of Kafka's own tool.
 
-    With `cluster_id` no backend of another cluster starts it; Kafka's own tools pass over that.
+    With `cluster_id` no backend of another cluster starts it; Kafka's own tools ignore it.
     """
     named = log_dirs or {}
     entries = [
@@ -153,7 +153,7 @@ def format_plan(
 
 
 def rollback_path(path: Path) -> Path:
-    """Where the plan that leads back is kept: `plan.rollback.json` beside `plan.json`."""
+    """Where the plan that leads back is kept: `plan.rollback.json` next to `plan.json`."""
     return path.with_name(f"{path.stem}.rollback{path.suffix}")
 
 

@@ -47,9 +47,9 @@ def progress_rows(
 ) -> tuple[ProgressRow, ...]:
     """One row a replica that the plan names, in the plan's order.
 
-    `states` holds every partition of the plan's topics, `brokers` the ids of those that are up,
-    `lags` the messages that a replica is behind its leader, with None or nothing where that is
-    not known. `silent` brokers are up, and did not say.
+    `states` holds every partition of the plan's topics, and `brokers` the ids of those that are up.
+    `lags` holds the messages that a replica is behind its leader, with None or nothing where that
+    is not known. `silent` brokers are up, and did not say.
     """
     topics = {partition.topic for partition in states}
     known = set(brokers).union(*(state.replicas for state in states.values()))

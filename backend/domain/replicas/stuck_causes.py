@@ -26,13 +26,13 @@ class Cause(enum.IntEnum):
 
     Numbers say nothing of that order; frames and samples hold them. The order goes from what stops
     everything to what only slows down. Each cause is judged by facts that the ones before it would
-    make worthless: a broker that is down tells neither offsets nor rates, without a leader nothing
-    is written that a throttle could be too low for, and a disk or a link is to blame only where no
-    throttle explains what is seen. So whoever removes the cause that is named either sees the
-    replica advance or sees the next cause.
+    make worthless. A broker that is down reports neither offsets nor rates. Without a leader,
+    nothing is written that a throttle could be too low for. A disk or a link is to blame only where
+    no throttle explains what is seen. So an operator who removes the cause that is named either
+    sees the replica advance or sees the next cause.
 
-    The three causes that are throttles exclude each other: a throttle that no move justifies is
-    an orphan whatever its rate, since the remedy is to take it off and not to raise it.
+    The three causes that are throttles exclude each other. A throttle that no move justifies is
+    an orphan whatever its rate: the remedy is to remove it and not to raise it.
     """
 
     NONE = 0
@@ -221,7 +221,7 @@ class SharedThrottle:
     key: str
     """Kafka's name of the rate."""
     others: int
-    """How many replicas share it besides."""
+    """How many other replicas share it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Why a replica does not advance, and what to do next, in sentences: words for whoever reads them.
+"""Why a replica does not advance, and what to do next, in sentences for an operator.
 
 Sentences are made where they are read: in the dashboard, for answers of the API, by tools. Each
 says in a wording of its own how rates, sizes and settings are written.
@@ -35,7 +35,7 @@ WHOLE_BYTES: Final = Wording("{} B/s".format, "{} bytes".format, str)
 """As Kafka's configurations have them, so that they can be typed there."""
 
 Sentences: TypeAlias = tuple[str, str]
-"""What is so, and what to do; the latter is empty where nothing is to be done."""
+"""What holds the replica up, and what to do; the latter is empty where nothing is to be done."""
 
 
 def stuck_text(stuck: Stuck, wording: Wording = WHOLE_BYTES) -> CauseText:

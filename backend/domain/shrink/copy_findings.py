@@ -1,9 +1,8 @@
 """What speaks against copying a topic into one with fewer partitions.
 
-A copy keeps every record's timestamp and has the same configuration, so what the source's
-configuration does to old records it does to copies too: retention, limits of timestamps and of
-sizes. With fewer partitions, each holds more: what is limited by partition (retention.bytes) is
-reached sooner.
+A copy keeps every record's timestamp and has the same configuration. So the configuration does to
+copies what it does to old records in the source: retention, limits of timestamps and of sizes. With
+fewer partitions, each holds more: what is limited by partition (retention.bytes) is reached sooner.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from kshunt.backend.domain.text.formatting import (
 )
 
 SAFETY: Final = 2
-"""So many times the assumed time of the copy a record must have left."""
+"""A record must have left this many times the assumed time of the copy."""
 SKEW: Final = 1.5
 """How much larger than the mean a partition of the target may turn out."""
 UNLIMITED_MS: Final = 2**63 - 1

@@ -62,14 +62,14 @@ class ShrinkSupport(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeletePartitions:
-    """How far a topic shall shrink, and when."""
+    """How far a topic is to shrink, and when."""
 
     total_count: int
-    """How many partitions it shall keep, the first ones."""
+    """How many partitions it keeps, the first ones."""
     delay_ms: int | None = None
-    """How long the others can still be read, but not written to; 0: they go at once. None: those
-    that are leaving already keep the time that was promised, and others go with the last of them,
-    or at once."""
+    """How long the others can still be read, but not written to, in milliseconds. With 0 the
+    cluster deletes them immediately. None: those that are leaving already keep the time that was
+    promised. Others go with the last of them, or immediately where none is leaving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def deletions_of(
 
 
 def shrink_warnings(support: ShrinkSupport, *, changing: bool) -> Iterator[str]:
-    """The seed's warnings for a topic that shall shrink, as far as they apply, and ours.
+    """The seed's warnings for a topic that is to shrink, as far as they apply, and ours.
 
     Whether its records have keys cannot be known without reading them, so that warning always
     applies, as it does in Kafka's tool when partitions are added.

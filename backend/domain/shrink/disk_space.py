@@ -8,9 +8,9 @@ Constraints
       then both say the same. A partition is never split over two directories.
     - The target's partitions have about one size; how even, only its keys decide.
 Algorithm
-    Each broker has room for so many partitions of the mean size, directory by directory, above a
-    reserve that stays free. N partitions with R replicas on different brokers fit if and only if
-    the brokers' rooms, none counted for more than N, come to N x R.
+    A broker's room is the number of partitions of the mean size that fit, directory by directory,
+    above a reserve that stays free. N partitions with R replicas on different brokers fit if and
+    only if the brokers' rooms, none counted for more than N, come to N x R.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def room_for(
     Args:
         dirs: The log directories of the brokers.
         brokers: Those that are up.
-        size_bytes: Of all its partitions together, one replica each.
+        size_bytes: The sum over its partitions. Each counts with a single replica.
         partitions: How many it will have; at least 1.
         replication_factor: How many replicas each.
     """

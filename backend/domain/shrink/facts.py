@@ -1,4 +1,4 @@
-"""What is known of a topic that shall have fewer partitions; read at one moment.
+"""What is known of a topic that is to have fewer partitions; read at one moment.
 
 What was not read is None or absent, and said so in `unread`; it is never taken for zero.
 """
@@ -65,7 +65,7 @@ class ShrinkFacts:
 
     topic: str
     wanted: int
-    """How many partitions it shall keep, as it was asked for: any number."""
+    """How many partitions the request keeps: any number."""
     now_ms: int
     partitions: tuple[PartitionFacts, ...]
     """By number; empty where there is no such topic."""

@@ -1,9 +1,9 @@
-"""Where consumer groups go on after a topic's records were copied into other partitions.
+"""Where consumer groups continue after a topic's records were copied into other partitions.
 
 Goals: a group loses no record, and reads as few again as the target's order allows.
 
 A target partition mixes records of several source partitions. A group has one position there, so
-it goes on at the first record that it has not read, and reads again what it has read of those
+it continues at the first record that it has not read, and reads again what it has read of those
 after it. Copying in cuts (`cuts_of`) sees to it that there are none.
 """
 
@@ -38,7 +38,7 @@ class OffsetMap:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Where a group goes on in the target."""
+    """Where a group continues in the target."""
 
     positions: Offsets
     """Of every target partition."""
@@ -47,13 +47,13 @@ class Translation:
 
 
 def translated(where: OffsetMap, committed: Offsets, ends: Offsets) -> Translation:
-    """Where a group goes on.
+    """Where a group continues.
 
     Args:
         where: The place of every copied record.
         committed: The group's positions in the source; of a partition that is not named it has
-            read nothing. What it does there without a position (`auto.offset.reset`) is the
-            caller's to say, by naming the source's first or last offset.
+            read nothing. What it does there without a position depends on `auto.offset.reset`. A
+            caller expresses that with the source's first or last offset.
         ends: Of every target partition, the offset after its last record.
     """
     return translated_of([where], committed, ends)

@@ -1,8 +1,9 @@
 """The phases in which a topic loses partitions on a cluster that cannot drop one by itself.
 
 Goals
-    Every record of the topic is in the smaller one once, each key's in order, and no consumer
-    group loses one; whatever crashes in between, and until the source is deleted all can be undone.
+    Every record of the topic is in the smaller one once, each key's in order. No consumer group
+    loses a record. Both hold whatever crashes in between. Until the source is deleted, all can be
+    undone.
 Constraints
     - Nothing is deleted before a copy was found equal and somebody typed the topic's name.
     - The journal holds what an effect needs before the effect; each effect may be repeated.
@@ -85,9 +86,9 @@ class ShrinkRequest:
 
     topic: str
     total_count: Id
-    """How many partitions it shall have."""
+    """How many partitions it will have."""
     delay_ms: Whole
-    """For so long nobody may have written the partitions that go."""
+    """How long the partitions that are removed must have had no new records."""
     cut_over: CutOver = CutOver.SAME_NAME
     target: str = ""
     """The name of the smaller topic, with `NEW_NAME`; else empty."""

@@ -5,12 +5,12 @@ Constraints
       replication and reading know no such limit.
     - It judges by it also the markers that end a transaction, which the transaction's coordinator
       has it write. The coordinator takes that refusal for fatal: the producer's transactional id
-      then stays in CONCURRENT_TRANSACTIONS, and what comes after the open transaction stays hidden,
-      for as long as the coordinator's broker runs, whatever the limit is meanwhile.
+      then stays in CONCURRENT_TRANSACTIONS. What comes after the open transaction stays hidden.
+      Both last for as long as the coordinator's broker runs, whatever the limit is meanwhile.
 Decision
     The limit is the size of a marker. Every transaction can end, also one that begins afterwards
-    and is refused its records; and all records are refused but the smallest. Whoever seals has to
-    watch the log ends: they show those, and markers.
+    and is refused its records; and all records are refused but the smallest. The code that
+    seals has to watch the log ends: they show those, and markers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """What speaks against taking partitions from a topic: the request, the topic, its clients.
 
 Each function looks at one thing and yields what it found. What only matters to a copy of the
-topic is in `shrink_copy`.
+topic is in `copy_findings`.
 
 Compacted topics are refused unless an operator insists. What holds after a copy: records with
-equal keys meet in one partition, in the order in which their partition had them, so the newest
+equal keys meet in one partition, in the order in which their partition had them. So the newest
 record of a key is the newest one still, tombstones included. What cannot be known: whether each
-key was in one partition only. A topic that was given partitions once, or one whose producers
-choose partitions themselves, has old records of a key in one partition and newer ones in another;
-offsets of two partitions have no common order, so a copy may put the older one last, and
-compaction then deletes the newer one for good. Only the topic's owner knows.
+key was in one partition only. A key can have old records in one partition and newer ones in
+another. This happens in a topic that was given partitions once, or whose producers choose
+partitions themselves. Offsets of two partitions have no common order, so a copy may put the older
+record last. Compaction then deletes the newer one for good. Only the topic's owner knows.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def lately(producer: ActiveProducer, facts: ShrinkFacts) -> bool:
 
 
 def came_lately(partition: PartitionFacts, facts: ShrinkFacts) -> bool:
-    """True where a record is so new, by timestamps, or a producer wrote."""
+    """True where a record is that new by its timestamp, or a producer wrote within that time."""
     newest = None if partition.offsets is None else partition.offsets.newest_ms
     fresh = newest is not None and newest >= facts.now_ms - facts.written_within_ms
     return fresh or any(lately(one, facts) for one in partition.producers or ())

@@ -17,7 +17,7 @@ from kshunt.backend.domain.text.formatting import (
 )
 
 Tick: TypeAlias = tuple[float, str]
-"""A value, and the text that stands there."""
+"""A value, and the text at its place on the axis."""
 
 _STEPS_S: Final = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
@@ -26,7 +26,7 @@ _STEPS_S: Final = (
 _LEAST: Final = 1e-9
 _DAY_S: Final = 86_400
 NEAR: Final = 2.0
-"""A limit up to so many times the highest value is drawn."""
+"""A limit up to this many times the highest value is drawn."""
 CHANGE_MARKS: Final = {True: "┆", False: "!"}
 """What marks a change, by whether braille can be shown."""
 

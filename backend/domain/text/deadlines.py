@@ -22,7 +22,7 @@ _TEXT_MOST: Final = 40
 
 
 def deadline_s(text: str, now_ms: int, tz: tzinfo | None) -> float:
-    """Seconds from now until the deadline that is meant; more than 0.
+    """Seconds from now until the deadline in the text; more than 0.
 
     A time of day is the next one that comes, today or tomorrow. Where clocks are put back and it
     comes twice, it is the first one that is still ahead.

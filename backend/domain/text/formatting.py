@@ -88,7 +88,7 @@ def message_rate_text(messages_per_s: float) -> str:
 
 
 def _scaled(value: float, units: Sequence[str], gap: str, figures: int = 3) -> str:
-    """So many significant figures and a unit: `999 B`, `1.00 kB`, `12.3 MB`."""
+    """The value with `figures` significant figures and a unit: `999 B`, `1.00 kB`, `12.3 MB`."""
     size = abs(value)
     if round(size) < 1000:
         return f"{round(value)}{gap if units[0] else ''}{units[0]}"

@@ -47,14 +47,14 @@ def plot_lines(
 
     Args:
         at: where on the time axis, growing.
-        series: one value for each of them; a later one is drawn over those before it.
+        series: one value for each place of `at`. Later ones are drawn on top.
         unit: of the values.
         ticks: of the time axis.
-        width: at most so many characters a line.
-        height: so many lines.
-        braille: False draws in plain ASCII.
-        breaks: places of `at` to which no line is drawn from the place before.
-        marks: where on the time axis something happened: a vertical line.
+        width: the most characters a line.
+        height: in lines.
+        braille: True draws in braille. False draws in plain ASCII.
+        breaks: places of `at`. No line is drawn to them from the place before.
+        marks: where on the time axis something happened. Each is a vertical line.
     """
     top = axis_top(
         chain.from_iterable(one.values for one in series if not one.is_limit),
@@ -126,7 +126,7 @@ def _known_runs(
 
 
 def _means(run: Sequence[tuple[float, float]], most: int) -> Sequence[tuple[float, float]]:
-    """At most so many points, each the mean of neighbours; the first and the last stay."""
+    """At most `most` points, each the mean of neighbours; the first and the last stay."""
     if len(run) <= max(most, 2):
         return run
     edges = [place * len(run) // most for place in range(most + 1)]

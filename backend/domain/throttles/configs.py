@@ -159,8 +159,9 @@ class ReplicaSet:
         """Read a config value; or, where `all_brokers` are given, one with `partition:*` in it.
 
         That is KIP-179's null for "all brokers in the cluster", which no config value can say.
-        While a set is in use, the same config value gives that same set: the sampler reads long
-        lists again and again, and a set that is the same object need not be compared.
+        While a set is in use, the same config value gives that same set, except with `all_brokers`.
+        The sampler reads long lists again and again, and need not compare a set that is the same
+        object.
 
         Raises:
             BadInput: an entry is not `partition:broker`.
@@ -240,7 +241,7 @@ class ThrottledReplicas:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What one partition of a reassignment does: where it is and where it shall be."""
+    """What one partition of a reassignment does: where it is and where it will be."""
 
     partition: TopicPartition
     current: tuple[int, ...]

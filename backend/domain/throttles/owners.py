@@ -1,4 +1,4 @@
-"""Whose a throttle is, and what will be back once it has come off. Plain values.
+"""Whose a throttle is, and what will be back once it is removed. Plain values.
 
 One that is ours may have drifted: somebody else changed it. An orphan is nobody's.
 """

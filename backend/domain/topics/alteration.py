@@ -12,12 +12,12 @@ UNCHANGED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class AlteredTopic:
-    """What a topic shall become."""
+    """What a request changes of a topic."""
 
     partitions: int = UNCHANGED
-    """How many partitions it shall have."""
+    """How many partitions it will have."""
     replication_factor: int = UNCHANGED
-    """How many replicas each partition shall have."""
+    """How many replicas each partition will have."""
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Brokers by partition, the preferred leader first; empty to have the cluster place what is
     to be placed."""

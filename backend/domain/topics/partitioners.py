@@ -5,8 +5,8 @@ Goals
 Constraints
     Keys may be secret: they are counted where they are read, and leave as numbers.
 Algorithm
-    A partitioner that did not choose the partition of a key still hits it once in as many times as
-    there are partitions. So hits are counted of each partitioner, of distinct keys, and held
+    A partitioner that did not choose the partition of a key still hits it by chance: among N
+    partitions, once in N times. So hits are counted of each partitioner, of distinct keys, and held
     against that chance. One that hits all keys, against long odds, chose them. One that hits
     clearly more than by chance, but not all, chose some: others wrote the rest. The same holds
     if the topic was given partitions: older records are where a former count put their keys.
@@ -134,7 +134,7 @@ def keys_seen(pairs: Collection[tuple[bytes, int]], partitions: int) -> KeysSeen
 
 
 def at_least(hits: int, keys: int, chance: float) -> float:
-    """The probability of so many hits or more, if each key hits by this chance alone."""
+    """The probability of `hits` hits or more, if each key hits by this chance alone."""
     if hits <= 0:
         return 1.0
     if chance >= 1:

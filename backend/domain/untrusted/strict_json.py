@@ -1,16 +1,18 @@
 """JSON of strangers: read whole, within bounds, or refused with one sentence.
 
 Goals
-    A file or an answer that somebody made to do harm costs a bounded amount of memory and time, and
+    A file or an answer that somebody made to do harm costs a bounded amount of memory and time. It
     ends in one kind of error with words for an operator.
 Constraints
-    RFC 8259 leaves open what a name that comes twice means, how long a number is, how deep values
-    are nested, and whether a half of a surrogate pair may stand alone. Readers differ, so what is
-    checked by one may be another thing to the next: all of these are refused.
+    RFC 8259 leaves open what a name that comes twice means, how long a number is and how deep
+    values are nested. It also leaves open whether a half of a surrogate pair may stand alone.
+    Readers differ, so what is checked by one may be another thing to the next: all of these are
+    refused.
 Algorithm
     Size and the number of values are bounded before anything is parsed: there is a comma or a
     bracket for each value. Numbers have at most `DIGITS_MAX` digits: the time that Python takes for
-    one grows with the square of its length, so it refuses 4,300 with an error of its own.
+    one grows with the square of its length. So Python refuses more than 4,300 digits with an error
+    of its own.
 """
 
 from __future__ import annotations

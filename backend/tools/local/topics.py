@@ -60,7 +60,7 @@ class LocalTopics:
 
 
 class LocalShrinks:
-    """The same for topics that shall have fewer partitions."""
+    """The same for topics that are to have fewer partitions."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kshunt.backend.rehearsal.picture import Picture
 
 LEARNING_S: Final = 30.0
-"""So long the cluster is watched at most, to learn what is written to its partitions."""
+"""The longest time to watch the cluster for the sizes and write rates of its partitions."""
 
 
 def report_of(options: PlanOptions, clock: Clock) -> ToolReport:

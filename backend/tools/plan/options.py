@@ -57,7 +57,7 @@ CODES: Final[Mapping[int, str]] = {
 
 
 class PlanAction(enum.StrEnum):
-    """What is asked besides goals."""
+    """What an operator can ask for in addition to goals."""
 
     SHOW = "show"
     REHEARSE = "rehearse"

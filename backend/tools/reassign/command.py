@@ -1,8 +1,8 @@
 """`kshunt kafka-reassign-partitions`: Kafka's tool, with KIP-179's --progress and throttles that
 go by themselves.
 
-Its start-up time counts. So what acts is imported once the command line is known to ask for it,
-and needs no data library, Kafka client or web framework itself:
+Its start-up time counts. So what acts is imported once the command line is known to ask for it. It
+needs no data library, Kafka client or web framework itself.
 `kshunt.backend.tools.reassign.sources` imports what the way to the cluster needs.
 """
 

@@ -1,7 +1,7 @@
 """The command line of `kafka-reassign-partitions`: Kafka 4's flags, KIP-179's, and kshunt's own.
 
-The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
-tool and speak its words, so that a script which reads them reads ours.
+The table `FLAGS` says which flag belongs to which action. The checks run in the order of Kafka's
+tool and speak its words. So a script that reads Kafka's messages reads ours.
 
 What reads the value of a flag is imported where that flag is given.
 """
@@ -328,7 +328,7 @@ def _broker_ids(text: str | None) -> tuple[int, ...]:
 
 
 def _rate(given: Mapping[str, str], name: str) -> int | None:
-    """Bytes a second; None where there shall be no throttle, which Kafka writes as -1."""
+    """Bytes a second; None where the operator wants no throttle, which Kafka writes as -1."""
     text = given.get(name, "-1")
     if text == "-1":
         return None

@@ -1,7 +1,7 @@
 """How the tool reaches a cluster: through a backend, or by itself where it only reads.
 
-A change needs a backend that outlives the tool (the throttle comes off when the move ends), so
-one is started where none runs. A read needs no such thing and starts no second process.
+A change needs a backend that outlives the tool: the backend removes the throttle when the move
+ends. So the tool starts one where none runs. A read needs no backend and starts no second process.
 """
 
 from __future__ import annotations

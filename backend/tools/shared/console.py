@@ -41,7 +41,7 @@ def run_tool(
 ) -> int:
     """Run a tool; its exit code, with every error of ours put into words.
 
-    `interrupted` says what goes on in the cluster when the operator has pressed Ctrl-C.
+    `interrupted` is shown after Ctrl-C. It says what still happens in the cluster, if anything.
     """
     as_json = "--json" in argv
     try:

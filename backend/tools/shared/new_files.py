@@ -38,7 +38,7 @@ def check_target(path: Path, *, force: bool = False, advice: str = ANOTHER) -> N
 
 
 def write_file(path: Path, text: str, *, force: bool = False, advice: str = ANOTHER) -> None:
-    """Write a file so that whoever looks finds all of it or nothing.
+    """Write a file so that a reader finds all of it or nothing.
 
     Raises:
         BadInput: it cannot be written, or is there and may not be replaced.

@@ -17,4 +17,4 @@ class ToolReport(NamedTuple):
     """The same with --json."""
     code: int = ExitCode.DONE
     problems: tuple[str, ...] = ()
-    """For standard error, beside the text."""
+    """For standard error, in addition to the text."""

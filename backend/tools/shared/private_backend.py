@@ -33,8 +33,8 @@ def private_backend(bootstrap_servers: str, command_config: Path | None) -> str:
     """The address of this user's private backend for a cluster; one is started if none runs.
 
     Raises:
-        BackendUnreachable: the new backend ended at once or did not answer in time; with the
-            last lines of its log.
+        BackendUnreachable: the new backend ended before it answered, or did not answer in time;
+            with the last lines of its log.
         ConfigError: there is no folder that only this user can write to.
     """
     path = socket_path(bootstrap_servers, command_config)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 INCREASED: Final = KEYED.replace("decreased", "increased")
 """Kafka's own warning, from when its tool spoke to ZooKeeper."""
 NAMED_MAX: Final = 10_000
-"""So many topics may be named in one question."""
+"""The most topics that one request names; for more, the tool asks for all topics."""
 
 
 TopicsAnswerer: TypeAlias = "TopicsClient | LocalTopics"
@@ -114,7 +114,7 @@ _ACTIONS: Final[Mapping[TopicsAction, Callable[[TopicOptions, Cluster], ToolRepo
 
 
 def _named(options: TopicOptions, cluster: Cluster) -> list[TopicSummary]:
-    """The topics that are meant, by name."""
+    """The topics that the options select."""
     pattern = re.compile(options.topic)
     return [
         topic
@@ -125,7 +125,7 @@ def _named(options: TopicOptions, cluster: Cluster) -> list[TopicSummary]:
 
 
 def _missing(options: TopicOptions) -> ToolReport:
-    """What is said where no topic is meant.
+    """What the tool says where the options select no topic.
 
     Raises:
         BadInput: it should be there.
@@ -196,7 +196,7 @@ def _deleted(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -
 
 
 def _copied(options: TopicOptions, topic: TopicDescription, cluster: Cluster) -> ToolReport:
-    """Begin to copy a topic into one with fewer partitions, which a backend goes on with."""
+    """Begin to copy a topic into one with fewer partitions; a backend continues the copy."""
     answer = cluster.shrinks.start(
         ShrinkRequest(
             topic.name,

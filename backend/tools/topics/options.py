@@ -1,7 +1,7 @@
 """The command line of `kafka-topics`: Kafka 4's flags, KIP-694's, and kshunt's own.
 
-The table `FLAGS` says which flag goes with which action; the checks run in the order of Kafka's
-tool and speak its words, so that a script which reads them reads ours.
+The table `FLAGS` says which flag belongs to which action. The checks run in the order of Kafka's
+tool and speak its words. So a script that reads Kafka's messages reads ours.
 
 What reads the value of a flag is imported where that flag is given.
 """
@@ -76,7 +76,7 @@ class TopicOptions(NamedTuple):
     topic: str = ""
     """A regular expression, but for `ALTER`; empty for all topics."""
     partitions: int = 0
-    """For `ALTER`, how many there shall be."""
+    """For `ALTER`, how many the topic will have."""
     assignment: tuple[tuple[int, ...], ...] | None = None
     """Brokers of all partitions, those that are there included."""
     delay_ms: int | None = None

@@ -1,7 +1,7 @@
 """What `kafka-topics` says: Kafka's words, or the same facts as JSON.
 
-A line of --describe is Kafka's to the letter, tabs included, because scripts take it apart; what
-Kafka has no word for (the mode of a partition that is on its way out) stands at its end, where
+A line of --describe is Kafka's to the letter, tabs included, because scripts take it apart. Kafka
+has no word for the mode of a partition that is on its way out. A line ends with that mode, where
 there is any. Configurations are sorted by name, where Kafka's tool has the order of a hash map.
 """
 
