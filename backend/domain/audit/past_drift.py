@@ -1,4 +1,4 @@
-"""Drift that the audit recorded in a time, over or not: how much, when, of what."""
+"""Drift that the audit of a period reports, over or not: how much, when, of what."""
 
 from __future__ import annotations
 

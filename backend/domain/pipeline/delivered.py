@@ -20,7 +20,7 @@ BACKFILL: Final = "backfill"
 ETA_FRESH_MS: Final = 30_000
 """An older forecast is not shown for what runs."""
 STALE_MS: Final = 300_000
-"""Where results are further behind the samples, no process keeps them up to date."""
+"""Results that are further behind the samples are late, unless their process has just begun."""
 
 
 class PipelineState(enum.StrEnum):

@@ -144,7 +144,7 @@ def _expires_in_ms(facts: ShrinkFacts, partition: PartitionFacts) -> int | None:
 
 
 def _lags(facts: ShrinkFacts) -> Iterator[GroupLag]:
-    """Each group's lag. A wide topic with many groups has a million offsets: they are read once."""
+    """Each group's lag. A wide topic with many groups has a million offsets: each is read once."""
     ranges = {one.number: one.offsets for one in facts.there}
     doomed = {one.number: one for one in facts.doomed}
     for group in facts.groups:
