@@ -273,7 +273,7 @@ class EmbeddedCluster:
         self.world.changed()
 
     def resume_broker(self, broker: int) -> None:
-        """A broker that hung goes on.
+        """A broker that hung continues.
 
         Raises:
             BadInput: there is no such broker.
@@ -341,7 +341,10 @@ class EmbeddedCluster:
 
 
 class _LogSink:
-    """Tells the store, if there is one, and whoever else must know, what becomes of logs."""
+    """Reports what becomes of logs to the store, if there is one.
+
+    It also gives each partition that is gone to `forget`.
+    """
 
     def __init__(
         self, store: ClusterStore | None, forget: Callable[[HostedPartition], None]

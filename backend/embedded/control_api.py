@@ -299,7 +299,7 @@ def control_app(here: RunningCluster) -> Starlette:
 
 
 class _ControlServer(uvicorn.Server):
-    """uvicorn's server, which leaves signals to whoever runs the cluster."""
+    """uvicorn's server, which leaves signals to the process that runs the cluster."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

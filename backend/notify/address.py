@@ -1,7 +1,7 @@
 """One webhook's address: what may be one, and what of it may be shown.
 
-An address is as secret as a password where its path is what lets in (Slack's), so logs, metrics
-and files name a hook by its host and a short hash of the address.
+Where the path of an address is what lets a sender in (Slack's), the address is as secret as a
+password. So logs, metrics and files name a hook by its host and a short hash of the address.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WebhookAddress:
     keys: tuple[bytes, ...] = field(default=(), repr=False)
     """Each signs; none: messages are not signed."""
     authorities: Path | None = None
-    """PEM: who vouches for its certificate, instead of the system's authorities."""
+    """PEM: authorities for its certificate, instead of the system's authorities."""
 
     @property
     def id(self) -> str:

@@ -1,18 +1,18 @@
 """What is worth a message: two looks at a backend compared. Pure.
 
 Goals
-    Whoever is on call learns what changed, once, and when it is over.
+    The person on call learns what changed, once, and when it is over.
 Constraints
-    What is about operations is told by the backend that acts, so that two do not tell it twice; it
-    calls an operation's state changed only where it changed it itself. What comes and goes by the
-    second is no news.
+    Only the backend that acts reports news about operations, so that two do not report it twice.
+    It calls an operation's state changed only where it changed that state itself. What comes and
+    goes by the second is no news.
 Algorithm
     - An operation: each state that `_STATES` names, when it ends, and when it waits for somebody.
     - When an operation will be done, once that is known (`kshunt.backend.notify.forecasts`).
     - A proposal: when it waits for a second person, and what became of it.
     - Partitions of a topic that are about to be deleted, or no more
       (`kshunt.backend.notify.deletions`).
-    - Drift at once: engine and journal have agreed that it is not ours.
+    - Drift immediately: engine and journal have agreed that it is not ours.
     - An orphan throttle once it was seen in two looks: a foreign tool sets its throttle before its
       move, and takes it off after.
     - The cluster, once no broker has answered for `SILENT_S`; acting, once it is lost for `LOST_S`.
@@ -210,7 +210,7 @@ class Watch:
 
 
 def needs(operation: Operation) -> str:
-    """What an operation waits for that somebody has to do; empty where it goes on by itself."""
+    """What an operation waits for that somebody has to do; empty where it continues by itself."""
     if operation.state.ended or operation.state is _State.PAUSED:
         return ""
     if operation.kind is OperationKind.SHRINK:

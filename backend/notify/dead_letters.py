@@ -1,9 +1,9 @@
 """Messages that could not be delivered, whole, in a file that an operator reads and sends again.
 
-One JSON object a line: the message, its hook (by host and hash, never by its address), when it was
-given up, after how many attempts, and what the last one came to. The file is its owner's alone,
-every line is on the disk before the message is forgotten, and it is rotated at a bound: `FILE.1`
-is the youngest of the older ones.
+One JSON object a line has the message and its hook (by host and hash, never by its address). It
+also says when the backend gave the message up, after how many attempts, and what the last attempt
+came to. Only the file's owner can read it. Every line is on the disk before the backend forgets
+the message. The backend rotates the file at a bound: `FILE.1` is the youngest of the older ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 FILE_BYTES_MAX: Final = 16 << 20
 OLDER_MAX: Final = 4
-"""Files that stay besides the one that is written."""
+"""Older files that stay, in addition to the one that is written."""
 
 
 @dataclass(frozen=True, slots=True)

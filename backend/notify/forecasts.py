@@ -21,7 +21,7 @@ AGAIN_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What was told of an operation, and when by a clock that never goes back."""
+    """What was reported about an operation, and when, by a clock that never goes back."""
 
     never: bool
     at_s: float

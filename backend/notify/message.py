@@ -1,7 +1,7 @@
 """One message of a webhook: what happened, for machines and in one line for people.
 
 The body is JSON as the Standard Webhooks specification proposes it (`type`, `timestamp`, `data`),
-with the cluster and a `text` besides, which chat systems show.
+with two more fields: the cluster, and a `text` that chat systems show.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is kept of messages on the disk, for the event loop: one thread makes all the calls.
 
-A call that has begun is carried out, also where whoever asked for it is cancelled; so what was
-delivered is settled, and what is a dead letter does not wait any more, when a backend ends.
+The thread finishes a call that it has begun, even where the task that asked for it is cancelled.
+So when a backend ends, each delivered message is settled, and no dead letter still waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class MessageStore:
-    """The spool and the dead letters. Whatever the disk does, messages go on being sent."""
+    """The spool and the dead letters. Hooks send messages whatever the disk does."""
 
     def __init__(self, spool: Spool, dead: DeadLetters, clock: Clock) -> None:
         self._spool = spool

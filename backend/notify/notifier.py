@@ -57,7 +57,7 @@ class Notifier:
         return tuple(hook.status for hook in self._hooks)
 
     def tell(self, news: News, cluster: str) -> None:
-        """Have a message sent to every hook; returns at once."""
+        """Have a message sent to every hook; returns immediately."""
         message = Message.of(news, self._make_id(), self._clock.now_ms(), cluster)
         self._unwritten.append(message)
         if len(self._unwritten) > UNWRITTEN_MAX:

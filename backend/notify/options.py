@@ -151,7 +151,7 @@ def dead_letter_path(options: Namespace, environment: Mapping[str, str]) -> Path
 
 
 def waiting_path(dead_letters: Path) -> Path:
-    """Where messages are kept that wait, beside the dead letters."""
+    """Where messages are kept that wait, next to the dead letters."""
     return dead_letters.with_name(f"{dead_letters.name}.waiting")
 
 

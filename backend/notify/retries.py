@@ -1,16 +1,17 @@
 """What an answer of a webhook means, and how long to wait before the next attempt. Pure.
 
 Goals
-    A message arrives if its receiver is ever there; a receiver that is down is not hammered, and
-    one message that it will never take does not hold up the others for long.
+    A message arrives if its receiver is ever there. A receiver that is down is not hammered. One
+    message that a receiver will never take does not hold up the others for long.
 Constraints
     Order is kept within a hook, so a message that is tried again holds up what came after it. What
     a receiver asks for (`Retry-After`) counts within a bound.
 Algorithm
-    Pauses grow with the failures in a row of the hook, not of the message: doubled each time up to
-    a bound, of which a random half is waited, so that hooks of several backends do not come
-    together (AWS, "Exponential Backoff And Jitter", equal jitter). A refusal that a repetition is
-    not likely to change (4xx) is repeated a few times only.
+    Pauses grow with the failures in a row of the hook, not of the message. Each failure doubles
+    the pause, up to a bound. A hook waits half of the pause and a random part of the other half,
+    so that hooks of several backends do not come together. Source: AWS, "Exponential Backoff And
+    Jitter", equal jitter. A refusal that a repetition is not likely to change (4xx) is repeated a
+    few times only.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class RetryPolicy:
     """After the first failure in a row."""
     pause_s_max: float = 300.0
     retry_after_s_max: float = 600.0
-    """A receiver may ask for so long a pause."""
+    """The longest pause that a receiver may ask for."""
     answer_s: float = 10.0
     """Of one attempt: to connect, to send, and the answer's head; of a refusal, what it says."""
     waiting_max: int = 1_000
     """Messages of a hook that wait."""
     grace_s: float = 3.0
-    """At a stop, so long what waits is tried once more."""
+    """At a stop, the backend tries the messages that wait once more, for this long at most."""
 
 
 class AttemptResult(enum.Enum):
@@ -77,7 +78,7 @@ def judged(status: int, said: str, retry_after: str, now_ms: int) -> AttemptOutc
 
     Args:
         status: Its HTTP status.
-        said: What it says besides, for an operator.
+        said: What else it says, for an operator.
         retry_after: Its `Retry-After`; empty for none.
         now_ms: The time, for one that names a moment.
     """
@@ -107,7 +108,7 @@ def retry_after_s(text: str, now_ms: int) -> float:
 
 
 def pause_s(failures: int, asked_s: float, policy: RetryPolicy, random: Random) -> float:
-    """How long to leave a hook alone after so many failures in a row, at least 1."""
+    """How long to leave a hook alone after this number of failures in a row, at least 1."""
     # Doubled often enough the bound is reached, and a float would overflow later.
     grown_s = policy.pause_s * 2.0 ** min(failures - 1, 30)
     whole_s = min(grown_s, policy.pause_s_max)

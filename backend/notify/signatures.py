@@ -1,8 +1,9 @@
 """Signatures of messages, as the Standard Webhooks specification has them.
 
-`webhook-id`, `webhook-timestamp` (seconds) and `webhook-signature`: HMAC-SHA256 over
-`id.timestamp.body`, in base64 after `v1,`; one for each key, with a space between, so that a key
-can be replaced while receivers know either. (standardwebhooks.com, Signature scheme)
+The headers are `webhook-id`, `webhook-timestamp` (seconds) and `webhook-signature`. The last is
+HMAC-SHA256 over `id.timestamp.body`, in base64 after `v1,`. It has one signature for each key,
+with a space between, so that a key can be replaced while receivers know either.
+Source: standardwebhooks.com, Signature scheme.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def keys_of(text: str, where: str) -> tuple[bytes, ...]:
         where: Its name, for the error; the error never says what it holds.
 
     Raises:
-        ConfigError: there is none, one cannot be read, or one is so short that it can be guessed.
+        ConfigError: there is none, there are too many, one cannot be read, or one is short
+            enough to be guessed.
     """
     keys = tuple(_key(word, where) for word in text.split())
     if not 0 < len(keys) <= KEYS_MAX:

@@ -7,7 +7,7 @@ Constraints
     with what was sent long ago.
 Algorithm
     An append-only log of JSON lines: a message and its hook, or that it is settled. Only messages
-    are synced to the disk. A line that was cut off by a crash is passed over. The file is emptied
+    are synced to the disk. The reader ignores a line that a crash cut off. The file is emptied
     when nothing waits, and written anew when most of it is settled. It is locked by one process.
 """
 
@@ -30,7 +30,7 @@ from kshunt.backend.notify.message import Message, encoded
 log = logging.getLogger(__name__)
 
 REWRITE_BYTES: Final = 1 << 20
-"""A file is not written anew before it is so large."""
+"""A file is not written anew before it is larger than this."""
 
 
 class Spool:

@@ -122,7 +122,7 @@ class Webhook:
                 return
 
     async def _first(self) -> AttemptOutcome | None:
-        """Try the oldest message; None where the next one may be tried at once."""
+        """Try the oldest message; None where the next one may be tried immediately."""
         self._at_work = one = self._queue[0]
         self._free.clear()
         try:
@@ -138,7 +138,7 @@ class Webhook:
             self._free.set()
 
     async def _unwanted(self, one: _Waiting) -> AttemptOutcome | None:
-        """What comes after a 410 is a dead letter at once."""
+        """What comes after a 410 is a dead letter immediately."""
         if not await self._bury(one, one.error or "the receiver accepts no more messages (410)"):
             return AttemptOutcome(AttemptResult.AGAIN)
         self._remove(one)

@@ -145,7 +145,7 @@ class PartitionsDeleted(ScenarioEvent):
 
 @dataclass(frozen=True, slots=True)
 class TrafficFactor(ScenarioEvent):
-    """What is written becomes so many times the ordinary."""
+    """Clients write `factor` times the ordinary traffic."""
 
     factor: float
     topics: tuple[str, ...] = ()

@@ -6,10 +6,9 @@ Constraints: replication factors stay, no broker gets two replicas of a partitio
 partition's replicas lie in fewer racks than before.
 
 Algorithm: replicas are replaced one by one, each in its place of the replica list. A drain gives
-each replica to the broker that holds the least bytes; an expansion takes from the broker that has
-the most replicas until each new one has its share, and from a partition that moves already only if
-no other fits. Partitions come in an order drawn from the
-seed, so that a move mixes topics.
+each replica to the broker that holds the least bytes. An expansion takes from the broker that has
+the most replicas until each new one has its share. It takes from a partition that moves already
+only if no other fits. Partitions come in an order drawn from the seed, so that a move mixes topics.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Constraints: it acts through the controller's decisions, as a client's requests 
 happens in the cluster's time (`Core.at`), so a simulated clock replays it.
 
 Algorithm: topics are placed and created in one commit, filled by columns, and written to by
-`Traffic`. A cluster that has topics already (its folder was used before) goes on as it is: its
+`Traffic`. A cluster that has topics already (its folder was used before) stays as it is. Its
 traffic flows, and the events, which have happened, do not happen again. Sockets follow what
 happens to brokers by way of `Sockets`, since the core has none.
 """
@@ -81,7 +81,7 @@ class Sockets(Protocol):
         ...
 
     def resume(self, broker: int) -> None:
-        """A broker goes on."""
+        """A broker that hung continues."""
         ...
 
 

@@ -61,7 +61,7 @@ class Traffic:
             self._core.every(INTERVAL_MS, self.look)
 
     def multiply(self, factor: float, topics: Sequence[str] = ()) -> None:
-        """Write so many times the ordinary to these topics, or to all."""
+        """Write `factor` times the ordinary to these topics, or to all."""
         for stream in self._streams.values():
             if not topics or stream.topic in topics:
                 stream.factor, stream.stale = factor, True

@@ -8,8 +8,8 @@ Algorithm (org.apache.kafka.metadata.authorizer.StandardAuthorizerData)
     1. A super user may do everything.
     2. The ACLs of the resource are those of its name, those of `*`, and those of its prefixes.
     3. One of them that fits principal, host and operation, and denies, decides. Otherwise one that
-       allows does. An ACL for ALL fits every operation; one that allows to read, write, delete or
-       alter also allows to describe; one that allows to alter configs also allows to describe them.
+       allows does. An ACL for ALL fits every operation. One that allows to read, write, delete or
+       alter also allows to describe. One that allows to alter configs also allows to describe them.
     4. Where the resource has no ACL at all, `allow.everyone.if.no.acl.found` decides; where it has
        some, and none fits, the answer is no.
     Answers are kept until an ACL comes or goes.
@@ -42,7 +42,7 @@ from kshunt.backend.embedded.security.principals import WILDCARD
 from kshunt.backend.errors import BadInput
 
 DECISIONS_MAX: Final = 100_000
-"""Answers that are kept; after as many, all are forgotten."""
+"""The number of answers that are kept; when it is reached, all are forgotten."""
 
 
 class Client(NamedTuple):
