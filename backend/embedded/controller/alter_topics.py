@@ -1,7 +1,8 @@
 """AlterTopics, the verb of KIP-179's early draft: partitions, replication factor, assignment.
 
 The newest KIP-179 dropped it (its Rejected Alternatives say so); the early draft is all there is.
-CLUSTER_AUTHORIZATION_FAILED, the sixth of its errors, is for whoever knows the principal.
+CLUSTER_AUTHORIZATION_FAILED, the sixth of its errors, is left to `handlers.security`, which knows
+the principal.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kshunt.backend.embedded.metadata.image import ClusterImage
 from kshunt.backend.embedded.metadata.records import Record
 
 UNCHANGED = -1
-"""A count that shall stay as it is."""
+"""A count that does not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ class _CheckedTopic:
         }
 
     def _fresh(self, partitions: int, wanted: int) -> Sequence[Sequence[int]]:
-        """Lists of brokers for partitions that shall have more replicas.
+        """Lists of brokers for partitions that are to have more replicas.
 
         In one question: the default begins each of them after the topic's last partition, and
         would name the same brokers for all.

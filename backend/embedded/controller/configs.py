@@ -55,9 +55,9 @@ def incremental_alter_configs(
 ) -> Decision[ConfigResource]:
     """Set, delete, append to or subtract from keys; the others stay.
 
-    INVALID_CONFIG for an unknown key or a value that cannot stand, INVALID_REQUEST for a key
-    that occurs twice or a value that is missing, UNKNOWN_TOPIC_OR_PARTITION and
-    BROKER_ID_NOT_REGISTERED for a resource that does not exist.
+    INVALID_CONFIG is the answer for an unknown key or a value that is not valid. INVALID_REQUEST
+    is the answer for a key that occurs twice or a value that is missing.
+    UNKNOWN_TOPIC_OR_PARTITION and BROKER_ID_NOT_REGISTERED say that a resource does not exist.
     """
 
     def one(resource: ConfigResource) -> list[ConfigChanged]:

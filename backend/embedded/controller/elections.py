@@ -38,9 +38,10 @@ def elect_leaders(
 ) -> Decision[TopicPartition]:
     """Elect leaders of these partitions; with None, of all that need it.
 
-    UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED where the leader is the preferred one, or
-    for an unclean election where there is a leader (left out of the answer if all were asked
-    for); PREFERRED_LEADER_NOT_AVAILABLE; ELIGIBLE_LEADERS_NOT_AVAILABLE.
+    The errors are UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE
+    and ELIGIBLE_LEADERS_NOT_AVAILABLE. ELECTION_NOT_NEEDED is for a leader that is the preferred
+    one, or for an unclean election where there is a leader. The answer leaves it out if the
+    request asked for all partitions.
     """
     drafts: list[PartitionChangeBuilder] = []
     results: list[DecidedItem[TopicPartition]] = []
@@ -61,7 +62,7 @@ def elect_preferred_leaders(
     """KIP-183's ElectPreferredLeaders: like a preferred election, with the seed's answers.
 
     A leader that is the preferred one already is a success (NONE), and is part of the answer to
-    None; a partition that occurs twice is no error and is answered once. The election is
+    None. A partition that occurs twice is no error and is answered once. The election is
     complete once the records are replayed; the answer must not be sent before.
     """
     asked = _asked(image, partitions)

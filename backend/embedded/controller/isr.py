@@ -40,8 +40,8 @@ def alter_partition(
 ) -> Decision[TopicPartition]:
     """Take over ISRs that a leader reports; this is what completes a move.
 
-    A leader that its own report deposes, since its replica goes with the completed move, is
-    told NEW_LEADER_ELECTED, and the change holds. STALE_BROKER_EPOCH for the whole request;
+    The leader's own report can depose it, since the completed move removes its replica. It then
+    gets NEW_LEADER_ELECTED, and the change holds. STALE_BROKER_EPOCH for the whole request;
     UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, NOT_CONTROLLER for a leader epoch of the
     future, INVALID_UPDATE_VERSION for an old partition epoch, INVALID_REQUEST,
     INELIGIBLE_REPLICA for a replica that is offline.

@@ -3,9 +3,10 @@
 Algorithm (Kafka's PartitionChangeBuilder; KIP-455)
     1. The command states the wished replicas and ISR.
     2. If every target replica is in the ISR, the move is over: what is being removed goes.
-    3. The leader stays while it is a replica, in the ISR and online; otherwise the first replica
-       in preferred order that is all this becomes leader; otherwise, if the topic allows unclean
-       elections, the first online replica, which alone then is in sync; otherwise nobody.
+    3. The leader stays while it is a replica, in the ISR and online. Otherwise the first replica
+       in preferred order that is in the ISR and online becomes leader. Without one, and if the
+       topic allows unclean elections, the first online replica becomes leader, and it alone is
+       then in sync. Otherwise the partition has no leader.
        Such an election may end the move as well: then step 2 once more.
     4. The ISR never becomes empty: its last member stays though it is offline, since only that
        member has all the data.

@@ -1,7 +1,7 @@
 """Partitions move: AlterPartitionReassignments (KIP-455).
 
-A partition keeps its original replicas until every target replica is in sync; then the others
-go at once (`PartitionChangeBuilder.complete`).
+A partition keeps its original replicas until every target replica is in sync. Then the others
+go immediately (`PartitionChangeBuilder.complete`).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def check_target(
 
 
 def retarget(change: PartitionChangeBuilder, target: tuple[int, ...], dirs: DirChooser) -> None:
-    """Make a partition move to `target`, and end the move at once if nothing must be copied.
+    """Make a partition move to `target`; the move ends immediately if nothing must be copied.
 
     Raises:
         ItemRefused: INVALID_REPLICA_ASSIGNMENT if only replicas that would go are in sync.

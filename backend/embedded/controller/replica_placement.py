@@ -121,7 +121,7 @@ def _usable(image: ClusterImage, running_only: bool) -> list[UsableBroker]:
 
 
 def _loads(image: ClusterImage) -> BrokerLoads:
-    """What the controller knows at once: how many replicas each broker holds."""
+    """What the controller knows without asking: how many replicas each broker holds."""
     return BrokerLoads(
         {
             broker: BrokerLoad(broker, replicas=image.hosted_count(broker))

@@ -4,8 +4,8 @@ Goals
     The last partitions of a topic go, after a time in which consumers can still read them.
 
 Constraints
-    - A partition is ReadWrite, ReadOnly or None (`PartitionModeCode`); whoever writes must be told
-      before the data goes, whoever reads may go on until then.
+    - A partition is ReadWrite, ReadOnly or None (`PartitionModeCode`). Clients that write must
+      learn of it before the data goes. Clients that read may continue until then.
     - A broker that cannot delete its replica is asked again.
     - Clients take a topic's partitions to be numbered without a gap. So partitions go from the
       last one down: none goes while one above it can still be read, and none leaves the metadata
@@ -13,7 +13,7 @@ Constraints
       written.
 
 Algorithm (the seed's)
-    1. DeletePartitions saves when the partitions shall go, and makes them ReadOnly.
+    1. DeletePartitions saves when the partitions are to go, and makes them ReadOnly.
     2. A task that looks every `delete.topic.partition.interval.delay.ms` makes those whose delay
        is over None; each goes through OfflinePartition to NonExistentPartition, its replicas
        through OfflineReplica to ReplicaDeletionStarted; the brokers delete the data. One that is
@@ -23,10 +23,11 @@ Algorithm (the seed's)
        delete is ReplicaDeletionIneligible until the task looks again.
     With a delay of 0 steps 1 and 2 are one.
 
-Where the seed contradicts itself: the request has a delay in milliseconds (the newer side of the
-diff; the older had a flag for "at once"), and `partitions` is the count that shall remain (the
-Java API's `totalCount`). The workflow that goes through ZooKeeper is the older revision. The seed
-names no errors, and no way back; a count that keeps ReadOnly partitions is taken to cancel theirs.
+Where the seed contradicts itself: the request has a delay in milliseconds, as on the newer side of
+the diff. The older side had a flag for a deletion without delay. `partitions` is the count that
+remains (the Java API's `totalCount`). The workflow that goes through
+ZooKeeper is the older revision. The seed names no errors, and no way back; a count that keeps
+ReadOnly partitions is taken to cancel theirs.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def delete_partitions(
     delay_ms: int = 0,
     validate_only: bool = False,
 ) -> Decision[TopicPartition]:
-    """Let these topics keep so many partitions, the first ones; a result for each that goes.
+    """Let topics keep these numbers of partitions, the first ones; a result for each that goes.
 
     `status_code` of a result is the partition's mode after the request. A topic that is refused
     has one result, for partition -1.
@@ -249,7 +250,7 @@ def _again(
     before_ms: int,
     now_ms: int,
 ) -> Iterator[Record]:
-    """Start the deletions that failed an interval ago, and go on where a crash cut one off."""
+    """Start the deletions that failed an interval ago, and resume those that a crash cut off."""
     if deletion.state is not DeletionState.NON_EXISTENT:
         partition = topic.partitions[number]
         yield from _offline(image, topic, number, partition, now_ms)

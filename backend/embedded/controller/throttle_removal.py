@@ -2,7 +2,7 @@
 
 Goals
     1. A throttle that was asked to go with its move never outlives it, whatever crashes.
-    2. A throttle of a move that goes on is left alone.
+    2. A throttle of a move that still runs is left alone.
 
 Constraints
     - The records of a decision are committed in order, and any number of the last may be lost.

@@ -1,29 +1,29 @@
-"""KIP-179's ReassignPartitions: a move whose throttle comes before it and goes with it.
+"""KIP-179's ReassignPartitions: a move whose throttle is set before it and removed after it.
 
 Goals
     The throttle is there before the first byte is copied, and no crash leaves it behind.
 
 Constraints
     - The records are committed in order, and any number of the last may be lost.
-    - A throttle that nobody will remove must never be there, so what shall be removed is
+    - A throttle that nobody will remove must never be there, so what is to be removed is
       written down before it exists.
 
 Algorithm (the seed's)
     1. Check each partition.
-    2. Write the topics of the request to the set whose throttled replicas shall be removed.
+    2. Write the topics of the request to the set whose throttled replicas are to be removed.
     3. Write the throttled replicas of each topic: as leaders the present replicas of the
        partitions that gain one, as followers the replicas gained (`ReassignPartitionsCommand`).
-    4. Write the brokers that host, or shall host, a partition of the request to the set whose
-       throttled rates shall be removed.
+    4. Write the brokers that host, or will host, a partition of the request to the set whose
+       throttled rates are to be removed.
     5. Write the rates of each of these brokers.
     6. Start the moves.
 
 Where this differs: the seed's step 2 and 4 write the request's topics and brokers, as there was
 one reassignment at a time (only the early draft says so). Moves of different partitions may run
-together here, so both sets, and the replica lists, become the union with what they hold; the
-throttles go when the last move is over. A list of `*` stays. A partition that moves already is
-refused with REASSIGNMENT_IN_PROGRESS. A request that has nothing to wait for ends at once, and
-writes no throttle.
+together here. So both sets, and the replica lists, become the union with what they hold. The
+controller removes the throttles when the last move is over. A list of `*` stays. A partition that
+moves already is refused with REASSIGNMENT_IN_PROGRESS. A request that has nothing to wait for ends
+immediately, and writes no throttle.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _throttle(
 def _taking_part(
     drafts: Sequence[PartitionChangeBuilder], targets: Mapping[TopicPartition, tuple[int, ...]]
 ) -> set[int]:
-    """The seed's step 4: who hosts a partition of the request, and who shall."""
+    """The seed's step 4: the brokers that host a partition of the request, or will host one."""
     hosts = {broker for change in drafts for broker in change.old.replicas}
     return hosts.union(*targets.values())
 

@@ -1,8 +1,8 @@
 """KIP-179's AlterInterbrokerThrottledRates and AlterInterbrokerThrottledReplicas.
 
 Goals
-    Change throttles so that those which shall go with the move still go, wherever the
-    controller crashes.
+    Change throttles so that those which are to end with the move still end with it, wherever
+    the controller crashes.
 
 Constraints
     - The records are committed in order, and any number of the last may be lost.
@@ -17,10 +17,11 @@ Algorithm (the seed's, for rates; for replicas with topics in place of brokers)
     5. The removal set becomes what is in the request.
 
 The seed leaves open what `remove_throttle = false` does to this. Here step 2 is left out and step
-5 empties the set: what is in the request shall stay after the move, and all else was cleaned. Its
-step 2 for replicas names the rates' znode once, its step 4 the rates' keys, and both requests have
-the name of the first; all read as slips for "replicas". Its AlterInterbrokerThrottledReplicas
-message has one broker list where the Java API beside it has leaders and followers; the API holds.
+5 empties the set: what is in the request stays after the move, and all else was cleaned. For
+replicas, the seed's step 2 names the rates' znode once, and its step 4 the rates' keys. Both
+requests have the name of the first. All read as slips for "replicas". The seed's
+AlterInterbrokerThrottledReplicas message has one broker list, where the Java API next to it has
+leaders and followers; the API holds.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic(DecidedItem[str]):
-    """What became of a new topic, with what CreateTopicsResponse tells of it."""
+    """What became of a new topic, with what CreateTopicsResponse says about it."""
 
     topic_id: str = ""
     num_partitions: int = -1

@@ -1,16 +1,16 @@
 """One classic consumer group: who is in it, and which generation it has come to.
 
 Goals: every generation has one leader, which is a member; assignments go to members only; the
-generation never goes back; whoever waits for an answer gets one.
+generation never goes back; every caller that waits for an answer gets one.
 
 Constraints: no clock and no I/O. Every call says what time it is, in seconds of a clock that never
 goes back; who has to wait gets a `Ticket`, which a later call or `tick` answers.
 
 Algorithm (Kafka's `GroupMetadataManager`, classic protocol): a member that comes, goes or wants
-something else makes the group prepare a rebalance, in which each member has to join again until
-the longest of their rebalance time-outs ends. Then a generation begins without those that did
-not, its leader assigns, and each member fetches its part by SyncGroup. Static members (KIP-345)
-keep their place while they are away, until their session ends.
+something else makes the group prepare a rebalance. Each member has to join again before the
+longest of their rebalance time-outs ends. Then a generation begins without those that did not,
+its leader assigns, and each member fetches its part by SyncGroup. Static members (KIP-345) keep
+their place while they are away, until their session ends.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Group:
     # --- joining
 
     def join(self, request: JoinRequest, now_s: float) -> Ticket[JoinAnswer]:
-        """Come in, or stay in; answered when the next generation begins, or at once."""
+        """Come in, or stay in; answered when the next generation begins, or immediately."""
         ticket: Ticket[JoinAnswer] = Ticket()
         try:
             self._check_protocols(request)
@@ -392,7 +392,7 @@ class Group:
     # --- looking
 
     def described(self) -> GroupDescription:
-        """The group as it is; metadata and protocol are told of a stable one only."""
+        """The group as it is; only a stable group shows its metadata and protocol."""
         stable = self.state is GroupState.STABLE
         members = tuple(
             MemberDescription(

@@ -149,7 +149,7 @@ class Member:
         return dict(self.request.protocols).get(protocol or "", b"")
 
     def joined(self, protocol: str | None) -> JoinedMember:
-        """What the leader is told of it."""
+        """What the leader learns about this member."""
         return JoinedMember(self.member_id, self.instance_id, self.metadata(protocol))
 
     def renew(self, now_s: float) -> None:

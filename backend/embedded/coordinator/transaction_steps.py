@@ -54,7 +54,11 @@ def fenced(now: TransactionChanged) -> TransactionChanged:
 
 
 def check_init(now: TransactionChanged, expected: Producer | None) -> None:
-    """Whether InitProducerId may go on; `expected` is what the producer has (KIP-360)."""
+    """Let InitProducerId continue; `expected` is what the producer has (KIP-360).
+
+    Raises:
+        CoordinatorError: it may not continue.
+    """
     if expected is not None and expected.producer_id != now.producer_id:
         retried = expected.producer_id == now.last_producer_id and _exhausted(expected.epoch)
         if not retried:
@@ -117,7 +121,7 @@ def ending(
     bumps: bool,
     new_id: Callable[[], int],
 ) -> TransactionChanged:
-    """The transaction as it shall end; the same as before if it has ended so already.
+    """The transaction as it is to end; the same as before if it has ended like this already.
 
     With `bumps` the epoch ends with it (EndTxn from version 5 on).
     """
