@@ -1,15 +1,15 @@
 """A cluster without sockets: commands are decided, committed and replayed, and time goes by.
 
-Goals: everything that happens to the cluster's state happens here, and with the same seed, the
-same calls and the same times it happens in the same way, byte for byte.
+Goals: everything that happens to the cluster's state happens here. With the same seed, the same
+calls and the same times, it happens in the same way, byte for byte.
 
 Constraints: no sockets, no clock, no threads; time comes in with `advance`. What a decision wrote
 is durable before anybody sees its effect.
 
 Algorithm: `commit` writes a decision's records to the store, replays them into the image, and has
-the data plane follow. `advance` goes from event to event: timers that are due, what replication
-reports (each leader's ISR proposals in one AlterPartition, copies between directories), and, while
-partitions are deleted, once a second what the controller and the brokers do for that.
+the data plane follow. `advance` goes from event to event. The events are timers that are due, and
+what replication reports: each leader's ISR proposals in one AlterPartition, and copies between
+directories. While partitions are deleted, the controller and the brokers act once a second.
 Source: Kafka's `QuorumController` and `ReplicaManager`; KIP-179 for the controller's fail-over.
 """
 
@@ -173,7 +173,7 @@ class Core:
                 self._do(assign_log_dirs(self.image, broker, {item: path}))
 
     def wish_log_dir(self, held: HostedPartition, broker: int, path: str) -> None:
-        """Keep in mind where a replica shall lie that a broker may get; the last wishes count."""
+        """Keep in mind where a replica is to lie that a broker may get; the last wishes count."""
         while len(self._wished_dirs) >= WISHES_MAX:
             del self._wished_dirs[next(iter(self._wished_dirs))]
         self._wished_dirs[TopicPartition(held.topic, held.number), broker] = path
@@ -194,7 +194,7 @@ class Core:
         self.at(self.now_ms + interval_ms, again)
 
     def advance(self, now_ms: int) -> None:
-        """Let time go on to `now_ms`, and everything happen that happens until then."""
+        """Move time to `now_ms`, and let everything happen that happens until then."""
         while True:
             due_ms = now_ms
             if self.image.is_deleting:
@@ -330,7 +330,7 @@ class Core:
         self.at(self.now_ms + self.timing.session_timeout_ms, lambda: self._expire(broker, epoch))
 
     def resume_broker(self, broker: int) -> None:
-        """A broker that hung goes on; if it was fenced meanwhile, it is ready again."""
+        """A broker that hung continues; if it was fenced meanwhile, it is ready again."""
         self.plane.set_broker_state(broker, BrokerState.UP)
         self._do(unfence_broker(self.image, broker))
 
@@ -355,8 +355,8 @@ class Core:
     def lose_controller(self, after_records: int) -> None:
         """Let the controller crash in the middle of a client's next decision that writes something.
 
-        So many of its records are written; then another controller takes over, as after any
-        crash (KIP-179, "On Controller Failover").
+        The controller writes only the first `after_records` of its records. Then another
+        controller takes over, as after any crash (KIP-179, "On Controller Failover").
         """
         self._lose_after = after_records
 

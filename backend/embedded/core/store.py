@@ -1,7 +1,8 @@
 """A cluster's data folder: what survives the process.
 
 Goals: after `kill -9` at any moment the cluster comes back with every record, batch, committed
-offset and transaction that a client was told of, and its moves go on about where they were.
+offset and transaction that it has acknowledged to a client. Its moves continue about where they
+were.
 
 Constraints: the folder belongs to one process at a time. A scenario's counters are not written one
 by one; where they stood is saved every second, so that up to that much of a copy is done again.
@@ -9,9 +10,9 @@ by one; where they stood is saved every second, so that up to that much of a cop
 Algorithm: `records.log` and `coordinator.log` are logs of commits (`metadata.record_log`). Each
 partition that a client wrote to has a file of its batches as they lie in the log; a torn end is
 cut, as Kafka's own recovery does. `replicas.npz` holds the columns of replication, written aside
-and renamed. On `restore` the logs are replayed, the columns put in their places by topic id,
-partition and broker, and then the batches; members of an ISR hold what the batches say, since only
-they can have been acknowledged.
+and renamed. `restore` replays the logs, puts the columns in their places by topic id,
+partition and broker, and then the batches. Members of an ISR hold what the batches say, since only
+those batches can have been acknowledged.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from kshunt.backend.embedded.security.authorizer import Authorizer
 Item = TypeVar("Item")
 
 STEP_MS: Final = 10
-"""How far a simulated clock goes on at a time while a producer waits for replicas."""
+"""How far a simulated clock advances at a time while a producer waits for replicas."""
 
 
 class World:
@@ -57,7 +57,7 @@ class World:
         return with_principal(principal, self._placement)
 
     def commit(self, decision: Decision[Item]) -> Decision[Item]:
-        """`Core.commit`; whoever waits looks again.
+        """`Core.commit`; every request that waits looks again.
 
         Raises:
             ControllerLost: the controller crashed in the middle of it, on demand.
@@ -79,7 +79,7 @@ class World:
     ) -> bool:
         """Wait until `ready` is true; False if it is not after `timeout_s`.
 
-        With `moves_clock` a simulated clock goes on meanwhile, as far as is needed.
+        With `moves_clock` a simulated clock advances meanwhile, as far as is needed.
         """
         if moves_clock and self.simulated:
             return await self._simulated_until(ready, timeout_s)

@@ -7,8 +7,8 @@ Constraints: no clock and no I/O. The image is read, never changed: what replica
 (`Event`) goes to the controller, and comes back as records.
 
 Algorithm: `apply` collects the partitions that a commit's records speak of, and `reconcile`
-follows the image in them. One log stands for all replicas of a partition, since a follower holds a
-prefix of its leader's; when a leader is elected that holds less, the log is cut back to it. A log
+follows the image in them. One log represents all replicas of a partition, since a follower holds a
+prefix of its leader's. When a leader is elected that holds less, the log is cut back to it. A log
 is made when the first client comes, and the counters that were written since somebody last looked
 are appended to it then.
 """
@@ -339,7 +339,7 @@ class DataPlane:
     def fill(
         self, keys: Sequence[PartitionKey], sizes_bytes: Sequence[float], record_bytes: int
     ) -> None:
-        """Let these partitions hold so many bytes, on all of their present replicas."""
+        """Add these sizes to these partitions, on all of their present replicas."""
         table = self.replication.replicas
         for key, size in zip(keys, sizes_bytes, strict=True):
             held = self._registry.by_key[key]
@@ -430,7 +430,7 @@ class DataPlane:
         self._throttle(topics, brokers)
 
     def rebuild(self) -> None:
-        """Follow an image that was replayed from a log, all at once."""
+        """Follow the whole of an image that was replayed from a log."""
         for state in self.image.brokers.values():
             self._hosts.add(state.id, state.log_dirs)
             up = BrokerState.DOWN if state.fenced else BrokerState.UP

@@ -1,4 +1,4 @@
-"""One partition as the data plane has it, and what is told of it to whoever stores batches."""
+"""One partition as the data plane has it, and what the store of batches learns about it."""
 
 from __future__ import annotations
 

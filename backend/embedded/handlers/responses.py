@@ -45,7 +45,7 @@ def check_time(message: Any) -> None:
     """Let a request pass that leaves time to decide it; a controller drops what comes too late.
 
     Raises:
-        WireReply: its `timeout_ms` is over at once.
+        WireReply: its `timeout_ms` is 0 or less (REQUEST_TIMED_OUT).
     """
     if message.timeout_ms <= 0:
         raise WireReply(REQUEST_TIMED_OUT)

@@ -3,8 +3,8 @@
 Each broker answers for itself, from what it holds rather than from what the controller knows.
 
 `offset_lag` is what a real broker says: of a replica, how far its log is behind its own high
-watermark, which for a follower lags with the log, so it is 0 however far the leader is ahead. Of a
-copy that is under way it is the messages that are still to be copied.
+watermark. A follower's high watermark lags with its log, so `offset_lag` is 0 however far the
+leader is ahead. Of a copy that is under way it is the messages that are still to be copied.
 
 The entries of a directory's partitions have a fixed size, so they are written as one array.
 """

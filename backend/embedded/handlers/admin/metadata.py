@@ -98,7 +98,7 @@ class _Metadata:
         return self._joined(version, message, topics)
 
     def _by_id(self, version: int, asked: Iterable[Any]) -> list[bytes]:
-        """Topics by their ids. Those that are named only are passed over, as Kafka does."""
+        """Topics by their ids; it ignores those that have only a name, as Kafka does."""
         ids = dict.fromkeys(topic_id_of(topic.topic_id) for topic in asked)
         found = {topic_id: self._image.topic_by_id(topic_id) for topic_id in ids if topic_id}
         unknown = [bytes.fromhex(topic_id) for topic_id, topic in found.items() if topic is None]

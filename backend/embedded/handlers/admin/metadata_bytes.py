@@ -45,7 +45,7 @@ _EPOCHS_FROM: Final = 7
 _LAYOUTS: Final = (0, _INTERNAL_FROM, _OFFLINE_FROM, _EPOCHS_FROM, FLEXIBLE_FROM, TOPIC_IDS_FROM)
 """The versions at which the description of a topic changed."""
 _KEPT_MIN: Final = 64
-"""So many topics are kept before anybody looks whether they still exist."""
+"""The least number of kept topics above which `describe` looks whether they still exist."""
 _NO_TAGS: Final = b"\x00"
 _NO_ID: Final = bytes(16)
 
@@ -53,7 +53,7 @@ Pack = Callable[..., bytes]
 
 
 class _Packer(NamedTuple):
-    """How an entry of one shape is packed: the lengths go before their arrays."""
+    """How an entry of one shape is packed: each array comes after its length."""
 
     pack: Pack
     replicas: bytes
@@ -187,7 +187,7 @@ class MetadataTopics:
         return struct.pack(f">h{count}i", error, number, leader, *epoch, *numbers)
 
     def _registered(self, brokers: tuple[int, ...]) -> tuple[int, ...]:
-        """The oldest clients are told of no broker that they cannot look up."""
+        """The oldest clients learn of no broker that they cannot look up."""
         return tuple(broker for broker in brokers if broker in self._health)
 
 

@@ -1,8 +1,8 @@
 """Topics come, grow and go: CreateTopics, DeleteTopics, CreatePartitions.
 
-A commit returns when everything it decided is true, so there is nothing to wait for: a request
-whose timeout is over at once is dropped, as Kafka's controller does, and any other timeout has no
-effect.
+A commit returns when everything it decided is true, so there is nothing to wait for. A request
+whose timeout is 0 or less is refused (REQUEST_TIMED_OUT), as Kafka's controller does. Any other
+timeout has no effect.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from kshunt.backend.embedded.net.server import RequestContext
 Answer = TypeVar("Answer")
 
 _LOOK_S = 1.0
-"""How often a waiting request lets time go on by itself; a running cluster does so more often."""
+"""How often a waiting request moves time by itself; a running cluster does so more often."""
 
 
 def coordinator_for(world: World, key: str) -> int | None:

@@ -102,7 +102,7 @@ class _GroupHandlers:
     # --- membership
 
     async def join(self, context: RequestContext, message: Any) -> Any:
-        """Answered when the group's next generation begins, or at once."""
+        """Answered when the group's next generation begins, or immediately."""
         check_coordinator(self._world, context, message.group_id)
         request = _join_request(context, message)
         ticket = self._coordinator.join(message.group_id, request, self._now_s())

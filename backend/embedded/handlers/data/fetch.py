@@ -1,14 +1,14 @@
 """Fetch: consumers read up to the high watermark, or the last stable offset, of their leader.
 
-As Kafka's `ReplicaManager` and `DelayedFetch` do: an answer waits until it has `min_bytes`, a
-partition's error is known, or `max_wait_ms` is over; partitions are read in the order in which
-they are asked for, until `max_bytes` are full, and the first batch is given however large it is
+It works as Kafka's `ReplicaManager` and `DelayedFetch` do. An answer waits until it has
+`min_bytes`, a partition's error is known, or `max_wait_ms` is over. The broker reads partitions in
+the order of the request, until `max_bytes` are full. It gives the first batch however large it is
 (KIP-74). Only whole batches are given.
 
 What differs on purpose:
 
 - Every answer has session id 0, by which a broker says that it keeps no fetch session (KIP-227);
-  clients then name all their partitions in each request. A request that goes on with a session
+  clients then name all their partitions in each request. A request that continues a session
   gets FETCH_SESSION_ID_NOT_FOUND.
 - Replicas copy their data inside this process. A fetch in the name of a replica is answered
   NOT_LEADER_OR_FOLLOWER, as if that broker were none of the partition's.

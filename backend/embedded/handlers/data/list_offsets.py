@@ -5,7 +5,7 @@ a replica, with that replica's own log end: it is how lag is measured. Logs of r
 where their leader's does. There is no tiered storage, so that the earliest local offset is the
 earliest, and the latest tiered one is -1.
 
-DeleteRecords takes effect on all replicas at once, so its timeout has no effect.
+DeleteRecords takes effect on all replicas immediately, so its timeout has no effect.
 """
 
 from __future__ import annotations

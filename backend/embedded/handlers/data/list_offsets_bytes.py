@@ -1,7 +1,7 @@
 """The answer to ListOffsets as bytes.
 
-A dashboard asks each broker for all of its replicas every second, so that entries are packed at
-once rather than made into objects first. The bytes are those of kafka-python's encoder.
+A dashboard asks each broker for all of its replicas every second, so that entries are packed
+directly rather than made into objects first. The bytes are those of kafka-python's encoder.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Produce: append clients' batches on their leaders, and wait for replicas where asked to.
 
-What it does as Kafka's `KafkaApis` and `ReplicaManager` do: an error is a partition's, never the
-request's; a batch that an idempotent producer repeats is answered like the first time; with
-acks=all the answer waits until the high watermark has passed the batch; with acks=0 there is no
-answer, and an error ends the connection, which is how such a producer learns that it must look
-for another leader.
+What it does as Kafka's `KafkaApis` and `ReplicaManager` do:
+
+- An error is a partition's, never the request's.
+- A batch that an idempotent producer repeats is answered like the first time.
+- With acks=all the answer waits until the high watermark has passed the batch.
+- With acks=0 there is no answer, and an error ends the connection. This is how such a producer
+  learns that it must look for another leader.
 
 KIP-694 names no error for a produce request to a partition that is ReadOnly; its own producer
-filters such partitions out before it sends. POLICY_VIOLATION is what other clients get: it is
-final, so that an application hears at once, where a retriable code would have it try for two
+filters such partitions out before it sends. POLICY_VIOLATION is what other clients get. It is
+final, so an application learns of it immediately. With a retriable code it would try for two
 minutes what cannot succeed. A partition of mode None is answered as one that is gone
 (UNKNOWN_TOPIC_OR_PARTITION), so that clients look for what is left of the topic.
 

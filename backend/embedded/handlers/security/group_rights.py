@@ -72,7 +72,7 @@ async def delete_groups(call: Call) -> Any:
 
 
 async def fetch_offsets(call: Call) -> Any:
-    """Each group, and in each the topics, for themselves; of all topics those one may describe."""
+    """Check each group and each of its topics; null topics get those that one may describe."""
     message, made = call.message, call.response
     if call.version < GROUPS_FROM:
         call.check(Need(AclOperationCode.DESCRIBE, _GROUP, message.group_id))
@@ -120,7 +120,7 @@ def _split(call: Call, topics: list[Any] | None) -> tuple[list[Any] | None, list
 
 
 def _visible(call: Call, asked: list[Any] | None, found: list[Any]) -> list[Any]:
-    """What may be told of all topics, where all were asked for."""
+    """The topics that the client may see, where it asked for all."""
     if asked is not None:
         return list(found)
     return [topic for topic in found if call.may(_describe_topic(call, topic))]

@@ -7,9 +7,9 @@ Constraints
     A cluster without an authorizer has nothing of this in its way, and handlers know nothing of
     rights.
 Algorithm
-    A guard stands before a handler. It takes out of the request what the client may not do, lets
-    the handler answer the rest, and adds the refusals to that answer, in the shape that the API's
-    schemas give to errors (`net.errors`). `_rights` says which rights each API needs.
+    A guard stands before a handler. It takes out of the request what the client may not do, and
+    lets the handler answer the rest. It adds the refusals to that answer, in the shape that the
+    API's schemas give to errors (`net.errors`). `rights` says which rights each API needs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which rights each API needs, as Kafka's `KafkaApis` and `ControllerApis` ask for them.
 
 The seeds' RPCs: KIP-179 and KIP-183 ask for ALTER on CLUSTER. The early draft of KIP-179 asks for
-CLUSTER_ACTION to alter topics, and for DESCRIBE on CLUSTER to see the status of replicas ("or the
-TOPIC?", it says, and its list of errors has only the cluster's). Their answers have an error for
-each item and none for the request, so each item is refused. KIP-694 asks for nothing. What its
+CLUSTER_ACTION to alter topics, and for DESCRIBE on CLUSTER to see the status of replicas. It adds
+"or the TOPIC?" there, but its list of errors has only the cluster's. Their answers have an error
+for each item and none for the request, so each item is refused. KIP-694 asks for nothing. What its
 DeletePartitions does is to change a topic's number of partitions and to delete data, so a topic
 needs ALTER and DELETE.
 """
@@ -113,7 +113,7 @@ def _is_transactional(message: Any) -> bool:
 
 
 async def describe_log_dirs(call: Call) -> Any:
-    """Before version 3 a client without the right is told of no directory."""
+    """Before version 3 a client without the right gets no directory."""
     if call.version < _LOG_DIRS_ERROR_FROM and not call.may(
         Need(AclOperationCode.DESCRIBE, _CLUSTER)
     ):
