@@ -112,7 +112,7 @@ async def _run(options: Namespace, spec: ClusterSpec, scenario: Scenario | None)
         loop.add_signal_handler(number, over.set)
     own_moves = _OwnMoves() if options.hand_over else None
     if own_moves is not None:
-        # Whoever takes the moves holds the other end of standard input for as long as it lives.
+        # The process that takes the moves holds the other end of standard input while it lives.
         loop.add_reader(sys.stdin.fileno(), _look_at_input, over)
     async with AsyncExitStack() as stack:
         gc.disable()

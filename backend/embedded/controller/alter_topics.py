@@ -167,7 +167,7 @@ class _CheckedTopic:
         if not partitions:
             return ()
         running = sum(not broker.fenced for broker in self._image.brokers.values())
-        # As many as are wanted are enough new ones, whichever of them are there already.
+        # The number that is wanted is enough new ones, whichever of them are there already.
         return place(
             self._image,
             partitions,

@@ -33,7 +33,7 @@ GZIP: Final = 1
 _MARKER_KEY: Final = struct.Struct(">hh")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 _RECORD_OVERHEAD: Final = 18
-"""Bytes of a synthesised record beside its value, with its share of the batch header."""
+"""Bytes of a synthesised record without its value, with its share of the batch header."""
 _SYNTHETIC_BATCH_BYTES: Final = 16_384
 _SYNTHETIC_BATCH_RECORDS: Final = 64
 

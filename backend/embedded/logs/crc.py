@@ -6,9 +6,9 @@ Constraints: the standard library has only CRC-32 (IEEE), and no extra package i
 
 Algorithm: a CRC is linear over GF(2). A byte with `d` bytes behind it adds a value that depends
 only on the byte and on `d`, and the register is the XOR of all of them. The values of a block of
-`BLOCK` bytes come from one table of shape (BLOCK, 256) by one gather; the register is carried
-over the blocks before by four lookups, since shifting it over BLOCK bytes is linear too. Zeros in
-front add nothing while the register is 0, so a buffer is padded there to whole blocks. The
+`BLOCK` bytes come from one table of shape (BLOCK, 256) by one gather. Four lookups carry the
+register of the blocks before over a block, since shifting it over BLOCK bytes is linear too. Zeros
+in front add nothing while the register is 0, so a buffer is padded there to whole blocks. The
 initial register of all ones is the same as the first four bytes inverted. Source: RFC 3720
 appendix B.4 for the polynomial and its test values.
 """
@@ -25,7 +25,7 @@ BLOCK: Final = 512
 _POLYNOMIAL: Final = 0x82F63B78
 _ONES: Final = 0xFFFFFFFF
 _CHUNK_BLOCKS: Final = 128
-"""Blocks gathered at once: 64 KiB of input keeps the temporary arrays within a core's cache."""
+"""Blocks gathered in one step: 64 KiB of input keeps temporary arrays within a core's cache."""
 
 Words = NDArray[np.uint32]
 

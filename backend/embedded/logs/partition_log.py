@@ -1,21 +1,21 @@
 """One partition's log, as its leader keeps it.
 
-Goals: a client reads back, byte for byte, the batches that a client produced, and Kafka's answers
-to everything that depends on a log: offsets by time, end offsets of leader epochs, sequences,
-transactions. Traffic of a scenario costs counters, and yet a consumer can read it.
+Goals: a client reads back, byte for byte, the batches that a client produced. It gets Kafka's
+answers to everything that depends on a log: offsets by time, end offsets of leader epochs,
+sequences, transactions. Traffic of a scenario costs counters, and yet a consumer can read it.
 
 Constraints: no clock, no I/O, no threads; time is passed in as milliseconds since the epoch. A log
-of counters alone takes some 600 bytes however long it runs; a cluster that simulates partitions
-that no client touches keeps only columns (`replication.model`) and makes the log when the first
-client comes. There are no segments: retention drops whole entries from the front where Kafka
+of counters alone takes some 600 bytes however long it runs. For partitions that no client touches,
+the cluster keeps only columns (`replication.model`). It makes the log when the first client comes.
+There are no segments: retention drops whole entries from the front where Kafka
 drops whole segments. Topics with cleanup.policy=compact keep all they were given, which a reader
 of a compacted topic has to expect anyway.
 
 Algorithm: entries in the order of their offsets, each a stored batch or a run of counted records
-of one size, one interval and one leader epoch. Counters that go on as they went extend the last
-run. A read turns the part of a run that it needs into batches on a fixed grid of offsets, each
-record following from (seed, offset) alone, so that two readers see the same. Truncation replays
-what is left of the batches' headers to rebuild producers and transactions, as Kafka does.
+of one size, one interval and one leader epoch. Counters of the same size, interval and epoch
+extend the last run. A read turns the part of a run that it needs into batches on a fixed grid of
+offsets. Each record follows from (seed, offset) alone, so that two readers see the same. Truncation
+replays what is left of the batches' headers to rebuild producers and transactions, as Kafka does.
 Source: Kafka's `UnifiedLog`, KIP-98, KIP-101, KIP-279, KIP-360.
 """
 

@@ -1,9 +1,11 @@
 """What a partition remembers of idempotent producers and of transactions (KIP-98, KIP-360).
 
-The rules are those of Kafka 4.x: a batch that repeats one of a producer's last five is answered
-with the offset it got then; anything else that does not follow the last sequence is out of order,
-however old it is; an epoch below the last one is refused, a higher one begins at sequence 0; and
-a producer of which nothing is known may begin anywhere.
+The rules are those of Kafka 4.x:
+
+- A batch that repeats one of a producer's last five is answered with the offset it got then.
+- Anything else that does not follow the last sequence is out of order, however old it is.
+- An epoch below the last one is refused. A higher one begins at sequence 0.
+- A producer of which nothing is known may begin anywhere.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class Producers:
             state.transaction_from = header.base_offset
 
     def end(self, header: BatchHeader, *, commit: bool) -> None:
-        """A marker was appended. One that ends nothing leaves no trace beside its epoch."""
+        """A marker was appended. One that ends nothing leaves no trace except its epoch."""
         state = self._state(header.producer_id, header.producer_epoch)
         first, state.transaction_from = state.transaction_from, None
         if first is None:

@@ -9,7 +9,7 @@ from typing import Final
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only resource of the type CLUSTER."""
 ANY_NAME: Final = "*"
-"""A literal resource name that stands for every resource of its type."""
+"""A literal resource name that matches every resource of its type."""
 ANY_HOST: Final = "*"
 
 UNKNOWN, ANY, MATCH = 0, 1, 2
@@ -28,7 +28,7 @@ class ResourceKind(enum.IntEnum):
 
 
 class PatternType(enum.IntEnum):
-    """How an ACL's resource name is meant."""
+    """How an ACL's resource name matches resources."""
 
     LITERAL = 3
     PREFIXED = 4
@@ -111,7 +111,7 @@ class AclFilter:
     permission: int = ANY
 
     def matches(self, acl: Acl) -> bool:
-        """Whether an ACL is meant."""
+        """Whether the filter matches an ACL."""
         return (
             self.kind in (ANY, acl.kind)
             and self.operation in (ANY, acl.operation)

@@ -1,6 +1,6 @@
 """The configuration keys that this cluster knows, with Kafka's types, defaults and limits.
 
-Names and defaults are Kafka's (`TopicConfig`, `ServerLogConfigs`, `QuotaConfig`), besides the two
+Names and defaults are Kafka's (`TopicConfig`, `ServerLogConfigs`, `QuotaConfig`), except the two
 `delete.topic.partition` keys of KIP-694 and the placer of KIP-660.
 """
 

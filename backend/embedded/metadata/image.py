@@ -160,8 +160,9 @@ class ClusterImage:
     def config(self, kind: ResourceType, resource: str, key: str) -> DescribedConfig:
         """The value that holds for a key, and where it comes from.
 
-        A topic falls back to the cluster's default for the broker's synonym; a broker to the
-        cluster's default for the same key; both to the properties file, and to Kafka's default.
+        A topic falls back to the cluster's default for the broker's synonym. A broker falls back
+        to the cluster's default for the same key. Both then fall back to the properties file, and
+        to Kafka's default.
 
         Raises:
             KeyError: there is no such key.

@@ -222,7 +222,7 @@ def _checksum(length: bytes, sequence: bytes, payload: bytes) -> int:
 
 
 def _chunks(records: Iterable[Record]) -> Iterator[list[bytes]]:
-    """Encoded records, so many together as make a commit of a snapshot."""
+    """Encoded records, in groups that each make a commit of a snapshot."""
     encoded = map(encode, records)
     while chunk := list(islice(encoded, _SNAPSHOT_RECORDS)):
         yield chunk

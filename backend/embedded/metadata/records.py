@@ -44,7 +44,7 @@ class PartitionModeCode(enum.IntEnum):
     READ_WRITE = 0
     READ_ONLY = 1
     NONE = -1
-    """Neither written nor read. One sentence of the seed lets consumers go on; "Client API
+    """Neither written nor read. One sentence of the seed lets consumers continue; "Client API
     changes" filters them out, and the data is on its way out."""
 
 
@@ -117,7 +117,7 @@ class BrokerUnfenced(Record):
 
 @dataclass(frozen=True, slots=True)
 class BrokerRemoved(Record):
-    """A broker was unregistered for good; its configuration goes with it."""
+    """A broker was unregistered for good; its configuration is removed too."""
 
     TYPE: ClassVar[int] = 5
     broker: int
@@ -192,7 +192,7 @@ class PartitionChanged(Record):
 
 @dataclass(frozen=True, slots=True)
 class PartitionsDeletionScheduled(Record):
-    """Partitions shall go after a delay (KIP-694's DeleteTopicPartitionsRecord)."""
+    """Partitions are to go after a delay (KIP-694's DeleteTopicPartitionsRecord)."""
 
     TYPE: ClassVar[int] = 11
     topic_id: str
@@ -203,7 +203,7 @@ class PartitionsDeletionScheduled(Record):
 
 @dataclass(frozen=True, slots=True)
 class PartitionsDeletionCancelled(Record):
-    """Partitions shall stay; they are written again."""
+    """Partitions stay after all; clients can write to them again."""
 
     TYPE: ClassVar[int] = 12
     topic_id: str

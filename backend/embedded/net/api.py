@@ -1,7 +1,7 @@
 """Which APIs the embedded brokers speak, and their requests and answers as bytes.
 
 The ranges of versions are those that a Kafka 4.1 broker advertises, as far as kafka-python's
-message classes go; the seeds' RPCs (`kshunt.backend.wire.kip_requests`) come on top where they are
+message classes reach. The seeds' RPCs (`kshunt.backend.wire.kip_requests`) are added where they are
 switched on. A table holds only what its broker has a handler for, so ApiVersions promises nothing
 else.
 """
@@ -239,8 +239,9 @@ class ApiTable:
     def api_versions(self, request: WireRequest) -> bytes:
         """The whole answer to an ApiVersions request.
 
-        To a version that it does not know a broker answers UNSUPPORTED_VERSION at version 0, with
-        nothing but the versions of ApiVersions itself, so that the client may ask again (KIP-511).
+        To a version that it does not know a broker answers UNSUPPORTED_VERSION at version 0. That
+        answer has only the versions of ApiVersions itself, so that the client may ask again
+        (KIP-511).
         """
         response = request.api.response
         if request.message is None:

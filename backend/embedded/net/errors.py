@@ -1,8 +1,8 @@
 """An API's answer when the whole request fails, as Kafka's `getErrorResponse` makes it.
 
-Kafka has this by hand for each request. Here the schemas give it: an answer with an error code
-of its own says it there; any other has one for each thing asked about, so it takes the shape of
-the request, entry by entry, with the code in each.
+Kafka has this by hand for each request. Here the schemas give it. An answer with an error code
+of its own says it there. Any other answer has a code for each thing asked about. So it takes the
+shape of the request, entry by entry, with the code in each.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Faults:
         self._flowing.clear()
 
     def resume(self) -> None:
-        """Go on where `stall` stopped it; nothing that was sent is lost."""
+        """Continue where `stall` stopped it; nothing that was sent is lost."""
         self._flowing.set()
 
     def cut(self, api_key: int | None = None, times: int = 1) -> None:

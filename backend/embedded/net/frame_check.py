@@ -1,7 +1,7 @@
 """Whether bytes hold the message that a schema says, before anything is made of them.
 
-kafka-python's decoders trust their input: a text that is cut short comes out shorter, a null
-where the schema forbids one comes out as None, a length may be of any size. A broker may trust
+kafka-python's decoders trust their input. A text that is cut short comes out shorter. A null
+where the schema forbids one comes out as None. A length may be of any size. A broker may trust
 nobody. This walks the bytes by the same schema and makes no objects; what passes, those decoders
 read to the end within `Costs`.
 
@@ -90,7 +90,7 @@ def _message_check(message: Any, version: int) -> Check:
 def _struct_check(struct: Any, version: int, *, nested_tags: bool | None) -> Check:
     """`nested_tags` is None inside a tagged field, where kafka-python takes only an empty section.
 
-    Fields of a fixed size next to each other are skipped at once.
+    The check skips fields of a fixed size next to each other in one step.
     """
     steps: list[int | Check] = []
     for field in struct.untagged_fields(version):

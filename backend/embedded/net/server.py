@@ -9,8 +9,8 @@ frame of the largest size and `send_buffer_bytes` of answers, and a silent one e
 Algorithm: a connection has one task that reads frames and one task a request. A request may
 start only while fewer than `max_in_flight` are unanswered, and its answer waits for the one
 before it. Kafka's own broker reads the next request of a connection only when the one before is
-answered, so 1 is the default; more let the handlers of one connection overlap, which are still
-started in order.
+answered, so 1 is the default. With more, the handlers of one connection overlap, but still start
+in order.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class BrokerServer:
         await asyncio.sleep(0)
 
     async def reset_connections(self) -> None:
-        """Reset every connection, as the crash of a broker does; it goes on listening."""
+        """Reset every connection, as the crash of a broker does; it still listens."""
         for connection in self._connections.values():
             connection.reset()
         await self._cancel_all()

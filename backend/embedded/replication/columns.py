@@ -1,7 +1,7 @@
 """The columns that a simulated cluster's replication lives in, and what it reports.
 
-A replica's row and a partition's row are handed out when they are added and stay theirs until
-they are removed; a freed row is handed out again, the one freed last first. Brokers and log
+A replica or a partition gets its row when it is added, and keeps it until it is removed. A freed
+row is handed out again, the one freed last first. Brokers and log
 directories are numbered in the order in which they are added.
 """
 

@@ -12,13 +12,13 @@ read and write there. A flow passes through the resources that limit it:
 | move | | both directories | replica.alter.log.dirs.io.max.bytes.per.second |
 
 A tail is read from the page cache. A leader's throttle binds if its *own* replica is listed, a
-follower's if its replica is; bytes of listed replicas that are in sync are counted against the
-quota all the same (Kafka's `KafkaApis.sizeOfThrottledPartitions` and `ReplicaManager
-.shouldLeaderThrottle`), so in-sync traffic can use a throttle up. "In sync" is membership in the
-ISR on both sides; a real follower goes by its own lag, which differs only for one that is in the
-ISR and behind. Kafka measures a quota over 11
-samples of 1 s and lets a burst of up to that window pass at the start; here the rate is exact
-from the start, which over a move longer than the window is the same within its share.
+follower's if its replica is. Bytes of listed replicas that are in sync are counted against the
+quota all the same, so in-sync traffic can use a throttle up (Kafka's
+`KafkaApis.sizeOfThrottledPartitions` and `ReplicaManager.shouldLeaderThrottle`). "In sync" is
+membership in the ISR on both sides; a real follower goes by its own lag, which differs only for
+one that is in the ISR and behind. Kafka measures a quota over 11 samples of 1 s and lets a burst
+of up to that window pass at the start. Here the rate is exact from the start. Over a move longer
+than the window, the two rates agree, up to the window's share of the move.
 """
 
 from __future__ import annotations
@@ -257,8 +257,8 @@ def share(
 ) -> Rates:
     """Max-min fair rates of steady flows and then eager ones, in one array.
 
-    Steady flows are many and want little, so the eager ones are shared out over what they leave;
-    only where that turns out to be unfair, all are shared out together.
+    Steady flows are many and want little, so the eager ones share what the steady ones leave.
+    Only where that turns out to be unfair, all of them share the capacity together.
     """
     count = len(capacity)
     drawn = load(steady, steady_limits, count)

@@ -1,15 +1,15 @@
 """Max-min fair shares: what each flow gets of the resources it passes through.
 
-Goals: no resource is overdrawn, no flow gets more than it can use, and a flow gets less than
+Goals: no resource is overdrawn, and no flow gets more than it can use. A flow gets less than
 another only where a resource they share, or its own limit, leaves it no more.
 
 Constraints: tens of thousands of flows within milliseconds; the same input gives the same bits.
 
 Algorithm: progressive filling in rounds. A resource offers what it has left in equal parts to its
 open flows; a flow's level is the least of its offers. Offers only rise while others close, so
-every flow whose limit is not above its level closes at its limit at once. Where there is none,
-every resource that is the narrowest one for all of its flows closes them at its offer; the
-narrowest of all is always such a one, so each round closes something. Source: Bertsekas and
+every flow whose limit is not above its level closes at its limit immediately. Where there is none,
+every resource that is the narrowest one for all of its flows closes them at its offer. The
+narrowest resource always fulfils this, so each round closes something. Source: Bertsekas and
 Gallager, Data Networks, section 6.5.2.
 """
 
@@ -30,7 +30,7 @@ def max_min(limits: Rates, passes: Passes, capacity: Rates) -> Rates:
 
     Args:
         limits: shape (flows,), bytes/s, finite: what a flow can use at most.
-        passes: shape (flows, k): the resources that a flow passes through, each once; places
+        passes: shape (flows, k): the resources that a flow passes through, each once. Places
             that a flow does not need hold a resource of infinite capacity.
         capacity: shape (resources,), bytes/s, 0 or more.
     """

@@ -1,25 +1,25 @@
 """How every replica of a cluster comes to hold what its leader holds.
 
-Goals: replication that behaves as an operator knows it (a move goes at the rate of its narrowest
-throttle, network or disk; a throttle below the produce rate never ends; the ISR shrinks and grows
-back; in-sync replicas are not throttled), at an hour of cluster time in seconds, for 200,000
-replicas.
+Goals: replication behaves as an operator knows it. A move goes at the rate of its narrowest
+throttle, network or disk. A move with a throttle below the produce rate never ends. The ISR shrinks
+and grows back. In-sync replicas are not throttled. An hour of cluster time takes seconds, for
+200,000 replicas.
 
 Constraints: no I/O, no clock and no randomness: time is passed in, and the same calls give the
 same bytes. It decides nothing that a controller decides: leaders, ISR and assignments come from
 the caller, who is told what happened as events and answers an ISR proposal with `set_isr`.
 
 Algorithm: a fluid model. Followers' fetches in turns are taken as flows that share what limits
-them max-min fairly (`fair`, `flows`). Rates stay what they are until a
+them max-min fairly (`max_min_fair`, `flows`). Rates stay what they are until a
 replica reaches its leader's end, a copy between directories is done or the caller changes
-something; so a step goes straight to the next such time, but not less than a grain. Replicas at
+something. So a step goes straight to the next such time, but not less than a grain. Replicas at
 their leader's end are moved along with it, and only followers behind are computed one by one.
 A position counts the bytes of a partition since it exists; between two positions, offsets are
-taken in proportion. A follower that is behind was last caught up when its leader was where it is,
-reckoned back at the partition's produce rate; leaders look for followers to drop every half of
-replica.lag.time.max.ms, as Kafka does. A follower may join the ISR when it reaches the high
-watermark, which is the least log end in the ISR. Source: Kafka's `ReplicaManager`, `Partition`
-and KIP-73.
+taken in proportion. A follower that is behind was last caught up when its leader was where it is.
+The model computes that time back at the partition's produce rate. Leaders look for followers to
+drop every half of replica.lag.time.max.ms, as Kafka does. A follower may join the ISR when it
+reaches the high watermark, which is the least log end in the ISR. Source: Kafka's `ReplicaManager`,
+`Partition` and KIP-73.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Replication:
 
         Args:
             partitions, brokers, log_dirs, in_isr: shape (n,), or one value for all.
-            offsets, positions: what they hold already; both, or none for an empty replica,
-                which begins at the partition's log start.
+            offsets, positions: what they hold already; both, or none for an empty replica. An
+                empty replica begins at the partition's log start.
         """
         places = _rows(partitions)
         rows = self.replicas.take(len(places))
@@ -194,7 +194,7 @@ class Replication:
         follower: float = math.inf,
         log_dirs: float = math.inf,
     ) -> None:
-        """A broker's three replication throttles, all at once."""
+        """A broker's three replication throttles, all set together."""
         self.limits.set_throttles(broker, leader, follower, log_dirs)
         self._flows = None
 
@@ -331,7 +331,7 @@ class Replication:
     # --- time
 
     def tick(self, now_ms: int, step_ms: int | None = None) -> list[Event]:
-        """Go on to `now_ms`, or to the first time before it at which something happens.
+        """Advance to `now_ms`, or to the first time before it at which something happens.
 
         `self.now_ms` says how far it came: a caller with a goal calls again until it is there.
         A `step_ms` keeps steps from being longer than that; without it they are as long as

@@ -1,8 +1,9 @@
 """What limits replication: networks, disks, throttles, links; all of them rates in bytes/s.
 
 Every limit is a resource with a number, so that flows can name what they pass through. Resources
-are laid out in blocks: network in, network out, leader throttle, follower throttle and log
-directory throttle of every broker, then the disks, then the slowed links, then one without limit.
+are laid out in blocks. First come network in, network out, leader throttle, follower throttle and
+log directory throttle of every broker. Then come the disks, the slowed links, and one without
+limit.
 """
 
 from __future__ import annotations
