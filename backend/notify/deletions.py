@@ -1,8 +1,8 @@
 """Partitions that are about to be deleted (KIP-694): what a backend reports, by topic. Pure.
 
 One message a topic and step: its partitions take no more records; their data is being deleted;
-they are gone; or they stay after all.
-A state that exists when a backend begins to report was reported before.
+they are gone; or they stay after all. A backend does not report what it finds when it begins: the
+backend before it has reported that.
 """
 
 from __future__ import annotations

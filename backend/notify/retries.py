@@ -36,7 +36,7 @@ class RetryPolicy:
     """After the first failure in a row."""
     pause_s_max: float = 300.0
     retry_after_s_max: float = 600.0
-    """The longest pause that a receiver may ask for."""
+    """The longest pause that a receiver gets when it asks for one."""
     answer_s: float = 10.0
     """Of one attempt: to connect, to send, and the answer's head; of a refusal, what it says."""
     waiting_max: int = 1_000

@@ -55,8 +55,9 @@ def incremental_alter_configs(
 ) -> Decision[ConfigResource]:
     """Set, delete, append to or subtract from keys; the others stay.
 
-    INVALID_CONFIG is the answer for an unknown key or a value that is not valid. INVALID_REQUEST
-    is the answer for a key that occurs twice or a value that is missing.
+    INVALID_CONFIG is the answer for an unknown key, for a value that is not valid, and for an
+    append or subtract where the key is no list. INVALID_REQUEST is the answer for a key that
+    occurs twice, a value that is missing, or a broker's name that is no number.
     UNKNOWN_TOPIC_OR_PARTITION and BROKER_ID_NOT_REGISTERED say that a resource does not exist.
     """
 

@@ -25,9 +25,9 @@ Algorithm (the seed's)
 
 Where the seed contradicts itself: the request has a delay in milliseconds, as on the newer side of
 the diff. The older side had a flag for a deletion without delay. `partitions` is the count that
-remains (the Java API's `totalCount`). The workflow that goes through
-ZooKeeper is the older revision. The seed names no errors, and no way back; a count that keeps
-ReadOnly partitions is taken to cancel theirs.
+remains (the Java API's `totalCount`). The workflow that goes through ZooKeeper is the older
+revision. The seed names no errors, and no way back; a count that keeps ReadOnly partitions is taken
+to cancel theirs.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ class TransactionCoordinator:
     # --- time
 
     def tick(self, now_s: float) -> bool:
-        """Abort what took too long, and end what could not end before; whether anything changed."""
+        """Abort what took too long, and retry what could not end; whether anything changed."""
         before = [now for now in self._known.values() if now.state in _OPEN]
         for now in before:
             if now.state in PREPARED:
