@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
 
 Reached: TypeAlias = "KafkaAdmin | ZooKeeperAdmin"
-"""A `ClusterAdmin` with what its owner sets besides: a guard, and a placer."""
+"""A `ClusterAdmin` with what its owner sets in addition: a guard, and a placer."""
 
 
 async def reach(

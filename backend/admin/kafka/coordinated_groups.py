@@ -8,9 +8,12 @@ Constraints
     - A cluster may have thousands of groups, most of which have nothing to do with the topic.
     - One broker or group that does not answer must not hide the others.
 Algorithm
-    Of each broker, all at once (`KafkaGroups.of_topic`): list its groups; fetch what they committed
-    for the topic, many groups in a request (one each before OffsetFetch version 8); describe those
-    that committed anything and those that have members, and keep what reads the topic.
+    `KafkaGroups.of_topic` asks all brokers at the same time. For each broker:
+    1. List its groups.
+    2. Fetch what they committed for the topic: many groups in a request, or one in each request
+       before OffsetFetch version 8.
+    3. Describe the groups that committed anything and those that may have members. Keep the
+       groups that read the topic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Consumer groups: who reads a topic; groups without members set to other offsets, or deleted.
 
-Changes are for a group's coordinator, which may move at any moment: what it refuses for that reason
-comes back as a retriable result, and whoever repeats it finds the coordinator anew.
+Only a group's coordinator makes changes, and it may move at any moment. A change that a broker
+refuses for that reason comes back as a retriable result. A caller that repeats the change finds
+the coordinator anew.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _GROUP: Final = 0
 _ONE_KEY_UNTIL: Final = 3
 """From version 4 on, FindCoordinator has lists."""
 _NOBODY: Final = -1
-"""For the generation: whoever commits is no member, so there must be none."""
+"""For the generation: the client that commits is no member, so the group must have none."""
 _NAMES_UNTIL: Final = 9
 """From version 10 on, OffsetCommit has topic ids."""
 

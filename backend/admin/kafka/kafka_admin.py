@@ -39,8 +39,11 @@ class KafkaAdmin:
     def __init__(
         self, settings: Settings, clock: Clock | None = None, *, owned_throttles: bool = False
     ) -> None:
-        """`owned_throttles`: whoever asks takes them off, and no rate or list comes under the
-        cluster's own removal, which would delete what was there before."""
+        """`owned_throttles`: the caller removes the throttles that it sets.
+
+        Then no rate or list comes under the cluster's own removal, which would delete what was
+        there before.
+        """
         clock = clock or SystemClock()
         self.not_offered: NotOffered = {}
         """Brokers do all."""

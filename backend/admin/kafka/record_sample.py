@@ -1,8 +1,8 @@
 """The last few records of partitions: whether they have keys, who placed them, and how large.
 
 Read by librdkafka, which knows every compression. It wants the name of a group and looks for its
-coordinator; nothing is joined and nothing committed, so that the coordinator's refusal is passed
-over. What a transaction has not committed is looked at too; its keys are as telling.
+coordinator. It joins no group and commits nothing, so this module ignores a refusal by the
+coordinator. What a transaction has not committed is looked at too; its keys are as telling.
 Importing this module loads librdkafka.
 """
 

@@ -26,7 +26,7 @@ from kshunt.backend.error_codes import TOPIC_ALREADY_EXISTS
 from kshunt.backend.errors import ClusterUnreachable, KshuntError, NotAuthorized
 
 DELIVERY_S: Final = 300.0
-"""So long librdkafka tries to deliver a row."""
+"""librdkafka tries this long to deliver a row."""
 QUEUE_ROWS: Final = 200_000
 """At most in librdkafka's queue."""
 PARTITIONS: Final = 12

@@ -56,7 +56,7 @@ class KafkaThrottleConfigs:
     async def write_brokers(
         self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
     ) -> Mapping[int, ItemResult]:
-        """Each broker's configuration, by itself and all at once; never raises for one."""
+        """Each broker's configuration, by itself and all at the same time; never raises for one."""
         if not changes:
             return {}
         await self._calls.describe(NO_TOPICS, timeout_s=timeout_s)

@@ -37,7 +37,7 @@ from kshunt.backend.wire.api_keys import DESCRIBE_TOPIC_PARTITIONS_KEY
 from kshunt.backend.wire.raw_request import RawAnswer, RawRequest
 
 CONFIGS_PER_REQUEST: Final = 200
-"""Topics whose whole configurations are asked for at once: each has some 35 keys."""
+"""Topics whose whole configurations one request asks for: each has some 35 keys."""
 _CHOSEN: Final = -1
 """For the number of partitions and replicas, where they are listed."""
 _NAMES_UNTIL: Final = 5

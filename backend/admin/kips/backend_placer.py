@@ -1,14 +1,14 @@
-"""Owns the placer of a backend (KIP-660): what it is told of a real cluster, and how it is asked.
+"""Owns the placer of a backend (KIP-660): what it learns about a real cluster, and how it is asked.
 
 Where a cluster has no placer, its controller takes replica lists as they are sent to it. So they
-are sent: whoever needs some asks here.
+are sent: a caller that needs lists asks here.
 
 Goals
-    Whoever asks has lists that can stand, or the placer's own words; the event loop goes on
-    meanwhile.
+    The caller gets valid lists, or the placer's words for why there are none. The event loop
+    continues meanwhile.
 Constraints
     - What costs a request for each broker is read only for a placer that wants to know it.
-    - A Kafka before 4.0 does not tell of brokers that are registered and not up: new replicas then
+    - A Kafka before 4.0 does not report brokers that are registered and not up: new replicas then
       go to those that are up.
     - The principal is that of the credential which the request came with. Without one it is
       unknown: the name in a request is only said, and proves nothing.
@@ -58,7 +58,7 @@ from kshunt.backend.wire.api_keys import DESCRIBE_CLUSTER_KEY
 from kshunt.backend.wire.raw_request import RawRequest
 
 _TELLS_FENCED: Final = 2
-"""From this version on DescribeCluster tells of fenced brokers (KIP-1073, Kafka 4.0)."""
+"""From this version on DescribeCluster reports fenced brokers (KIP-1073, Kafka 4.0)."""
 
 Replicas: TypeAlias = tuple[int, ...]
 
@@ -159,7 +159,7 @@ class BackendPlacer:
 
 @dataclass(slots=True)
 class PlacementView:
-    """A cluster as a placer is told of it, and what it has placed there since."""
+    """A cluster as a placer learns about it, and what the placer has placed there since."""
 
     name: str
     placer: ReplicaPlacer
@@ -245,7 +245,7 @@ def _proposed(
 
 
 async def registered(calls: BrokerCalls, timeout_s: float) -> list[UsableBroker]:
-    """Every registered broker by id; only those that are up where the cluster tells of no others.
+    """Every registered broker by id; only those that are up where the cluster reports no others.
 
     Raises:
         ClusterUnreachable, BrokerUnreachable: it did not answer in time.

@@ -11,9 +11,9 @@ Constraints
     - An answer may be lost when the partitions are on their way out already.
     - KIP-694 names no errors. The codes are those that Kafka gives where partitions are added:
       UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, REASSIGNMENT_IN_PROGRESS, INVALID_REQUEST for
-      a delay that cannot be meant, and INVALID_TOPIC_EXCEPTION for an internal topic: Kafka finds a
-      group's coordinator by the number of partitions, so with fewer of them committed offsets would
-      be looked for where they are not.
+      a delay that makes no sense, and INVALID_TOPIC_EXCEPTION for an internal topic.
+    - Kafka finds a group's coordinator by the number of partitions of `__consumer_offsets`. With
+      fewer of them, Kafka would look for committed offsets where they are not.
 Algorithm
     1. Read the topics' partitions and modes, what moves, and whether the cluster deletes
        partitions at all.

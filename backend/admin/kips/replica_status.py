@@ -1,8 +1,11 @@
 """How far replicas are behind: by ReplicaStatus (KIP-179's early draft), or else measured.
 
-Each leader is asked for its followers, all leaders at once. A partition with a replica that is not
-told about this way (its broker does not run, its leader has just changed or does not have the RPC,
-it has no follower) is measured as a whole (`measured_lags`).
+Each leader is asked for its followers, all leaders at the same time. A partition is measured as a
+whole (`measured_lags`) if a leader does not report one of its replicas this way. The reasons are:
+
+- The broker of the replica does not run.
+- The leader has just changed, or does not have the RPC.
+- The partition has no follower.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class AlterationAdmin(Protocol):
     ) -> Mapping[str, ItemResult]:
         """KIP-179's early draft, alterTopics: each topic for itself.
 
-        A success says that the alteration has begun; the moves go on without a throttle. The
+        A success says that the alteration has begun; the moves run without a throttle. The
         draft's errors: INVALID_TOPIC_EXCEPTION for a topic that does not exist,
         INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, UNKNOWN_MEMBER_ID for a broker that does
         not exist, INVALID_REPLICA_ASSIGNMENT, CLUSTER_AUTHORIZATION_FAILED; and

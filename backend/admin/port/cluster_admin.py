@@ -5,7 +5,7 @@ inside a call is an `ItemResult` with Kafka's error code, name and message.
 
 A change of a topic, a configuration, a group or a write block is sent once. Its result is
 REQUEST_TIMED_OUT, and retriable, where its answer was lost or the cluster itself gave up waiting:
-then it was carried out or not, and may yet be. Whoever asks looks, or repeats it: each may be
+then it was carried out or not, and may yet be. The caller looks, or repeats it: each may be
 repeated. Any other result but OK is a refusal, and nothing was changed.
 """
 

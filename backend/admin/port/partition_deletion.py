@@ -32,9 +32,9 @@ class PartitionDeletionAdmin(Protocol):
         A success says that the deletion has begun: the partition is ReadOnly until its delay is
         over, then None until its brokers have deleted it. A partition that was to go and that the
         count keeps is in the answer as ReadWrite: its deletion is cancelled. Each topic is
-        answered for itself; one that is refused as a whole is there as `NO_PARTITION`:
-        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for an internal one,
-        INVALID_PARTITIONS for a count under 1 or one that takes nothing away, INVALID_REQUEST for
+        answered for itself; one that is refused as a whole is there as `NO_PARTITION`. Its codes:
+        UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION for an internal topic,
+        INVALID_PARTITIONS for a count under 1 or one that removes nothing, INVALID_REQUEST for
         a negative delay. REASSIGNMENT_IN_PROGRESS names the partition that moves.
 
         Raises:

@@ -86,7 +86,7 @@ class ReassignmentAdmin(Protocol):
     ) -> PartitionResults:
         """Move without a throttle (KIP-455); None returns a partition to its original replicas.
 
-        A partition that shall return and does not move says so in its result.
+        A partition that is to return and does not move says so in its result.
 
         Raises:
             ClusterUnreachable, BrokerUnreachable: whether it was done is not known.

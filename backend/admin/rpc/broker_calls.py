@@ -1,7 +1,7 @@
 """Calls to the brokers of one cluster: to one of them, to the controller, or to whichever answers.
 
 Where brokers are is read when it is first needed, and anew when the controller has moved. Brokers
-tell it themselves, or whoever knows the cluster in another way.
+say it themselves, or a `describe` that knows the cluster in another way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HEDGE_S: Final = 0.5
 ASK_BROKERS_MAX: Final = 4
 """Brokers that one such read is sent to at most."""
 DECODE_INLINE_BYTES_MAX: Final = 64 * 1024
-"""A larger answer is decoded on another thread, so that the event loop goes on."""
+"""A larger answer is decoded on another thread, so that the event loop continues."""
 RETRY_TIMEOUT_S_MIN: Final = 1.0
 CONTROLLER_SEARCH_S: Final = 2.0
 """A controller that is down is looked for this long; `BrokerConnections` remembers a refusal for
@@ -62,10 +62,10 @@ class BrokerCalls:
         """Nothing is connected to yet.
 
         Args:
-            settings: Have the bootstrap servers, and name the client configuration.
-            clock: Measures what is left of a call's time.
+            settings: Have the bootstrap servers. They also name the client configuration.
+            clock: Measures the time left for a call.
             guard: Asked right before anything is sent that changes the cluster.
-            describe: Says where brokers are; None: they do.
+            describe: Says where brokers are. None: they say it themselves.
 
         Raises:
             ConfigError: the client configuration cannot be used, or no server is given.
@@ -90,7 +90,7 @@ class BrokerCalls:
         )
         self._controller = NO_BROKER
         self._responsive: BrokerName = self._servers[0]
-        """Whoever answered last."""
+        """The broker or server that answered last."""
 
     async def describe(
         self, topics: Sequence[str] | None = None, *, timeout_s: float

@@ -1,4 +1,4 @@
-"""Several calls at once: all of them, or the first that answers."""
+"""Several calls at the same time: all of them, or the first that answers."""
 
 from __future__ import annotations
 

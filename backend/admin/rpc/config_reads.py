@@ -53,7 +53,7 @@ async def read_some(
 
 
 def by_request(topics: Sequence[str]) -> list[Sequence[str]]:
-    """The topics in as many parts as there have to be requests."""
+    """The topics in parts, one for each request that is needed."""
     size = TOPICS_PER_REQUEST
     return [topics[start : start + size] for start in range(0, len(topics), size)]
 

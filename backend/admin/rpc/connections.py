@@ -1,8 +1,8 @@
 """Connections to brokers: kafka-python's, on its own I/O thread, awaited from asyncio.
 
-Goals: a broker that is dead or stopped delays only the calls addressed to it; every call ends
-by its deadline; a refused principal is told at once; a broker that returns is reached again
-within a second.
+Goals: a broker that is dead or stopped delays only the calls addressed to it. Every call ends by
+its deadline. The caller learns immediately that a broker refuses its principal. A broker that
+returns is reached again within a second.
 
 Constraints: kafka-python's connection closes itself when a request times out, and every other
 request on it fails with it; its manager retries for as long as it is let.
@@ -10,9 +10,9 @@ request on it fails with it; its manager retries for as long as it is let.
 Algorithm: one connection an address and lane, made when first needed. Reads and writes have lanes
 of their own, so that a read that times out cannot make a write's fate unknown. A request's
 deadline on the connection is never before that of a request ahead of it, because a broker
-answers in order: a short call behind a long one is given up by its caller alone. After a failed
-attempt the broker is left alone for a moment (doubling up to a second); calls meanwhile fail at
-once with the reason of that failure.
+answers in order. When a short call behind a long one is overdue, only its caller gives it up.
+After a failed attempt the broker is left alone for a moment (doubling up to a second). Calls
+meanwhile fail immediately with the reason of that failure.
 """
 
 from __future__ import annotations

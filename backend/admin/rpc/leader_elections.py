@@ -1,7 +1,7 @@
 """ElectLeaders (KIP-460), over our own connections to the controller.
 
-librdkafka has the call too, but a client of it that was connected when the controller's broker
-went away waits for that broker again, while the election is wanted because a broker went away.
+librdkafka has the call too. But a client of it that was connected when the controller's broker
+went away waits for that broker to return. An election is wanted just because a broker went away.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What an error of a whole request says about the change that was asked for.
 
 Goals
-    A request that the cluster refused is told as refused, at once, and what was prepared for it is
-    taken back. A request whose answer is missing is never called refused.
+    A request that the cluster refused is reported as refused immediately, and what was prepared
+    for it is taken back. A request whose answer is missing is never called refused.
 Constraints
     Kafka answers some requests with one error code for all items, such as
     AlterPartitionReassignments without the ALTER permission. Other failures bring no code at all.

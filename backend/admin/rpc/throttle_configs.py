@@ -29,7 +29,7 @@ class ThrottleConfigs(Protocol):
     async def write_brokers(
         self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
     ) -> Mapping[int, ItemResult]:
-        """Each broker's configuration, by itself and all at once; never raises for one."""
+        """Each broker's configuration, by itself and all at the same time; never raises for one."""
         ...
 
     async def write_topics(

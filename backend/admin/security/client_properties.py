@@ -1,7 +1,7 @@
 """`--command-config`: a Java client's properties file, turned into settings for our clients.
 
-What Kafka's own tools read works here unchanged, or is refused by name: a setting that changes
-who is trusted, or as whom we act, is never passed over. Keys that only tune a Java client are
+What Kafka's own tools read works here unchanged, or is refused by name. kshunt never ignores a
+setting that changes who is trusted, or as whom we act. Keys that only tune a Java client are
 noted as ignored.
 
 Sources: `java.util.Properties.load` for the syntax; Kafka's `AdminClientConfig`, `SslConfigs` and

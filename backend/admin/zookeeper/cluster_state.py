@@ -157,7 +157,7 @@ async def reassignment(
 async def ongoing(
     session: Session, *, timeout_s: float
 ) -> dict[TopicPartition, OngoingReassignment]:
-    """Every partition that moves, whoever asked for it."""
+    """Every partition that moves, whichever client asked for it."""
     asked = await reassignment(session, timeout_s=timeout_s) or {}
     znodes = await topic_znodes(session, None, timeout_s=timeout_s)
     untold = znode_layout.untold(znodes, asked)

@@ -1,7 +1,8 @@
 """Throttles in Kafka's configuration znodes: read, and changed without losing what others wrote.
 
 A change reads the znode, and commits the new text for the version that was read, together with
-the notification that has brokers read it anew; where somebody else was quicker, it begins again.
+the notification that has brokers read it anew. Where another client was quicker, the change begins
+again.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ async def change(
 ) -> ItemResult:
     """Set keys of a topic's or broker's configuration, and remove those that are None.
 
-    What is as it shall be is not written, and no broker notified.
+    If every key already has its new value, nothing is written and no broker is notified.
 
     Raises:
         NotActive: another backend has taken over; nothing was changed.

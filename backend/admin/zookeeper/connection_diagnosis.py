@@ -13,7 +13,10 @@ from kshunt.backend.errors import ClusterUnreachable, ConfigError, KshuntError
 
 
 def why_not(config: EnsembleConfig, timeout_s: float) -> KshuntError | None:
-    """Why no server can take a session; None where one could. Blocks: at most so long a server."""
+    """Why no server can take a session; None where one could.
+
+    Blocks for at most `timeout_s` at each server.
+    """
     found: KshuntError | None = None
     for host, port in config.servers:
         found = _fault(config, host, port, timeout_s)

@@ -1,8 +1,12 @@
 """Where a ZooKeeper ensemble is and how to speak to it: `--zookeeper`, and `--zk-tls-config-file`.
 
-The file has the keys that a broker's own properties have (`zookeeper.ssl.*`), with stores in PEM;
-`zookeeper.digest` for ACLs of ZooKeeper's scheme `digest`, which brokers do not speak; and
-`jute.maxbuffer`, where the servers have another than theirs by default. What else it holds is for
+The file has:
+
+- the keys that a broker's own properties have (`zookeeper.ssl.*`), with stores in PEM;
+- `zookeeper.digest` for ACLs of ZooKeeper's scheme `digest`, which brokers do not speak;
+- `jute.maxbuffer`, where the servers have another than theirs by default.
+
+What else it holds is for
 the brokers, as in `--command-config`.
 """
 

@@ -95,7 +95,7 @@ class ZooKeeperReassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_s: float
     ) -> PartitionResults:
-        """Make `/admin/reassign_partitions`; a partition that shall be cancelled is refused.
+        """Make `/admin/reassign_partitions`; a partition that is to be cancelled is refused.
 
         Where it is there, a partition of which it says the same is accepted, as brokers do it.
         """

@@ -9,13 +9,13 @@ Constraints
     whose caller has given up may be sent later. A server ends the connection on a request that is
     larger than its `jute.maxbuffer`, and says nothing.
 Algorithm
-    Every change is one ZooKeeper multi. If `fence` is set, the multi opens with a check of the
-    version of the znode that each new writer of the journal sets: one that is late fails as a
-    whole. A multi that is too large is refused here. While there is no connection nothing is
+    Every change is one ZooKeeper multi. Each new writer of the journal sets one znode. If `fence`
+    is set, the multi opens with a check of the version of that znode: a multi that is late fails
+    as a whole. A multi that is too large is refused here. While there is no connection nothing is
     handed to kazoo: reads wait, and so do changes, which would else be sent when nobody waits for
     them any more. After a change that was not answered the next read has the server catch up
-    first: it may be another one, which lags. Znodes that are made have the ACL of the znode above
-    them (or of one that is named), so that whoever works with those can work with these: a broker
+    first: it may be another one, which lags. A new znode has the ACL of the znode above it, or of
+    one that is named. So a client that can work with that one can work with the new one: a broker
     with credentials of its own, too.
 
 The only module that knows kazoo. Importing it loads that.
@@ -47,16 +47,16 @@ from kshunt.backend.errors import (
 )
 
 SESSION_S: Final = 6.0
-"""A server forgets a session that is silent for so long; none of its znodes is ephemeral."""
+"""A server forgets a session that is silent for that time; none of its znodes is ephemeral."""
 OPEN_S: Final = 8.0
 LOOK_S: Final = 1.0
 """After that it is looked why there is no session yet."""
 PAUSE_S: Final = 0.1
 """Before a read is asked for again after a lost connection."""
 CHUNK: Final = 2_000
-"""Reads that are under way at once."""
+"""Reads that are under way at the same time."""
 OPERATION_BYTES: Final = 150
-"""More than what an operation of a multi has besides its path and data."""
+"""More bytes than an operation of a multi has in addition to its path and data."""
 
 _LOST: Final = (
     zk.ConnectionLoss,
@@ -340,7 +340,7 @@ class Session:
             raise self._refusal(made_in, answer)
 
     def check_size(self, operations: Sequence[Op]) -> None:
-        """Return only where servers take all of it at once.
+        """Return only where servers take all of it in one request.
 
         Raises:
             BadInput: it is too large.

@@ -26,7 +26,7 @@ from kshunt.backend.error_codes import (
 )
 
 SHOWN_S: Final = 3.0
-"""Brokers are asked so long whether they obey a rate."""
+"""A read that asks brokers whether they obey a rate waits this long for them."""
 
 
 class ZooKeeperThrottleConfigs:
@@ -58,7 +58,7 @@ class ZooKeeperThrottleConfigs:
     async def write_brokers(
         self, changes: Mapping[int, Changes], *, validate_only: bool, timeout_s: float
     ) -> Mapping[int, ItemResult]:
-        """Each broker's configuration, by itself and all at once; never raises for one."""
+        """Each broker's configuration, by itself and all at the same time; never raises for one."""
         known = await self.read_brokers(list(changes), timeout_s=timeout_s)
         results = {
             broker: item_result(BROKER_NOT_AVAILABLE, f"ZooKeeper does not list broker {broker}")

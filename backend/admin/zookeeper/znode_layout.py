@@ -35,7 +35,7 @@ CHANGES: Final = "/config/changes/config_change_"
 DEFAULT_BROKER: Final = "<default>"
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _VERSIONED: Final = 1
-"""Of what is read here and written again: what another version holds besides would be lost."""
+"""Of what is read here and written again: what another version adds to it would be lost."""
 
 Name = TypeVar("Name", str, int)
 
@@ -306,7 +306,7 @@ def ongoing_of(
     asked: Mapping[TopicPartition, tuple[int, ...]],
     in_sync: Mapping[TopicPartition, Collection[int]] | None = None,
 ) -> dict[TopicPartition, OngoingReassignment]:
-    """Every partition that moves: by its topic's znode, or because it shall and does not yet.
+    """Every partition that moves: by its topic's znode, or because it is to move and does not yet.
 
     `in_sync`: the ISR of those that are `untold`. What of the target is not in it is taken to be
     added: such a controller waits for just that.

@@ -4,14 +4,14 @@ The codes are those of KIP-179's early draft. Where it leaves something open:
 
 - An assignment names all the partitions that are added, and with another replication factor
   every partition of the topic; otherwise it may leave out partitions that are there.
-- "No change" of the replication factor holds for an assignment too: each list is as long as the
-  partition's present one, and those of new partitions as that of the first partition.
+- "No change" of the replication factor holds for an assignment too. Each list is as long as the
+  partition's present one. The list of a new partition is as long as that of the first partition.
 - Fewer partitions are INVALID_PARTITIONS: taking partitions away is KIP-694's.
 - A broker that is not up is known by the replicas of this topic that it hosts; any other is
   UNKNOWN_MEMBER_ID.
 - The draft announces an error for what moves already and gives it no number; it is
-  REASSIGNMENT_IN_PROGRESS here. It refuses another move of the partition, and partitions that are
-  to be added to a topic of which any moves: brokers count the replicas of a partition that moves
+  REASSIGNMENT_IN_PROGRESS here. This code refuses another move of the partition. It also refuses
+  to add partitions to a topic of which any moves. Brokers count the replicas of a partition that moves
   twice, and would give new partitions too many.
 """
 
@@ -94,14 +94,14 @@ class Alteration:
     """What is to be done to one topic."""
 
     count: int
-    """Partitions that it shall have."""
+    """Partitions that it is to have."""
     added: int
     created: Sequence[Replicas] | None
-    """What the added partitions are created with: as many replicas as the others have, for a
-    broker takes no other number. None: the cluster places them."""
+    """What the added partitions are created with: the same number of replicas as the others have,
+    for a broker takes no other number. None: the cluster places them."""
     targets: Mapping[int, Replicas]
-    """What is to be reassigned, and to where; among them added partitions that shall have more
-    or fewer replicas than they were created with."""
+    """What is to be reassigned, and to where; among them added partitions that are to have
+    more or fewer replicas than they were created with."""
     original: Mapping[int, Replicas]
     """Where the partitions that are reassigned are, or are created."""
     named: bool = True
@@ -109,7 +109,7 @@ class Alteration:
 
     @property
     def changes(self) -> bool:
-        """False if the topic is as it shall be."""
+        """False if the topic is already as the request asks."""
         return self.added > 0 or bool(self.targets)
 
 

@@ -3,8 +3,8 @@
 Goals
     Each topic is altered wholly or not at all; a success says that the alteration has begun.
 Constraints
-    - CreatePartitions gives new partitions as many replicas as the topic has, and what it has
-      created cannot be taken away again. A reassignment can be led back.
+    - CreatePartitions gives new partitions the same number of replicas as the topic has, and
+      the partitions that it has created cannot be removed again. A reassignment can be led back.
     - Each call can fail by itself, and for some topics only; one that times out may have taken
       hold.
 Algorithm
@@ -13,8 +13,8 @@ Algorithm
     2. CreatePartitions, with the lists that are given or chosen, or else placed by the cluster.
        Nothing of a topic has changed if it is refused here, where most of what we cannot know
        shows: quotas, policies, partitions that are being deleted.
-    3. AlterPartitionReassignments of the partitions that were there, and of new ones that shall
-       have another number of replicas. If the cluster refuses one, the others of its topic are led
+    3. AlterPartitionReassignments of the partitions that were there, and of new ones that must
+       get another number of replicas. If the cluster refuses one, the others of its topic are led
        back to where they were; added partitions stay, and the result says so.
     Only to validate, step 2 asks the cluster to validate, and step 3 rests on our own checks.
     If an answer is lost, the cluster is read to see whether the alteration began.
@@ -279,7 +279,7 @@ def _by_partition(
 
 
 def _begun(plan: Alteration, scene: TopicToAlter, exact: bool) -> bool:
-    """True where a topic is, or is on its way to, what it shall become."""
+    """True where a topic is, or is on its way to, what the plan makes of it."""
     if len(scene.states) < plan.count or not plan.targets.keys() <= scene.states.keys():
         return False
     return all(

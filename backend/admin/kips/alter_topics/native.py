@@ -1,9 +1,9 @@
 """Topics altered by AlterTopics (KIP-179's early draft).
 
 The checks are those of the composed way (`checks`), so that both answer alike; then the RPC,
-if the cluster has it. It has no way to only validate, which is always emulated. Which brokers take
-the replicas that the request does not place is then the cluster's choice; where the alteration is
-composed, it is that of this backend's placer, if it has one.
+if the cluster has it. It has no way to only validate, which is always emulated.
+The RPC leaves it to the cluster to choose brokers for the replicas that the request does not place.
+Where the alteration is composed, this backend's placer chooses them, if it has one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Goals
     A caller cannot tell which way was taken: results, errors and guarantees are the port's. But
-    a throttle that the cluster knows to remove goes with its move even if kshunt is dead by then.
+    the cluster removes a throttle that it knows to remove when its move ends, even if kshunt is
+    dead by then.
 Constraints
     - ApiVersions of the controller says whether it has the RPC; it may refuse it even so, and an
       answer may be lost.
@@ -13,11 +14,13 @@ Algorithm
     - no log directory and no rate for them is given, which the RPC cannot express;
     - no partition of it moves already: the port replaces such a move, the RPC refuses it;
     - no broker that takes part has a rate of its own and no topic a list, and all brokers
-      say so: what an operator had set is kept, and restored by the operation's ledger.
+      say so. Otherwise the composed way keeps what an operator had set, and the operation's
+      ledger restores it.
     What the controller refuses gets no throttle, and nothing is left to take back: it writes the
     throttle of what it takes, together with the moves.
-    If the answer is lost, it is read back what moves; what does not move has no throttle, as the
-    controller that succeeds a dead one removes it (KIP-179, "On Controller Failover").
+    If the answer is lost, this backend reads back what moves. A partition that does not move has
+    no throttle: the controller that succeeds a dead one removes it (KIP-179, "On Controller
+    Failover").
     A refusal of the RPC itself is no answer: it is logged, and the move composed. So is a lost
     connection, but only when it is seen that nothing moves.
 """
@@ -152,7 +155,7 @@ class KafkaReassignments:
         options: ReassignOptions,
         checked: PartitionResults,
     ) -> PartitionResults:
-        """What the controller says besides our own checks, where it says anything."""
+        """What the controller says in addition to our own checks, where it says anything."""
         try:
             return with_notes(await self._reassigned(assignments, options, "read"), checked)
         except (*LOST, RpcNotServed) as why:

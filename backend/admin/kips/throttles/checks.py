@@ -2,7 +2,7 @@
 
 Goals
     A mistake is refused item by item, with the same code on every cluster, also where a request
-    only validates: Kafka itself takes any rate, and any pair of numbers for a replica.
+    only validates. Kafka itself takes any rate, and any pair of numbers for a replica.
 Constraints
     What was read from a cluster must go back to it whatever it names: a partition may be gone
     since. Such a write is not checked (`as_found`).

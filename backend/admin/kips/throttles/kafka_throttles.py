@@ -30,7 +30,7 @@ class KafkaThrottles:
         throttle_configs: ThrottleConfigs,
         native: NativeThrottles | None = None,
     ) -> None:
-        """`native` None: nothing shall come under the cluster's own removal of throttles."""
+        """`native` None: nothing may come under the cluster's own removal of throttles."""
         self._cluster = cluster
         self._configs = throttle_configs
         self._native = native

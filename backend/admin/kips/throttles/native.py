@@ -2,13 +2,14 @@
 
 Constraints
     The RPCs replace: whatever the cluster will remove and the request does not name loses its
-    throttle at once. The port changes what is named and nothing else.
+    throttle immediately. The port changes what is named and nothing else.
 Algorithm
-    An RPC is used only if the request names every rate or list there is, and only brokers and
-    topics that take part in a reassignment in progress, with which the throttle then goes. It
-    cannot remove anything, nor write `*` or what it would refuse (`checks`). Else, and where the
-    RPC itself is refused, which is logged, there is no answer: configurations are to be written.
-    IncrementalAlterConfigs leaves the removal as it is, so the throttle still goes.
+    An RPC is used only if the request names every rate or list there is. Each broker or topic
+    that it names must take part in a reassignment in progress: the cluster removes the throttle
+    when that ends. The RPC cannot remove anything, nor write `*` or what it would refuse
+    (`checks`). Else, and where the RPC itself is refused, which is logged, there is no answer:
+    configurations are to be written. IncrementalAlterConfigs leaves the removal as it is, so the
+    cluster still removes the throttle.
 """
 
 from __future__ import annotations
