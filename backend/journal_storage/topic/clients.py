@@ -39,9 +39,9 @@ TOPIC_CONFIG: Final[Mapping[str, str]] = {
     "min.cleanable.dirty.ratio": "0.1",
     UNCLEAN_ELECTION: "false",
 }
-"""Settings of a topic that this creates, besides `min.insync.replicas`."""
+"""Settings of a topic that this creates, in addition to `min.insync.replicas`."""
 TRANSACTION_TIMEOUT_S: Final = 10.0
-"""A transaction that a writer left open is over after this, whoever takes over or not."""
+"""A transaction that a writer left open ends after this, even if no other writer takes over."""
 READ_TIMEOUT_S: Final = 2.0
 POLL_S: Final = 0.05
 
@@ -115,7 +115,10 @@ def remarks_of(facts: TopicFacts, brokers: int) -> tuple[str, ...]:
 
 
 def min_insync_replicas(replication_factor: int) -> int:
-    """So many that one broker can be away: 2 of 3, 1 of 2, 1 of 1."""
+    """All replicas but one, and at least 1: 2 of 3, 1 of 2, 1 of 1.
+
+    So one broker can be away where there are two replicas or more.
+    """
     return max(1, replication_factor - 1)
 
 

@@ -157,7 +157,7 @@ class CommittedReader:
         """The offset before which everything was taken."""
         self._began = False
         self.broken = False
-        """True where reading cannot go on from where it is."""
+        """True where reading cannot continue from where it is."""
 
     def close(self) -> None:
         """Release the consumer."""
@@ -252,4 +252,4 @@ _PASSING: Final = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
-"""Errors of a consumer that goes on by itself."""
+"""Errors after which a consumer continues by itself."""

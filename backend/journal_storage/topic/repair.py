@@ -1,10 +1,11 @@
 """What the writer does about records of others, and about a topic that was deleted.
 
 Goals
-    While a backend acts, what it wrote stays in the journal whoever else writes there. A journal
+    While a backend acts, what it wrote stays in the journal even if others write there. A journal
     that was deleted under it comes back whole.
 Constraints
-    Kafka has no exclusive writer: others can write between two transactions, and nobody is told.
+    Kafka has no exclusive writer: others can write between two transactions, and Kafka
+    says so to nobody.
 Algorithm
     A writer knows the offset after its own last record, and a transaction's end takes one more. A
     gap before its next record means that somebody else wrote. It then reads from there, keeps what
@@ -94,7 +95,7 @@ class TopicRepair:
         return self._strange > before or bool(self._touched)
 
     def due(self, state: JournalState) -> dict[str, Body]:
-        """The entries to write once more, as many as one append takes."""
+        """The next entries to write once more, and no more than one append takes."""
         some = list(self._touched)[:LOT]
         for key in some:
             del self._touched[key]
@@ -108,17 +109,17 @@ class TopicRepair:
             reader.close()
 
     def came_back(self, entries: int) -> None:
-        """So many entries were written into a topic made anew."""
+        """Count the entries that were written into a topic made anew."""
         self._lost = entries
         self.repairs = replace(self.repairs, restored=self.repairs.restored + entries)
 
     def written_again(self, entries: int) -> None:
-        """So many of the entries that were due are written."""
+        """Count the entries that were due and are written."""
         total = self.repairs.written_again + entries
         self.repairs = replace(self.repairs, written_again=total)
 
     def adopted(self, entries: int) -> None:
-        """So many entries are trusted on an operator's word, and signed."""
+        """Count the entries that are trusted on an operator's word, and signed."""
         self.repairs = replace(self.repairs, adopted=self.repairs.adopted + entries)
 
 

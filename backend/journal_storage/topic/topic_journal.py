@@ -1,10 +1,10 @@
 """The journal in a cluster: a compacted topic, a transactional producer, a consumer.
 
 Goals
-    What `append` returned for is in the topic whatever happens, all of it; what it refused is
-    not; what is in doubt is said to be, and found out later. A backend that was replaced writes
-    nothing more. A topic that was deleted, or deleted and made anew, is never taken for the journal
-    that it was: what that one held would be forgotten without a word.
+    What `append` returned for is in the topic whatever happens, all of it. What it refused is
+    not. The journal says what is in doubt, and finds it out later. A backend that was replaced
+    writes nothing more. A topic that was deleted, or deleted and made anew, is never taken for the
+    journal that it was: what that one held would be forgotten without a word.
 Constraints
     confluent-kafka's calls block, so one thread makes all of them, in order. A cancelled caller
     leaves its call to end by itself.
@@ -13,11 +13,11 @@ Algorithm
     epoch, ends what the former one had begun, and fences it. Only then is the topic read to its
     high watermark, so nothing that could still be committed is missing. Each append is one
     transaction. A commit whose answer is lost is asked for again before anything else is
-    written: librdkafka goes on with it, and the coordinator answers alike. A reader takes
+    written: librdkafka continues with it, and the coordinator answers alike. A reader takes
     committed records only and stops at the last stable offset, which is never within a
-    transaction. Whoever has read something knows its topic by the id that Kafka gave it, and
-    compares from time to time and when a call fails; a writer sees at once that an offset is used
-    again.
+    transaction. A backend that has read something knows its topic by the id that Kafka gave it.
+    It compares the id from time to time and when a call fails. A writer sees immediately that an
+    offset is used again.
 
 Importing this module loads librdkafka.
 """
@@ -66,13 +66,14 @@ from kshunt.backend.operations.journal.replay import JournalReplay, Unproven
 
 OPEN_TIMEOUT_S: Final = 10.0
 PEEK_S: Final = 1.0
-"""So long a look before a take-over waits for a transaction that is under way."""
+"""A look before a take-over waits this long for a transaction that is under way."""
 COMPARE_S: Final = 2.0
 """A follower looks this often whether its topic is still the same."""
 SETTINGS_S: Final = 30.0
 """The writer looks this often whether somebody has changed the topic's settings."""
 GONE_S: Final = 2.0
-"""A topic that no broker names for so long was deleted: one that just started may not know it."""
+"""A topic that no broker names for this long was deleted: a broker that just started may not know
+it."""
 REPLACED: Final = "replaced"
 """The id of no topic."""
 Value = TypeVar("Value")
@@ -89,7 +90,7 @@ class TopicJournal:
     """`kshunt.backend.operations.journal.port.Journal` in a topic of the cluster."""
 
     any_loop: Final = True
-    """One thread makes all calls, in order; whoever waits for them may run anywhere."""
+    """One thread makes all calls, in order; a caller may wait for them on any event loop."""
 
     def __init__(
         self,
@@ -388,7 +389,7 @@ class TopicJournal:
     def _read(self, action: Callable[[CommittedReader], None]) -> int:
         """Read, and take what was read as the state; returns the offset that was reached.
 
-        Where reading cannot go on, it begins anew the next time.
+        Where reading cannot continue, it begins anew the next time.
         """
         if self._reader is None:
             self._fold = self._new_fold()

@@ -1,1 +1,1 @@
-"""The journal in znodes, and KIP-179's removal records beside it."""
+"""The journal in znodes, and KIP-179's removal records next to it."""

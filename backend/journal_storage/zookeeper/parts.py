@@ -1,4 +1,4 @@
-"""What a backend of a cluster in ZooKeeper needs besides its admin: a journal, and the recovery."""
+"""What a backend of a cluster in ZooKeeper needs next to its admin: a journal, and the recovery."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ZooKeeperParts:
 
     @asynccontextmanager
     async def recovering(self, membership: Membership) -> AsyncIterator[None]:
-        """Meanwhile throttles go that ZooKeeper says shall go; see `removal`."""
+        """Meanwhile `Recovery` removes the throttles that ZooKeeper asks to remove."""
         recovery = Recovery(
             self._session, membership, self._clock, self._explained, self._patience_s
         )

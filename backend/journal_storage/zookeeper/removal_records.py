@@ -1,9 +1,10 @@
 """KIP-179's removal records in ZooKeeper: which throttles go when the reassignment has ended.
 
 Goals
-    While a throttle of ours that shall go by itself is on, its topic or broker is in the seed's
-    znodes; what another program has put there stays there until its throttle is off. Whatever has
-    died, no throttle that is named there stays on for good.
+    Some throttles of ours are to be removed when the reassignment ends. While such a throttle is
+    set, its topic or broker is in the seed's znodes. A name that another program has put there
+    stays there until its throttle is removed. Whatever has died, no throttle that is named there
+    stays set for good.
 Constraints
     The seed gives the znodes, `/admin/throttled_replicas_removal` and
     `/admin/throttled_rates_removal`, and no format: here `{"version":1,"topics":[...]}` and
@@ -12,9 +13,10 @@ Constraints
 Algorithm
     The journal commits the znodes together with its records (`changes_for`). While this backend
     acts, `Recovery` follows the seed's "On Controller Failover" for every name that no record of
-    the journal explains: while something moves, nothing; else, when a name has stood so long that
-    whoever wrote it is not about to begin, the keys are removed, and then the name. A name that
-    the journal explains is left to the engine, which restores what was there.
+    the journal explains. While something moves, it does nothing. Else it waits until a name has
+    been there for `PATIENCE_S`, so that its writer is not about to begin a reassignment. Then it
+    removes the keys, and after them the name. A name that the journal explains is left to the
+    engine, which restores what was there.
 """
 
 from __future__ import annotations
@@ -45,8 +47,10 @@ from kshunt.backend.operations.state.ownership_documents import readable
 LOOK_S: Final = 2.0
 """Between two looks at the znodes."""
 PATIENCE_S: Final = 15.0
-"""So long nothing moves before the throttles go: the names are written first, and whoever wrote
-them may be about to begin the reassignment."""
+"""Nothing moves for this long before the throttles are removed.
+
+The names are written first, and their writer may be about to begin the reassignment.
+"""
 TIMEOUT_S: Final = 5.0
 
 LEFT: Final = ShareState.LEFT
@@ -175,7 +179,7 @@ def _side(
 
 
 class Recovery:
-    """See the module's text: `run` is a task beside a backend."""
+    """See the module's text: `run` is a task next to a backend."""
 
     def __init__(
         self,

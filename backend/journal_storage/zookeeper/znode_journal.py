@@ -1,22 +1,23 @@
-"""The journal in ZooKeeper: one znode a record, and KIP-179's removal records beside them.
+"""The journal in ZooKeeper: one znode a record, and KIP-179's removal records next to them.
 
 Goals
     As `kshunt.backend.journal_storage.topic.topic_journal`: what `append` returned for is there,
-    all of it; what it refused is not; what is in doubt is found out later; who was replaced writes
-    nothing more.
+    all of it. What it refused is not. What is in doubt is found out later. A backend that was
+    replaced writes nothing more.
 Constraints
     A server takes a megabyte in one commit, so that an append is no larger (`jute.maxbuffer`). A
     commit whose answer is lost may have been made, or may yet be.
 Algorithm
-    `/kshunt/writer` is written by whoever becomes the writer, if they may write below `/admin`,
+    A backend that becomes the writer writes `/kshunt/writer`, if it may write below `/admin`,
     where the seed's znodes and the reassignment's are. Its version is in each of the
-    writer's commits: who was the writer before has another one, and its commits fail. Then all of
-    `/kshunt/journal` is read. Each append is one commit: the records, the seed's znodes where
-    throttles come or go (`removal_records`), and `/kshunt/commit` with a word that no other append
-    has, and the names of the records. The version of that znode numbers the appends: a reader that
-    has the one before reads what is named, any other reads everything, and reads again where the
-    number has changed meanwhile. An append in doubt: `/kshunt/writer` is written anew, after which
-    it can no longer be made; then the word in `/kshunt/commit` tells.
+    writer's commits: the writer before has another version, and its commits fail. Then the new
+    writer reads all of `/kshunt/journal`. Each append is one commit. It has the records, and the
+    seed's znodes where throttles come or go (`removal_records`). It also has `/kshunt/commit`,
+    with a word that no other append has, and the names of the records. The version of that znode
+    numbers the appends. A reader that has the append before reads what is named. Any other reader
+    reads everything, and reads again where the number has changed meanwhile. Where an append is in
+    doubt, `/kshunt/writer` is written anew, after which the append can no longer be made. Then the
+    word in `/kshunt/commit` says whether it was made.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ class ZnodeJournal:
         """As `Journal.append`.
 
         Raises:
-            BadInput: also, it is more than a server takes at once.
+            BadInput: also, it is more than a server takes in one commit.
             Conflict: also, one of the seed's znodes cannot be understood.
         """
         copied, replaced = dict(entries), frozenset(replacing)
@@ -211,7 +212,7 @@ class ZnodeJournal:
         self._lose()
 
     async def _alone(self, action: Callable[[], Awaitable[Value]]) -> Value:
-        """One call after the other; one whose caller was cancelled goes on to its end."""
+        """One call after the other; one whose caller was cancelled runs to its end."""
 
         async def locked() -> Value:
             async with self._lock:

@@ -11,8 +11,8 @@ The codes are those of KIP-179's early draft. Where it leaves something open:
   UNKNOWN_MEMBER_ID.
 - The draft announces an error for what moves already and gives it no number; it is
   REASSIGNMENT_IN_PROGRESS here. This code refuses another move of the partition. It also refuses
-  to add partitions to a topic of which any moves. Brokers count the replicas of a partition that moves
-  twice, and would give new partitions too many.
+  to add partitions to a topic of which any moves. Brokers count the replicas of a partition that
+  moves twice, and would give new partitions too many.
 """
 
 from __future__ import annotations
