@@ -6,17 +6,18 @@ Goals
     2. Else spread evenly, as `goals` does; between equals take the broker whose disks are emptier.
 
 Constraints
-    Those of `goals`, among the brokers under their limits, which come before racks. How large a new
-    partition will grow is not known to anybody, so nothing is reckoned for it: the limits have to
+    Those of `goals`, among the brokers under their limits, which come before racks. Nobody knows
+    how large a new partition will grow, so the placer adds nothing for it: the limits have to
     leave room. A broker of which nothing is known is not avoided, because nothing speaks against
     it; between equals it comes last.
 
 Algorithm
-    A broker is full if its disks are used to `kshunt.placer.disk.limit` (0.85) or more, or if what
-    goes in and out of it is `kshunt.placer.throughput.limit.bytes` a second (no limit) or more.
-    `goals` over the others. If those are fewer than the replicas of a partition, or all fenced,
-    refuse and name each full broker with its figure; with `kshunt.placer.full.strict=false` choose
-    from all instead, where a full one comes after the others of its rack.
+    A broker is full if its disks are used to `kshunt.placer.disk.limit` (0.85) or more. It is also
+    full if what goes in and out of it is `kshunt.placer.throughput.limit.bytes` a second (no limit)
+    or more. Choose by `goals` among the others. If those are fewer than the replicas of a
+    partition, or all fenced, refuse and name each full broker with its figure. With
+    `kshunt.placer.full.strict=false` choose from all instead, where a full one comes after the
+    others of its rack.
 """
 
 from __future__ import annotations

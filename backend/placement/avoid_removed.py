@@ -11,9 +11,9 @@ Constraints
     of brokers that go counts no more.
 
 Algorithm
-    `goals` over the brokers that stay. If those are fewer than the replicas of a partition, or all
-    fenced, refuse and say so; with `kshunt.placer.removed.strict=false` choose from all instead,
-    where a broker that goes comes after the others of its rack.
+    Choose by `goals` among the brokers that stay. If those are fewer than the replicas of a
+    partition, or all fenced, refuse and say so. With `kshunt.placer.removed.strict=false` choose
+    from all instead, where a broker that goes comes after the others of its rack.
 """
 
 from __future__ import annotations

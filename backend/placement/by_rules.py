@@ -66,7 +66,7 @@ class RulesPlacer:
         self._topic, self._principal = topic, principal
 
     def follow(self, existing: Sequence[Sequence[int]]) -> None:
-        """Go on where the topic's partitions end (`aware.ExistingReplicasAware`)."""
+        """Continue where the topic's partitions end (`ExistingReplicasAware`)."""
         self._striped.follow(existing)
 
     def candidates(
@@ -76,8 +76,8 @@ class RulesPlacer:
 
         Raises:
             InvalidReplicationFactor: even with every one they would be too few.
-            ReplicaPlacementFailed: they are too few or all fenced, the rule does not allow so many
-                replicas, or only some brokers have a rack.
+            ReplicaPlacementFailed: they are too few or all fenced, the rule does not allow this
+                number of replicas, or only some brokers have a rack.
         """
         check_demand(num_replicas, brokers)
         rule = self._rules.rule_for(self._topic, self._principal)

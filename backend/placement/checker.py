@@ -1,4 +1,4 @@
-"""Whether the answer of a placer can stand. Whoever wrote the placer, nobody else checks it.
+"""Whether the answer of a placer can be used. Nothing else checks it, whichever placer gave it.
 
 It shares no code with any placer, and holds for each of them, Kafka's striped one included. That
 one puts racks before fences: it uses a fenced broker as soon as its rack has no other one left,
@@ -32,7 +32,7 @@ class Expected:
 def check_answer(
     name: str, answer: Sequence[Sequence[object]], expected: Expected
 ) -> list[tuple[int, ...]]:
-    """The replica lists, each preferred leader first, if every one of them can stand.
+    """The replica lists, each preferred leader first, if every one of them can be used.
 
     Args:
         name: The placer's, for the error.
@@ -40,10 +40,14 @@ def check_answer(
         expected: What was asked.
 
     Raises:
-        ReplicaPlacementFailed: a list is missing or too many, has another length than asked,
-            names something that is no usable broker or a broker twice, is led by a fenced broker,
-            uses a fenced broker where one of its rack is free that is not, or covers fewer racks
-            than it could.
+        ReplicaPlacementFailed: a list cannot be used. The reasons are:
+
+            - A list is missing, or there is one too many.
+            - It has another length than asked.
+            - It names something that is no usable broker, or a broker twice.
+            - It is led by a fenced broker although another one is up.
+            - It uses a fenced broker where one of its rack is free that is not fenced.
+            - It covers fewer racks than it could.
     """
     if len(answer) > expected.num_partitions:
         raise _unusable(f"The placer {name} placed more than {expected.num_partitions} partitions.")

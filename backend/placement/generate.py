@@ -5,7 +5,7 @@ Goals
        any other, or once more. With racks this holds where they are of one size.
     2. Where a broker leads several partitions, let their followers lie on different brokers, so
        that its failure spreads its work.
-    3. With racks, give a partition's replicas as many different racks as there are.
+    3. With racks, spread a partition's replicas over all racks, as far as there are replicas.
 
 Constraints
     - The replication factor and the number of partitions stay; only the given brokers are used.
@@ -16,9 +16,9 @@ Constraints
 Algorithm (KIP-36; Kafka's tool up to 3.9 places so)
     1. Order the brokers: by id, or, with racks, one of each rack in turn.
     2. The leader of partition p is broker `start + p` in that order.
-    3. Followers go on from the leader by `1 + (shift + k) mod (n - 1)`, k = 0, 1, 2 …; with racks
-       the shift counts whole rounds over the racks, and a k is passed over while its rack has a
-       replica and another rack has none, or while its broker has one.
+    3. Followers follow the leader by `1 + (shift + k) mod (n - 1)`, k = 0, 1, 2 …. With racks
+       the shift counts whole rounds over the racks. A k is skipped while its rack has a replica
+       and another rack has none. It is also skipped while its broker has a replica.
     4. `shift` grows by one each time the leaders have gone once round the brokers.
     `start` and the first shift are drawn at random for each topic, so that many topics of few
     partitions do not all begin at the same broker.
@@ -41,7 +41,7 @@ UNCHANGED = "Nothing was changed."
 def usable_brokers(
     live: Mapping[int, Broker], wanted: Sequence[int], *, rack_aware: bool
 ) -> tuple[Broker, ...]:
-    """The brokers of `--broker-list`, without their racks if those shall not count.
+    """The brokers of `--broker-list`, without their racks if those are not to count.
 
     Raises:
         BadInput: the list is empty, names one twice, names one that the cluster does not list as
@@ -138,7 +138,7 @@ def _candidates(order: Sequence[Broker], leader: int, shift: int) -> Iterator[Br
 def _spread(candidates: Iterator[Broker], replication_factor: int, racks: int) -> list[Broker]:
     """The first candidates that bring a new rack while there is one, in the order found.
 
-    The walk may have to go round again: a broker that was passed over for its rack is free once
+    The walk may have to go round again: a broker that was skipped for its rack is free once
     every rack has a replica.
     """
     waiting = list(candidates)

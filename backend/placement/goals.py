@@ -1,10 +1,10 @@
 """What the goal-driven placers share: choose the brokers that should get a replica first.
 
 Goals
-    1. Give each partition's replicas as many different racks as there are.
+    1. Spread each partition's replicas over all racks, as far as there are replicas.
     2. Give replicas first to the brokers that a placer prefers, until each has its fill.
-    3. Otherwise let every broker hold as many replicas as any other, counting those that it is
-       said to hold already; and lead as many partitions.
+    3. Otherwise let every broker hold the same number of replicas as any other, counting those
+       that it is said to hold already. Let every broker also lead the same number of partitions.
 
 Constraints
     - No broker holds two replicas of a partition.
@@ -12,15 +12,16 @@ Constraints
     - Either every broker has a rack or none has.
 
 Algorithm (greedy, one partition after the other)
-    1. Each replica goes to one of the racks where the partition has fewest; of their brokers, to a
-       preferred one that has not its fill, then to one that holds least, then to one of the rack
-       that holds least a broker, then to the cheapest, and then to any by lot.
+    1. Each replica goes to one of the racks where the partition has fewest. Of their brokers, it
+       goes to a preferred one that has not its fill, then to one that holds least. Between equals
+       it goes to one of the rack that holds least a broker, then to the cheapest, and then to any
+       by lot.
     2. The leader is the chosen broker that leads least. In the end leaders are changed within their
        partitions while that makes their numbers more even.
     With racks of one size, no preferences and nothing held before, brokers differ by one replica
-    at most. Each rack keeps its brokers in a heap, so that a replica costs racks + log(brokers):
-    10,000 partitions of three replicas on 100 brokers take about half a second in ten racks, and
-    two where each broker is a rack of its own.
+    at most. Each rack keeps its brokers in a heap, so that a replica costs racks + log(brokers).
+    10,000 partitions of three replicas on 100 brokers take about half a second in ten racks. They
+    take two seconds where each broker is a rack of its own.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class GoalPlacer(ABC):
 
     @abstractmethod
     def weigh(self, brokers: Sequence[UsableBroker], new_replicas: int) -> Sequence[Candidate]:
-        """The brokers to choose from, weighed for a request of so many replicas in all."""
+        """The brokers to choose from, weighed for a request of `new_replicas` replicas in all."""
 
     def place(
         self,

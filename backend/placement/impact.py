@@ -1,12 +1,13 @@
 """What a plan does to brokers and partitions, by arithmetic alone: no clock, no rates.
 
 Goals
-    The figures that an operator looks at before a plan is started: what is copied, how full which
-    broker becomes meanwhile and afterwards, who leads, whether racks or in-sync replicas suffer.
+    The figures that an operator looks at before a plan is started: what is copied, and how full
+    each broker becomes meanwhile and afterwards. They also say who leads, and whether racks or
+    in-sync replicas suffer.
 
 Constraints
-    - A broker holds the replicas that go until the partition's last copy has come, so its peak is
-      what it has and all that it receives, as if everything were copied at once.
+    - A broker holds the replicas that go until the partition's last copy has come. So its peak is
+      what it has and all that it receives, as if everything were copied at the same time.
     - A leader stays while it is in the target, as Kafka's controller has it; otherwise the first
       of the target leads.
     - A size that is not known counts as `Situation.sizes` has it, and is counted apart.
@@ -32,12 +33,12 @@ def impact(
     targets: Mapping[TopicPartition, Sequence[int]],
     caps: MoveCaps | None = None,
 ) -> Impact:
-    """What becomes of a cluster by a plan; partitions that are where they shall be are passed over.
+    """What a plan makes of a cluster; partitions that are already where it puts them are ignored.
 
     Args:
         situation: The cluster.
         targets: The replicas that partitions are to have, preferred leader first.
-        caps: How many of them move at once; None: all of them.
+        caps: How many of them move at the same time; None: all of them.
 
     Raises:
         BadInput: the plan names a partition that is not there, or a broker that nobody knows.

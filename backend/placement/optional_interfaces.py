@@ -1,4 +1,4 @@
-"""What a placer may be told besides the question of KIP-660; each of these is optional.
+"""What a placer may learn in addition to the question of KIP-660; each of these is optional.
 
 KIP-660's `place` knows neither the topic nor who asks nor how full the brokers are, though its
 motivation names placers that need all of it. A placer that has one of these methods is told by it
@@ -34,7 +34,7 @@ class RequestAware(Protocol):
 
 @runtime_checkable
 class ExistingReplicasAware(Protocol):
-    """A placer that goes on from the partitions that a topic has."""
+    """A placer that continues from the partitions that a topic has."""
 
     def follow(self, existing: Sequence[Sequence[int]]) -> None:
         """Take the replica lists of the topic's partitions by number; none for a new topic."""

@@ -1,9 +1,9 @@
 """The pluggable placement of new partitions (KIP-660): its interface, and how one is loaded.
 
 A placer is named by `replica.placer.class.name`; `kshunt.backend.placement.placer_names` says what
-may stand there. A placer is somebody else's code: it is asked by
-`kshunt.backend.placement.placer_calls.place_with`, which waits only so long and checks every
-answer.
+may stand there. A placer is somebody else's code.
+`kshunt.backend.placement.placer_calls.place_with` asks it, waits only until a deadline, and checks
+every answer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ReplicaPlacer(Protocol):
 
     A placer whose answers leave racks out of account says so by a class attribute
     `ignores_racks = True`; otherwise they are checked for racks.
-    `kshunt.backend.placement.optional_interfaces` has what a placer may be told besides."""
+    `kshunt.backend.placement.optional_interfaces` has what a placer may learn in addition."""
 
     def place(
         self,
@@ -121,7 +121,7 @@ def make_placer(name: str, configs: Mapping[str, str] | None = None) -> ReplicaP
 
 
 def forget_placers() -> list[tuple[str, ReplicaPlacer]]:
-    """Every placer that was loaded, with its name; whoever takes them closes them."""
+    """Every placer that was loaded, with its name; the caller closes them."""
     with _loading:
         placers = [(name, placer) for (name, _), placer in _loaded.items()]
         _loaded.clear()

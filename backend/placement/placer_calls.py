@@ -1,7 +1,7 @@
 """How a placer is asked: with a deadline, one question at a time, and with its answer checked.
 
 Goals
-    1. Whatever a placer does, whoever asks it has a placement that can stand, or an error that
+    1. Whatever a placer does, its caller gets a placement that can be used, or an error that
        names the placer and the fault.
     2. A placer that hangs costs one deadline, not one at each request.
 

@@ -12,7 +12,7 @@ Constraints
 Algorithm
     `goals`, with these preferences:
     - Where the number of replicas of every broker is known, each counts what it holds, so that the
-      emptiest come first; the brokers of `kshunt.placer.new.brokers` come before all others until
+      emptiest come first. The brokers of `kshunt.placer.new.brokers` come before all others until
       they hold an even share of all replicas.
     - Where it is not known, the brokers of `kshunt.placer.new.brokers` come first in any case:
       take the setting away when they hold enough.

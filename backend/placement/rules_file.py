@@ -3,14 +3,14 @@
 In TOML, the first rule that fits decides::
 
     [[rule]]
-    topics = ["payments.", "ledger."]   # the topic begins with one of these ...
-    principals = ["User:bank"]          # ... and one of these asks; either may be left out
-    brokers = [1, 2, 3]                 # only these brokers ...
-    racks = ["a", "b"]                  # ... that are in these racks; left out, all are meant
-    min_replicas = 3                    # refuse a topic with fewer
-    max_replicas = 3                    # or more
+    topics = ["payments.", "ledger."]   # The topic begins with one of these ...
+    principals = ["User:bank"]          # ... and one of these asks. Either may be left out.
+    brokers = [1, 2, 3]                 # Only these brokers ...
+    racks = ["a", "b"]                  # ... that are in these racks. If left out, all may be used.
+    min_replicas = 3                    # Refuse a topic with fewer.
+    max_replicas = 3                    # Refuse a topic with more.
 
-    [default]                           # where no rule fits; left out, all brokers are meant
+    [default]                           # Where no rule fits. If left out, all brokers may be used.
     brokers = [4, 5, 6]
 """
 
@@ -53,7 +53,7 @@ class Rule:
         return f"{self.min_replicas} to {self.max_replicas}"
 
     def allows_count(self, num_replicas: int) -> bool:
-        """Whether a partition may have so many replicas."""
+        """Whether a partition may have this number of replicas."""
         if num_replicas < self.min_replicas:
             return False
         return self.max_replicas is None or num_replicas <= self.max_replicas
@@ -103,7 +103,7 @@ def parse_rules(text: str, source: str) -> Rules:
 
     Raises:
         ConfigError: it is no TOML, a table or key is unknown or of the wrong kind, a rule fits
-            everything, or never decides; with the line, and what to write.
+            everything, or never decides. The error has the line, and what to write.
     """
     try:
         document = tomllib.loads(text)

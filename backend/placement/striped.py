@@ -18,20 +18,20 @@ Algorithm (Kafka 4, org.apache.kafka.metadata.placement.StripedReplicaPlacer)
     2. Each partition begins one rack further on than the one before. Its leader is the next broker
        of the first rack that has one that is not fenced.
     3. The followers come from the racks in turn from where the partition begins. The leader's rack
-       is passed over once, and a rack whose brokers are used up each time.
+       is skipped once, and a rack whose brokers are used up is skipped each time.
     4. Within a rack the brokers take turns, fenced ones after the others. Whenever a rack is used
        for another partition, its turns begin one broker further on.
-    5. After as many partitions as there are brokers that are not fenced, every order would come
-       round again: they are shuffled.
+    5. After one partition for each broker that is not fenced, every order would come round again:
+       the orders are shuffled.
 
 Limits
     Between two shuffles the leaders of a rack change in steps of the number of racks. Where that
-    has a divisor in common with the brokers of a rack, some lead more than others: of 90
+    has a divisor in common with the number of brokers of a rack, some lead more than others. Of 90
     partitions in three racks of three, one broker may lead 24 more than another. Kafka does so too.
 
-Kafka counts partitions from 0 again after each shuffle, and then takes a rack for used up that it
-used last for a partition of the same number: the rack is passed over though it has brokers, or a
-fenced one is taken though another is free. The partitions here are counted without end, so that
+Kafka counts partitions from 0 again after each shuffle. If it used a rack last for a partition of
+the same number, it then takes the rack for used up. It skips the rack though it has brokers, or
+takes a fenced broker though another is free. The partitions here are counted without end, so that
 this does not happen; all else is as there, draw by draw.
 """
 
@@ -60,7 +60,7 @@ class StripedReplicaPlacer:
         """It holds nothing."""
 
     def follow(self, existing: Sequence[Sequence[int]]) -> None:
-        """Let the next placement go on where these partitions of the topic end."""
+        """Let the next placement continue where these partitions of the topic end."""
         self._existing = existing
 
     def place(

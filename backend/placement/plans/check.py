@@ -34,10 +34,15 @@ def check_proposal(
         factor_stays: False where the goal is another replication factor.
 
     Raises:
-        PlanError: a partition is not where the proposal takes it from, changes its replication
-            factor, has no replica or two on one broker, gains one on a broker that is unknown or
-            down, spans fewer racks than before (unless the scope allows it), is out of scope, is
-            being reassigned or leaves; or the copies do not fit.
+        PlanError: the proposal breaks a rule. The reasons are:
+
+            - A partition is not where the proposal takes it from.
+            - A partition changes its replication factor, where that has to stay.
+            - A partition has no replica, or two on one broker.
+            - A partition gains a replica on a broker that is unknown or down.
+            - A partition spans fewer racks than before (unless the scope allows it).
+            - A partition is out of scope, is being reassigned or leaves.
+            - The copies do not fit.
     """
     broken = list(_broken(proposal, situation, scope, factor_stays))
     if broken:

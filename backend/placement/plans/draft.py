@@ -4,7 +4,7 @@ Goals
     One place for the rules that hold whatever the goal is, so that no planner can forget one.
 Constraints
     - A replica goes only to a broker that is up, is not banned and has none of the partition.
-    - A partition spans at least as many racks as before (`Scope.keep_racks`). A broker of unknown
+    - A partition spans no fewer racks than before (`Scope.keep_racks`). A broker of unknown
       rack adds nothing to the spread: it neither helps a partition nor hurts it by going.
     - What is added fits: a broker's volumes may be used up to `Scope.disk_fraction` of their size.
       What a broker loses is not counted as free, because Kafka deletes a replica only when the

@@ -12,8 +12,8 @@ Constraints
     copied.
 Algorithm
     1. Where all choices can be looked at, take the best (`exact`).
-    2. Else one pass over the replicas in order of bytes for weight, the heavier first among equals
-       (`level.Leveller.pull`): each goes to the named broker that lacks most, if it fits there.
+    2. Else go through the replicas once, in order of bytes for weight, the heavier first among
+       equals (`Leveller.pull`). Each goes to the named broker that lacks most, if it fits there.
     A replica takes the place in the list that the one it replaces had, and so a new broker leads
     about as often as the brokers that it relieves.
 """

@@ -12,10 +12,10 @@ Constraints
 Algorithm
     A partition led by u with a follower on v that could lead is an edge from u to v: reordering it
     gives one from u to v. While a broker leads too many, find the shortest path of edges from it to
-    one that leads fewer than the mean, and reorder a partition on each edge; likewise, backwards,
-    for one that leads too few. If there is no path, no reordering helps: this is a maximum flow by
-    shortest augmenting paths (Edmonds and Karp 1972), so what remains cannot be had without moving
-    replicas.
+    one that leads fewer than the mean, and reorder a partition on each edge. Do likewise,
+    backwards, for one that leads too few. If there is no path, no reordering helps: this is a
+    maximum flow by shortest augmenting paths (Edmonds and Karp 1972), so what remains cannot be had
+    without moving replicas.
 The brokers lead so after the next preferred leader election.
 """
 

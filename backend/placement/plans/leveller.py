@@ -18,11 +18,11 @@ Algorithm
        that is enough goes.
     3. Pull: likewise for the bins that have too little, from those above their goal, and then from
        those above their low mark.
-    Each step is one pass over the sorted items: what a bin has too much only shrinks, so an item
+    Each step goes once through the sorted items: what a bin has too much only shrinks, so an item
     that was too heavy stays so. Where items are few they are heavy for their bins, and a pass does
     more than it must or stops short. There, look again:
-    4. Exchange: while a bin is outside, swap one of its items for one of another bin, by the pair
-       that brings the two nearest to the band, of several the cheapest.
+    4. Exchange: while a bin is outside, swap one of its items for one of another bin. Take the
+       pair that brings the two nearest to the band, of several the cheapest.
     5. Give back: an item whose move is not needed any more returns; in place of one that moved, the
        cheapest of its bin goes that is still enough.
 """
@@ -78,7 +78,7 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Where loads shall be. Every array has shape (bins,)."""
+    """Where loads are to be. Every array has shape (bins,)."""
 
     low: Floats
     goal: Floats

@@ -65,7 +65,7 @@ class Loads:
     def items(self) -> tuple[Items, list[int]]:
         """Every replica that may move as an item, and the row of each.
 
-        They come in an order drawn by the seed: of equally good ones, none is preferred for its
+        They come in an order drawn by the seed. Of equally good ones, none is preferred for its
         place in the list, so that preferred leaders move as often as followers.
         """
         draft = self.draft
@@ -121,7 +121,7 @@ class ReplicaBins:
 
 @dataclass(frozen=True, eq=False)
 class SearchLimits:
-    """What the exact search has to keep besides what every draft does."""
+    """What the exact search has to keep in addition to what every draft does."""
 
     budget_bytes: float
     """What may be copied."""

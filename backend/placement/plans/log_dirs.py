@@ -3,8 +3,8 @@
 Goals
     1. No replica lies in a directory that is to be emptied. Measured as the bytes left there.
     2. Where none is to be emptied: each directory holds between `1 - tolerance` and `1 + tolerance`
-       times its share of the broker's bytes, by the sizes of the volumes, or equal shares where one
-       is not known. Measured as the bytes above and below that.
+       times its share of the broker's bytes. The shares go by the sizes of the volumes, or are
+       equal where one size is not known. Measured as the bytes above and below that.
     3. The fewest bytes are copied that reach what is reached of it.
 Constraints
     - Replicas stay on their broker: the plan names the lists as they are, and directories
@@ -50,8 +50,9 @@ def move_log_dirs(
     """Empty the named directories of a broker, or even out all of them if none is named.
 
     Raises:
-        BadInput: the broker is unknown, down or has told no directory, a directory is not one of
-            its own, every one is to be emptied, the tolerance is below 0, or no topic is in scope.
+        BadInput: the broker is unknown, is down or has reported no directory. Also: a directory is
+            not one of its own, or every one is to be emptied. Also: the tolerance is below 0, or
+            no topic is in scope.
     """
     check_tolerance(tolerance)
     draft = PlanDraft(situation, scope or Scope())

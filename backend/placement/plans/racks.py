@@ -1,17 +1,18 @@
 """Spread partitions whose replicas share a rack while another rack is free.
 
 Goals
-    1. Each partition spans as many racks as it has replicas in known racks, or as there are racks
-       with a broker that is up. Measured as the bytes of replicas that would have to move for that.
+    1. Each partition spans one rack for each replica that it has in a known rack, or all racks
+       with a broker that is up where those are fewer. Measured as the bytes of replicas that would
+       have to move for that.
     2. A replica moves to the broker that holds the fewest bytes.
 Constraints
     Those of every draft (`kshunt.backend.placement.plans.draft`). A move brings one rack more, so
-    as many replicas move as racks are missing, which is the least there can be. A replica on a
+    one replica moves for each rack that is missing, which is the least there can be. A replica on a
     broker of unknown rack shares it with none: it stays.
 Algorithm
-    Partition by partition, the largest first: of the replicas that share their rack with another,
-    move one that is out of sync, else a follower, else the preferred leader; of several, the one on
-    the fullest broker. The leader moves only where nothing else can.
+    Go partition by partition, the largest first. Of the replicas that share their rack with
+    another, move a follower that is out of sync, else another follower, else the preferred leader.
+    Of several, move the one on the fullest broker. The leader moves only where nothing else can.
 """
 
 from __future__ import annotations

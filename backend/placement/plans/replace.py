@@ -8,8 +8,8 @@ Constraints
     which is the least there can be. A partition that both brokers host keeps the old one: giving it
     to a third broker would be another goal (`drain`).
 Algorithm
-    Largest replica first, so that what does not fit any more is small; the new broker takes the old
-    one's place in the list, so a preferred leader's successor is preferred.
+    Move the largest replica first, so that what does not fit any more is small. The new broker
+    takes the old one's place in the list, so a preferred leader's successor is preferred.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Goals
     2. A replica that is added brings a new rack while there is one, and lies on the broker that
        holds the fewest bytes.
     3. What is dropped is what is needed least: a replica out of sync, else the follower on the
-       fullest broker, so that racks stay as spread as the smaller factor allows.
+       fullest broker. The racks stay as spread as the smaller factor allows.
 Constraints
     - Those of every draft (`kshunt.backend.placement.plans.draft`); with fewer replicas than racks,
       one rack a replica is as spread as before.

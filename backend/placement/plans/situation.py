@@ -1,11 +1,11 @@
 """What a planner knows of a cluster: every replica, in columns, and the brokers.
 
-Unknown is a value of its own: -1 in the integer columns, NaN in the rates. What a planner does
-with a partition of unknown size is in `Situation.sizes`; those that weigh by bytes or by load leave
-partitions of unknown weight where they are, and say so.
+Unknown is a value of its own: -1 in the integer columns, NaN in the rates. `Situation.sizes`
+says what a planner does with a partition of unknown size. Planners that weigh by bytes or by load
+leave partitions of unknown weight where they are, and say so.
 
-A partition that is being reassigned is planned around: no planner touches it, what it holds and
-what it is still copying counts for its brokers, and a note names it where a goal wanted it.
+A partition that is being reassigned is planned around: no planner touches it. What it holds and
+what it is still copying counts for its brokers. A note names it where a goal wanted it.
 """
 
 from __future__ import annotations
