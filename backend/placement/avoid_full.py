@@ -58,7 +58,7 @@ class AvoidFullBrokers(AvoidingPlacer):
         self.strict = flag(configs, FULL_STRICT, default=True)
 
     def observe(self, view: BrokerLoads) -> None:
-        """Take how full the brokers are (`aware.ClusterAware`)."""
+        """Take how full the brokers are (`ClusterAware`)."""
         self._loads = view
 
     def avoided(self, brokers: Sequence[UsableBroker]) -> Mapping[int, str]:

@@ -62,7 +62,7 @@ class RulesPlacer:
         """It holds nothing."""
 
     def describe(self, topic: str | None, principal: str | None) -> None:
-        """Take what is placed, and for whom (`aware.RequestAware`)."""
+        """Take what is placed, and for whom (`RequestAware`)."""
         self._topic, self._principal = topic, principal
 
     def follow(self, existing: Sequence[Sequence[int]]) -> None:
@@ -72,7 +72,7 @@ class RulesPlacer:
     def candidates(
         self, num_replicas: int, brokers: Sequence[UsableBroker]
     ) -> Sequence[UsableBroker]:
-        """The brokers that the rule allows (`aware.BrokerSelecting`).
+        """The brokers that the rule allows (`BrokerSelecting`).
 
         Raises:
             InvalidReplicationFactor: even with every one they would be too few.

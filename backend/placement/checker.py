@@ -42,7 +42,7 @@ def check_answer(
     Raises:
         ReplicaPlacementFailed: a list cannot be used. The reasons are:
 
-            - A list is missing, or there is one too many.
+            - A list is missing, or there are too many.
             - It has another length than asked.
             - It names something that is no usable broker, or a broker twice.
             - It is led by a fenced broker although another one is up.

@@ -73,7 +73,7 @@ class GoalPlacer(ABC):
     def candidates(
         self, num_replicas: int, brokers: Sequence[UsableBroker]
     ) -> Sequence[UsableBroker]:
-        """The brokers to choose from (`aware.BrokerSelecting`): every one."""
+        """The brokers to choose from (`BrokerSelecting`): every one."""
         return brokers
 
     @abstractmethod

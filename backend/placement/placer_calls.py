@@ -8,14 +8,14 @@ Goals
 Constraints
     - Python cannot end a thread: a placer that hangs keeps its thread until it ends by itself, or
       until the process does.
-    - A placer may keep state between what it is told and what it is asked (`aware`), and need not
-      know of threads.
+    - A placer may keep state between what it is told and what it is asked
+      (`optional_interfaces`), and need not know of threads.
 
 Algorithm
-    1. Each placer has one question at a time. Who comes meanwhile waits until that one is answered
-       or overdue; a placer whose question is overdue is not asked.
+    1. Each placer has one question at a time. A caller that comes meanwhile waits until that one
+       is answered or overdue; a placer whose question is overdue is not asked.
     2. A daemon thread tells the placer what it wants to know, asks it and makes plain lists of its
-       answer, which may be lazy. Who asks waits until the deadline.
+       answer, which may be lazy. The caller waits until the deadline.
     3. The answer is checked (`checker`) against the brokers that the placer chooses from.
 """
 

@@ -50,7 +50,7 @@ class PreferNewBrokers(GoalPlacer):
         self._new = broker_ids(configs, NEW_BROKERS)
 
     def observe(self, view: BrokerLoads) -> None:
-        """Take how many replicas the brokers hold (`aware.ClusterAware`)."""
+        """Take how many replicas the brokers hold (`ClusterAware`)."""
         self._loads = view
 
     def weigh(self, brokers: Sequence[UsableBroker], new_replicas: int) -> Sequence[Candidate]:

@@ -102,7 +102,7 @@ def _settings(bootstrap_servers: str, config: ClientConfig) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        # A broker waits so long for more before it says that the end is reached.
+        # A broker waits this long for more before it says that the end is reached.
         "fetch.wait.max.ms": 50,
         "isolation.level": "read_uncommitted",
         "auto.offset.reset": "latest",

@@ -110,7 +110,7 @@ class TokenSource:
         try:
             token = self._fetch()
         except KshuntError:
-            # The token in use is valid still; whoever finds it expired will see the error.
+            # The token in use is still valid; a caller that finds it expired will see the error.
             return
         else:
             with self._lock:

@@ -2,7 +2,7 @@
 
 Goals
     1. Each named broker comes to its share: the mean of all brokers that are up, in bytes, replicas
-       or traffic (`loads.Weighing`); of replicas, the whole number below it. Measured as the sum of
+       or traffic (`Weighing`); of replicas, the whole number below it. Measured as the sum of
        what the named ones lack.
     2. The fewest bytes move that reach what is reached of it.
 Constraints
@@ -11,7 +11,7 @@ Constraints
     filled above its share. By bytes, then, exactly what they lack before and not after has to be
     copied.
 Algorithm
-    1. Where all choices can be looked at, take the best (`exact`).
+    1. Where all choices can be looked at, take the best (`exhaustive_search`).
     2. Else go through the replicas once, in order of bytes for weight, the heavier first among
        equals (`Leveller.pull`). Each goes to the named broker that lacks most, if it fits there.
     A replica takes the place in the list that the one it replaces had, and so a new broker leads

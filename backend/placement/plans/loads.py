@@ -97,7 +97,7 @@ class Loads:
 
 
 class ReplicaBins:
-    """The items of `Loads.items` on their brokers (`level.Bins`)."""
+    """The items of `Loads.items` on their brokers (`leveller.Bins`)."""
 
     def __init__(self, draft: PlanDraft, items: Items, rows: Sequence[int]) -> None:
         self._draft = draft

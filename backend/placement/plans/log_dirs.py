@@ -16,7 +16,8 @@ Constraints
     - Topics outside the scope and partitions that are being reassigned stay, and count.
 Algorithm
     To empty: the largest replica first goes to the directory that is least full for its share. To
-    even out: the best of all choices where they are few (`exact`), else shed and pull (`level`).
+    even out: the best of all choices where they are few (`exhaustive_search`), else shed and pull
+    (`leveller`).
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class _Dirs:
 
 
 class _Free:
-    """The replicas that may move to even out the directories, as items of `level`."""
+    """The replicas that may move to even out the directories, as items of `leveller`."""
 
     def __init__(self, dirs: _Dirs) -> None:
         self._dirs = dirs

@@ -10,10 +10,10 @@ Constraints
     down stays there and is not counted: to empty them is another goal (`drain`). Preferred leaders
     change only where traffic is balanced, since leading costs no copy.
 Algorithm
-    1. Where all choices can be looked at, take the best (`exact`).
+    1. Where all choices can be looked at, take the best (`exhaustive_search`).
     2. By traffic, first let other replicas in sync lead, the busiest partitions first, as long as
        that brings a broker down to the band.
-    3. Shed and pull, and look again where a few large replicas decide (`level`). That comes near
+    3. Shed and pull, and look again where a few large replicas decide (`leveller`). That comes near
        the fewest bytes; only the first step is sure of them.
 """
 

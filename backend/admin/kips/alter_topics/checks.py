@@ -325,7 +325,7 @@ def _chosen(
         return dict(chooser.lists(scene, numbers, scene.factor))
     wrong = [n for n in sorted(scene.states) if len(scene.present(n)) != factor]
     growing = [n for n in wrong if len(scene.present(n)) < factor]
-    # As many as are wanted are enough new ones, whichever of them are there already.
+    # A list of full length has enough new brokers, whichever of them a partition has already.
     fresh = chooser.lists(scene, growing, min(factor, len(scene.live)))
     racks = {broker.id: broker.rack for broker in scene.live.values()}
     racks = {} if chooser.ignores_racks else racks
