@@ -2,14 +2,14 @@
 
 Goals
     Whatever crashed, each operation comes to an end, and its throttle with it. Any backend can
-    go on where another stopped.
+    continue where another stopped.
 Constraints
     The cluster is the only source of truth about what moves and what is throttled; the journal is
     the only source of truth about what was meant. Each effect is a wish that may be repeated.
 Algorithm
-    A tick reads what moves, writes those throttles that were decided and did not take hold, and
-    then gives each operation its turn: `ReassignmentRunner` and `ShrinkRunner` take the step that
-    is due by `kshunt.backend.domain.operations.lifecycle.STEPS`. What begins and ends with its
+    A tick reads what moves, and writes those throttles that were decided and did not take hold.
+    Then it gives each operation its turn: `ReassignmentRunner` and `ShrinkRunner` take the step
+    that is due by `kshunt.backend.domain.operations.lifecycle.STEPS`. What begins and ends with its
     verb, and broke off, is ended here.
 """
 
@@ -147,7 +147,7 @@ class Engine:
             await self._shrinks.advance(operation, shrink)
 
     def _goes_on(self, operation_id: str) -> bool:
-        """Whether the journal says how to go on with an operation."""
+        """Whether the journal says how to continue an operation."""
         registry = self._registry
         operation = registry.get(operation_id)
         return (

@@ -40,14 +40,14 @@ def line_of(
     backend: str,
     throttles: tuple[str, ...] | None = None,
 ) -> AuditEntry | None:
-    """The line of one step, without its time; None where it is none.
+    """The line of one step that a backend takes, without its time; None where it is none.
 
     Args:
-        before: the operation until then, or None for a new one.
-        work: what is known of its moves.
-        owned: whose the throttles are, before and after.
-        backend: the id of the backend that takes the step.
-        throttles: what was read of each throttle, in words; None for what `owned` decides.
+        before: None for a new operation.
+        work: its moves.
+        owned: the owners of throttles, before and after.
+        backend: its id.
+        throttles: each throttle as read, in words; None: `owned` decides.
     """
     event = _event(before, after)
     if event is None:

@@ -41,7 +41,7 @@ class Context:
     latest: Callable[[], Snapshot | None] = lambda: None
     """The newest sample, for the sizes of partitions."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever decides on what was read and acts upon it."""
+    """A caller holds it while it decides on what it read and acts upon it."""
     throttling: ThrottleWriter = field(init=False)
     _min_isr: Mapping[str, int] = field(init=False, default_factory=dict)
     _min_isr_read_s: float = field(init=False, default=float("-inf"))

@@ -51,8 +51,8 @@ class KnownOperations:
 
 
 def has_unfinished(state: JournalState) -> bool:
-    """Whether the journal holds an operation that this kshunt can go on with, or a proposal that
-    was approved and of which nobody has said what came of it."""
+    """Whether the journal holds an operation that this kshunt can continue, or an approved proposal
+    whose outcome no backend has written."""
     known = known_operations(state)
     approved = any(one.state is ProposalState.APPROVED for one in known.proposals.values())
     return approved or any(not operation.state.ended for operation in known.operations.values())

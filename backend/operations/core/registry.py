@@ -120,8 +120,8 @@ class Registry:
         backend: str = "",
         proposed: Callable[[ProposedChange], None] = lambda proposal: None,
     ) -> None:
-        """`changed` is told of every operation that is new or different, and `proposed` of every
-        proposal; `backend` is our id."""
+        """The registry calls `changed` with every new or different operation, and `proposed` with
+        every new or different proposal; `backend` is our id."""
         self._clock = clock
         self._changed = changed
         self._proposed = proposed
@@ -393,7 +393,7 @@ class Registry:
         self._changed(operation)
 
     async def tell(self, line: AuditEntry) -> None:
-        """Write a line of the audit that goes with no step.
+        """Write a line of the audit that belongs to no step.
 
         Raises:
             NotActive, JournalFenced, JournalUnavailable: it was not written.
@@ -444,7 +444,7 @@ class Registry:
         return entries
 
     def load(self, state: JournalState) -> None:
-        """Take over what the journal says; who listens is told of what is new or different."""
+        """Take over what the journal says, and report to the listeners what is new or different."""
         before = self._known
         self._known = known_operations(state)
         for operation in self._known.operations.values():
@@ -463,8 +463,8 @@ class Registry:
     async def resolve(self) -> None:
         """Find out what became of a write whose answer was lost, and take that over.
 
-        To be called before anything is decided. What was written although nobody was told is an
-        intent like any other: the engine goes on with it.
+        Call it before you decide anything. A write that took hold although its caller did not hear
+        so is an intent like any other: the engine continues it.
 
         Raises:
             NotActive, JournalFenced, JournalUnavailable: it is not known yet.

@@ -242,7 +242,7 @@ def become(
 ) -> OwnershipStep:
     """The operation's shares become these: what it gives up is lifted, what is new is recorded.
 
-    What is given up while the operation runs is lifted also where the rest shall stay on.
+    What the operation gives up while it runs is lifted even where the rest is to stay on.
     A setting whose share stays as it is, is left alone, so that drift there is not written over.
     """
     held = shares_held(ownership, operation_id)

@@ -5,11 +5,11 @@ Goals
     the controller has taken the request. Every partition has a result of its own, and one that
     was not elected says why.
 Constraints
-    - Moving many leaders at once makes every client of them reconnect at once, so an election
-      can be held in batches with pauses between them.
+    - When many leaders move at the same time, all their clients reconnect at the same time. So an
+      election can run in batches with pauses between them.
     - The controller acknowledges before the brokers know; an answer may be lost altogether.
-    - Only a broker that is in the ISR can be elected, and why it is not there is in three
-      places: the brokers that are up, the state of their log directories, and their lag.
+    - The controller elects only a broker that is in the ISR. Three places say why a broker is not
+      there: the brokers that are up, the state of their log directories, and their lag.
 Algorithm
     1. Read who leads. What is led by its preferred replica needs nothing and is no error.
     2. For each batch (`in_batches`: the preferred leaders in turn): ElectLeaders, then read the
@@ -17,8 +17,8 @@ Algorithm
        REQUEST_TIMED_OUT is the result of those that are not by then. If the answer is lost, the
        metadata alone decide, and no further batch is begun.
     3. Where the preferred replica was not available, find out why.
-    A partition that is being deleted (KIP-694) has no leader and gets none: it is left out where
-    every partition is meant, and refused where it is named.
+    A partition that is being deleted (KIP-694) has no leader and gets none. An election of every
+    partition leaves it out, and an election that names it refuses it.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ READ_S_MIN: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """How many elections at once, and how long to wait before the next ones."""
+    """How many elections run at the same time, and how long to wait before the next ones."""
 
     batch_size: int | None = None
-    """None is all at once, or as many as the controller takes in one request."""
+    """None is all in one batch, or the most that the controller takes in one request."""
     pause_s: float = 0.0
 
 
@@ -128,10 +128,10 @@ def unavailable(
     """Why the preferred replica cannot lead, or None where nothing speaks against it.
 
     Args:
-        state: The partition as the brokers describe it.
-        live: The brokers that are up.
-        lag: How far the preferred replica is behind, if it was asked for.
-        offline_dirs: The log directories that its broker says are offline.
+        state: As the brokers describe it.
+        live: Brokers that are up.
+        lag: Of the preferred replica, if asked for.
+        offline_dirs: Log directories that its broker reports offline.
     """
     preferred = state.replicas[0]
     if preferred not in live:

@@ -1,7 +1,8 @@
 """The chain of the audit's lines: whether its past was rewritten, and where.
 
 Goals
-    Whoever removes, adds or changes a line of the past is noticed, also somebody with a key.
+    A reader notices when somebody removes, adds or changes a line of the past, even somebody with a
+    key.
 Constraints
     Pure. Old lines are dropped: what is left must still be proven.
 Algorithm
@@ -68,10 +69,10 @@ def chained(
     """The chain after an append.
 
     Args:
-        span: before it.
-        links: of the lines that there are.
-        lines: what is written, in its order; None removes a line, and a line that is there is
-            written once more.
+        span: Before it.
+        links: Of the lines that there are.
+        lines: What is written, in its order; None removes a line. A line that is there is written
+            once more.
     """
     after, head, newest, oldest = dict(links), span.head, span.newest, span.oldest
     for key, body in lines.items():

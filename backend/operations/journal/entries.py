@@ -19,7 +19,7 @@ from kshunt.backend.errors import BadInput
 from kshunt.backend.limits import LIMITS
 
 Body: TypeAlias = Mapping[str, Any]
-"""A JSON object; what it holds is the business of whoever wrote it."""
+"""A JSON object; only the code that wrote it knows what it holds."""
 Record: TypeAlias = tuple[bytes, bytes | None]
 """Key and value; a value of None is a tombstone."""
 

@@ -68,7 +68,7 @@ class Journal(Protocol):
         """Become the writer: fence the one before, then read everything that was committed.
 
         Raises:
-            JournalUnavailable: the cluster did not answer; whoever wrote before may be fenced.
+            JournalUnavailable: the cluster did not answer; the former writer may be fenced.
             JournalUnusable: the topic has settings that would lose entries, or is not the one
                 that was read before.
             NotAuthorized: the cluster refuses this principal.
@@ -79,7 +79,7 @@ class Journal(Protocol):
     async def peek(self) -> JournalState:
         """What is committed, with what was acknowledged already and is not shown to readers yet.
 
-        A transaction that somebody left open is waited for a moment, and then passed over.
+        It waits a moment for a transaction that somebody left open, and then ignores it.
 
         Raises:
             JournalUnavailable: the cluster did not answer.
@@ -129,7 +129,7 @@ class Journal(Protocol):
         ...
 
     def nudge(self) -> None:
-        """Let `follow` look at once, and not when its time comes."""
+        """Let `follow` look immediately, and not when its time comes."""
         ...
 
     async def close(self) -> None:

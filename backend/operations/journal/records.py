@@ -8,14 +8,14 @@ Constraints
     Pure. A record is at most about half a megabyte, so that topics with Kafka's default
     `max.message.bytes` (and producers with librdkafka's default) take any entry.
 Algorithm
-    A value is one JSON object: format, key, cluster id, writer, time, body; then a number that only
-    grows, and last the signature, which every later format keeps in that place:
+    A value is one JSON object: format, key, cluster id, writer, time, body, a number that only
+    grows, and last the signature. Every later format keeps the signature in that place:
     `,"number":N,"signature":{"key":ID,"mac":MAC}}`. The MAC is over the cluster's id, the record's
     key, and all bytes before the signature. So nothing is parsed before it is known to be ours,
     and a record that is copied to another key or cluster does not fit.
     A large body is compressed with zlib and cut into raw parts, each under a key of its own
-    (`operation/<id>#0000`, ...); the head names the SHA-256 of each, and comes before them. Head,
-    parts and the tombstones of parts that an earlier, longer version left are written in one
+    (`operation/<id>#0000`, ...). The head names the SHA-256 of each part, and comes before them.
+    Head, parts and the tombstones of parts that an earlier, longer version left are written in one
     transaction. What is decompressed is bounded by the entry's kind.
     Format 1 has a digest of eight bytes in place of number and signature. It proves nothing; such
     an entry is read only to show it, or to sign it when an operator says so.
@@ -54,7 +54,7 @@ CLAIM_BYTES_MAX: Final = 2 * INLINE_BYTES_MAX
 """A longer value is not even looked at where nobody of ours signed it."""
 PART_BYTES: Final = 512 * 1024
 PIECE: Final = 500
-"""Entries of a list that are written at once."""
+"""Entries of a list that are written together."""
 DETAIL_MAX: Final = 300
 
 _PART: Final = re.compile(r"(?s)(.*)#(\d{4})")

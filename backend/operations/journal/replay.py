@@ -1,8 +1,8 @@
 """What a log of records amounts to, and what of it is believed.
 
 Goals
-    Whoever can write the journal's topic can make no backend do anything: what a backend of ours
-    did not write is shown, and never acted upon. One bad entry harms no other.
+    Somebody who can write the journal's topic can make no backend do anything. A backend shows what
+    no backend of ours wrote, and never acts upon it. One bad entry harms no other.
 Constraints
     Pure. A tombstone bears no signature, and compaction keeps only the last record of a key.
 Algorithm
@@ -29,13 +29,12 @@ Algorithm
     signed by us, damaged or newer       unreadable: listed, and not written over
     ===================================  ==========================================================
 
-    Where there is no manifest of ours, and something is there that a backend may have written, the
-    journal is somebody else's (`Provenance`): nobody acts on it until an operator says what it is.
+    Where there is no manifest of ours, but something that a backend may have written, the journal
+    is somebody else's (`Provenance`). No backend acts on it until an operator says what it is.
     `Unproven.ADOPT` believes all of it, and `Unproven.IGNORE` none.
 
-What is left to somebody who can write the topic: to remove entries while no backend acts (the
-manifest then says which), to bring a whole older journal back, and to stop kshunt. Only ACLs
-prevent that.
+Somebody who can write the topic can still remove entries while no backend acts; the manifest then
+says which. They can also bring a whole older journal back, and stop kshunt. Only ACLs prevent that.
 """
 
 from __future__ import annotations
@@ -472,10 +471,10 @@ class JournalReplay:
         """What to write so that the entries take the place of what is under their keys.
 
         Args:
-            entries: None removes an entry.
-            header: of all of them.
-            unfinished: the manifest is left as it is: more has to be signed before it is true.
-            again: the manifest is written although it says nothing new.
+            entries: None removes one.
+            header: of all.
+            unfinished: leave the manifest: more has to be signed before it is true.
+            again: write the manifest although nothing is new.
 
         Raises:
             BadInput: as `encode`.

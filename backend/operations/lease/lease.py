@@ -1,9 +1,9 @@
 """The lease: who of several backends acts.
 
 Goals
-    Of all backends of a cluster one acts. When it dies another takes over within ten seconds;
+    One backend of a cluster acts, and no other. When it dies another takes over within ten seconds;
     when it only slept, it stops before its next effect, and can write nothing more. No backend
-    has to be told of another.
+    needs to know of another in advance.
 Constraints
     There is no common clock: what is compared are times of one process. `Lease` decides on
     values; `kshunt.backend.operations.lease.lease_manager` asks the clock and the journal.
@@ -116,8 +116,8 @@ class Lease:
     active_from_s: float = 0.0
     """By the monotonic clock: not before this."""
     beaten_to_it: bool = False
-    """True after a loss until a heartbeat is heard. Who won has perhaps not sent one yet: were it
-    fenced for that, two backends could go on fencing each other for ever."""
+    """True after a loss until a heartbeat is heard. The winner has perhaps not sent one yet: were
+    it fenced for that, two backends could fence each other for ever."""
 
     def read(self, found: ActiveEntry, began: ProcessTime, now: ProcessTime) -> Lease:
         """The stand-by has read to the end that the journal had at `began`, or later.

@@ -1,9 +1,9 @@
 """Keeps one backend's lease: asks the clock and the journal, and does what the lease says.
 
-`kshunt.backend.operations.lease.lease` decides, and says why. Heartbeats are sent from a thread of
-their own, where the journal allows that: work that holds up the backend's event loop for longer
-than a lease lasts does not lose it. A backend whose event loop has stopped for good would keep
-others out for ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole
+`kshunt.backend.operations.lease.lease` decides, and says why. A thread of its own sends the
+heartbeats, where the journal allows that. So work that holds up the backend's event loop for longer
+than a lease lasts does not lose the lease. A backend whose event loop has stopped for good would
+keep others out for ever, so heartbeats end once it has not answered for `STUCK_S`. When the whole
 process stands still the thread does too, and `LeaseManager.require` compares with the clock as
 ever.
 """
@@ -54,7 +54,7 @@ TICK_S: Final = 0.25
 GLANCE_S: Final = 0.05
 """How often one who waits for a decision looks whether there is one."""
 STUCK_S: Final = 30.0
-"""An event loop that has not answered for so long is taken for dead: nothing that is accepted
+"""An event loop that has not answered for this long is taken for dead: nothing that is accepted
 holds it up for a hundredth of that."""
 LOOK_MAX_S: Final = 1.0
 """So much one look for an answer counts at most."""
@@ -108,7 +108,7 @@ class LeaseManager:
     """Keeps one backend's lease: follows, takes over, sends heartbeats, and stops when fenced.
 
     `run` is a task of the backend. It takes over only once there is a need: `want` was called,
-    the journal holds what is `unfinished`, or this backend acted before. Whoever changes the
+    the journal holds what is `unfinished`, or this backend acted before. A caller that changes the
     cluster waits for `ready`, appends its intent by `append`, and calls `require` directly before
     each effect. All of it belongs to one event loop, but for the heartbeats.
     """
@@ -124,9 +124,9 @@ class LeaseManager:
         unfinished: Callable[[JournalState], bool] = lambda state: False,
         stuck_s: float = STUCK_S,
     ) -> None:
-        """`changed` is told of every new duty and state, on the event loop.
+        """The manager calls `changed` with every new duty and state, on the event loop.
 
-        `unfinished` says whether a state holds operations that somebody has to go on with. After
+        `unfinished` says whether a state holds operations that a backend has to continue. After
         `stuck_s` without an answer of the event loop no heartbeat is sent.
         """
         self.me = me
@@ -205,8 +205,8 @@ class LeaseManager:
     async def other(self, timeout_s: float) -> Heartbeat | None:
         """The other backend that acts, if any.
 
-        Where none is known to, it reads the journal anew, and waits until a heartbeat that may be
-        of a backend that is long gone was followed by another, or was not.
+        Where none is known to act, it reads the journal anew. A heartbeat that it finds may be of a
+        backend that is long gone, so it waits to see whether another follows.
         """
         asked_s = self._clock.monotonic_s()
         while self._undecided(asked_s) and self._clock.monotonic_s() < asked_s + timeout_s:

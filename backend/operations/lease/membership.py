@@ -22,7 +22,7 @@ RETRY_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 _ALONE: Final = frozenset({LeaseState.ACT, LeaseState.IDLE, LeaseState.TAKE_OVER})
-"""Duties of a backend besides which no other acts."""
+"""Duties of a backend that mean that no other backend acts."""
 
 
 class Membership:
@@ -37,7 +37,7 @@ class Membership:
         changed: Callable[[LeaseState, JournalState], None],
         terms: LeaseTimes | None = None,
     ) -> None:
-        """`open_journal` is given the cluster's id and ours; `changed` is told of each duty."""
+        """`open_journal` gets the cluster's id and ours; `changed` gets each duty."""
         self.me = me
         self._cluster_id = cluster_id
         self._open_journal = open_journal
@@ -118,7 +118,7 @@ class Membership:
                 await self._clock.wait_s(RETRY_S)
 
     async def release(self) -> None:
-        """Leave the seat to others at once; after `run` was cancelled."""
+        """Leave the seat to others immediately; call it after `run` was cancelled."""
         if self._lease_manager is not None:
             await self._lease_manager.release()
         if self._journal is not None:

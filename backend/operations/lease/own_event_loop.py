@@ -1,4 +1,4 @@
-"""Runs a coroutine on an event loop of its own, beside one that others may hold up."""
+"""Runs a coroutine on an event loop of its own, next to one that others may hold up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Apart:
                 raise
 
     def stop(self) -> None:
-        """Cancel the work; at once, or when it begins."""
+        """Cancel the work, immediately or when it begins."""
         self._stopped.set()
         task = self._task
         if task is not None:
