@@ -9,8 +9,8 @@ Constraints
 Algorithm
     A tick reads what moves, and writes those throttles that were decided and did not take hold.
     Then it gives each operation its turn: `ReassignmentRunner` and `ShrinkRunner` take the step
-    that is due by `kshunt.backend.domain.operations.lifecycle.STEPS`. What begins and ends with its
-    verb, and broke off, is ended here.
+    that is due by `kshunt.backend.domain.operations.lifecycle.STEPS`. An operation that begins and
+    ends with its verb ends here if it was interrupted.
 """
 
 from __future__ import annotations

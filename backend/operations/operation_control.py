@@ -48,7 +48,7 @@ CANCELLABLE: Final = frozenset(
     state for state in State if step_between(state, State.CANCELLING) is not None
 )
 _MOVES: Final = frozenset({OperationKind.REASSIGN, OperationKind.ADOPT})
-"""Kinds that a cancellation returns; a throttle on moves of others only goes with them."""
+"""Kinds that a cancellation returns; a throttle on moves of others only ends with them."""
 UNDOABLE: Final = frozenset(state for state in State if state.ended)
 
 
@@ -124,7 +124,7 @@ class OperationControl:
         )
 
     async def resume(self, operation_id: str, change: Change) -> ChangeAnswer:
-        """Let the operation's copies go on at the rates from before the pause.
+        """Let the operation's copies continue at the rates from before the pause.
 
         Raises:
             BadInput: there is no such operation, or it moves nothing.
@@ -212,7 +212,7 @@ class OperationControl:
 
         Raises:
             BadInput: there is no such operation, or no broker is named.
-            Conflict: it is not waiting for its throttle to come off, or a broker answers.
+            Conflict: it is not waiting for the removal of its throttle, or a broker answers.
             NotActive: another backend acts for this cluster.
         """
         if not brokers:
@@ -242,7 +242,7 @@ class OperationControl:
     async def adopt(
         self, partitions: Collection[TopicPartition] | None, change: Change
     ) -> ChangeAnswer:
-        """Take over the throttle of moves that somebody else started, so that it comes off.
+        """Take over the throttle of moves that somebody else started, so that kshunt removes it.
 
         None for every partition that moves and is of no operation of ours.
 
@@ -333,7 +333,7 @@ class OperationControl:
         return operation, work
 
     async def _asked(self, operation: Operation, state: State, change: Change) -> Operation:
-        """The operation in a new state, with the words of whoever wants it; written."""
+        """Write the operation in a new state, with the words of the person who wants it."""
         self._registry.require()
         words = f"{state.value} for {change.who or 'an operator'}"
         words += f": {change.reason}" if change.reason else ""

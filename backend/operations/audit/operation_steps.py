@@ -43,11 +43,11 @@ def line_of(
     """The line of one step that a backend takes, without its time; None where it is none.
 
     Args:
-        before: None for a new operation.
-        work: its moves.
-        owned: the owners of throttles, before and after.
-        backend: its id.
-        throttles: each throttle as read, in words; None: `owned` decides.
+        before: The operation until then. None for a new one.
+        work: What is known of its moves.
+        owned: Whose the throttles are, before and after.
+        backend: Its id.
+        throttles: Each as read, in words. None: `owned` decides.
     """
     event = _event(before, after)
     if event is None:

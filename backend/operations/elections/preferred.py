@@ -128,10 +128,10 @@ def unavailable(
     """Why the preferred replica cannot lead, or None where nothing speaks against it.
 
     Args:
-        state: As the brokers describe it.
-        live: Brokers that are up.
-        lag: Of the preferred replica, if asked for.
-        offline_dirs: Log directories that its broker reports offline.
+        state: The partition as the brokers describe it.
+        live: The brokers that are up.
+        lag: How far the preferred replica is behind. None where nobody asked for it.
+        offline_dirs: The log directories that its broker says are offline.
     """
     preferred = state.replicas[0]
     if preferred not in live:

@@ -18,14 +18,20 @@ Algorithm
     signed by us, its number the         believed
     manifest's, or greater than the
     manifest's own
+
     signed by us, audit or heartbeat     believed
+
     signed by us, any other number       set aside: replayed; an entry that was there stays
+
     no signature, one that does not      set aside; an entry that was there stays
     fit, or one with an unknown key
+
     a part that its head does not name   ignored
+
     a tombstone                          the entry goes; where the manifest names it, that is said.
                                          Manifest and heartbeat stay: a heartbeat ends with a signed
                                          word
+
     signed by us, damaged or newer       unreadable: listed, and not written over
     ===================================  ==========================================================
 
@@ -471,10 +477,10 @@ class JournalReplay:
         """What to write so that the entries take the place of what is under their keys.
 
         Args:
-            entries: None removes one.
-            header: of all.
-            unfinished: leave the manifest: more has to be signed before it is true.
-            again: write the manifest although nothing is new.
+            entries: None removes an entry.
+            header: Of all of them.
+            unfinished: The manifest is left as it is. More has to be signed before it is true.
+            again: The manifest is written although it says nothing new.
 
         Raises:
             BadInput: as `encode`.

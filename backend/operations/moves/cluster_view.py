@@ -43,7 +43,7 @@ class ClusterView:
     partitions: Mapping[TopicPartition, PartitionState]
     """Every partition of the topics that were asked for, and those in `ongoing` where known."""
     ongoing: Mapping[TopicPartition, OngoingReassignment] = field(default_factory=dict)
-    """Every partition of the cluster that moves, whoever started it."""
+    """Every partition of the cluster that moves, no matter who started the move."""
     min_isr: Mapping[str, int] = field(default_factory=dict)
     """min.insync.replicas by topic; a topic whose configuration was not read is absent."""
     size_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def room_warnings(
 
     Args:
         moves: What is copied.
-        size_bytes: The size of each partition's log; absent where it is not known.
+        size_bytes: The size of each partition's log. Absent where it is not known.
         log_dirs: The directories of all brokers, as far as they told.
         chosen: The directories that the plan names.
     """

@@ -2,28 +2,28 @@
 
 Goals
     A pause keeps every byte that was copied. Foreign moves, moves of other operations and replicas
-    that recover go on as fast as before. Resuming puts back the rates from before the pause.
+    that recover continue as fast as before. Resuming puts back the rates from before the pause.
 Constraints
     Pure. Kafka has one rate a broker and side; it binds every listed replica of that broker which
     is out of the ISR. So a rate holds only ours where nothing but ours is listed.
 Algorithm
-    The copies are held on the side of the follower: the floor becomes the follower's rate of each
-    broker that receives copies of ours, if every replica that the topics' follower lists name on
-    that broker is one of our copies. Elsewhere the rate stays as it is, and the copies that
-    therefore go on are named. Before the rates, the lists: copies that are not listed (an
-    operation without a throttle) are added, and replicas of ours that have arrived are removed.
-    The leader's side is never used: a leader's list names the leader of a partition, so a floor
-    there would also hold back an old replica that falls out of the ISR, and the partition could
-    stay under min.insync.replicas for as long as the pause lasts. The follower's list names only
-    the new replicas, which nobody needs yet.
+    The copies are held on the side of the follower. The floor becomes the follower's rate of a
+    broker that receives copies of ours, if the topics' follower lists name only our copies there.
+    Elsewhere the rate stays as it is, and a note names the copies that continue because of this.
+    Before the rates, the lists: copies that are not listed (an operation without a throttle) are
+    added, and replicas of ours that have arrived are removed.
+    The leader's side is never used. A leader's list names the leader of a partition, so a floor
+    there would also hold back an old replica that falls out of the ISR. Then the partition could
+    stay under min.insync.replicas until the pause ends. The follower's list names only the new
+    replicas, which nobody needs yet.
     A listed replica that is in sync is not held now, but would be if it fell out of the ISR during
     the pause. So it shares the broker as much as a foreign move does.
-    `pause_writes` is called again on each tick while paused: a broker that has come to be shared
-    gets its rate back, one that is ours alone now is held too, and a floor that somebody removed
-    is written again.
+    `pause_writes` is called again on each tick while paused. A broker that has come to be shared
+    gets its rate back, and one that is ours alone now is held too. A floor that somebody removed is
+    written again.
 
-The floor is not a stop: Kafka lets one fetch pass and then none until its window of 11 samples of
-1 s is under the rate again, so a held copy still advances by one fetch
+The floor is not a stop. Kafka lets one fetch pass and then none until its window of 11 samples of
+1 s is under the rate again. So a held copy still advances by one fetch
 (replica.fetch.max.bytes, 1 MB) each 10 s or so, as seen on Kafka 4.1.1 at 1 KB/s. By the same
 arithmetic a rate of 0 would not hold it better, and it looks to everybody like an accident.
 """
@@ -84,7 +84,7 @@ class Pause:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One sentence for each broker on which copies go on."""
+        """One sentence for each broker on which copies continue."""
         by_reason: dict[str, set[str]] = {}
         for (partition, _), reason in self.not_held.items():
             by_reason.setdefault(reason, set()).add(str(partition))
@@ -130,11 +130,11 @@ def pause_writes(
     """What holds back the copies of our moving partitions, and only those.
 
     Args:
-        ours: the operation's partitions; those that do not move are passed over.
-        view: with the throttles of every live broker and of every topic that lists replicas, and
-            the partitions of those topics.
-        share: by topic, the follower entries that this operation alone owns.
-        record: what an earlier call replaced, so that a repetition keeps the true prior values.
+        ours: The operation's partitions. Those that do not move are ignored.
+        view: With the throttles of every live broker. It also has the throttles and the partitions of
+            every topic that lists replicas.
+        share: By topic, the follower entries that this operation alone owns.
+        record: What an earlier call replaced. With it, a repetition keeps the true prior values.
     """
     copies = copies_of(ours, view)
     before = record or PauseRecord()

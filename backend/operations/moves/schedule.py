@@ -14,12 +14,12 @@ Algorithm
     2. Unrelated partitions under min.insync.replicas hold what is left, but for healing moves.
     3. The rest is ordered by bytes and taken in passes, which are fair to all brokers
        (`kshunt.backend.domain.reassignment.move_passes`).
-    The order is a preference: a move that finds its broker full is passed over for one that does
-    not, so no place stays free. The queue is finite; each move gets its turn.
+    The order is a preference: where a move finds its broker full, the next move that does not takes
+    its turn, so no place stays free. The queue is finite; each move gets its turn.
 
 What can take a partition under min.insync.replicas
-    Kafka adds the new replicas first, waits until the whole target is in sync (since KAFKA-19975:
-    until the added ones are), and then removes the old ones in one record. So:
+    Kafka adds the new replicas first. It waits until the whole target is in sync (since
+    KAFKA-19975: until the added ones are), and then removes the old ones in one record. So:
 
     - At the end the ISR is what is in sync and stays, and the added ones. It is too small where
       the plan lowers the replication factor under min.insync.replicas, or where it removes
@@ -27,14 +27,14 @@ What can take a partition under min.insync.replicas
       second when the kept replica is back in sync.
     - While it copies, only added replicas are out of the ISR, and the ISR does not shrink by the
       move. But acks=all needs min(min.insync.replicas, replicas), and the added ones count as
-      replicas (`Partition.effectiveMinIsr`): a topic with fewer replicas than
+      replicas (`Partition.effectiveMinIsr`). So a topic with fewer replicas than
       min.insync.replicas refuses acks=all from the first moment of a move until its copy is in
       sync.
     - While it copies, the leader also serves the copy. A follower that cannot keep up falls out of
       the ISR. Where one has fallen out already and none is to spare, that would be the end of
-      acks=all; such a partition waits, unless the move brings more replicas in sync than there
-      are. Where all replicas are in sync and none is to spare by configuration
-      (min.insync.replicas = replication factor), waiting would change nothing and the move starts.
+      acks=all. Such a partition waits, unless the move brings more replicas in sync than there are.
+      Where all replicas are in sync and none is to spare by configuration (min.insync.replicas =
+      replication factor), waiting would change nothing and the move starts.
     - A replica that fails by itself while the move runs is beyond a scheduler. The batch is small,
       the gate of step 2 closes, and the cancellation is one key away.
 """

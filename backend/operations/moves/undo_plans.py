@@ -1,6 +1,6 @@
 """The way back: undoing an operation that has ended, and cancelling chosen partitions.
 
-Pure. Both touch only what is still as the operation left it: a partition that somebody else has
+Pure. Both touch only what is still as the operation left it. A partition that somebody else has
 moved since is left out and named, because its present place is somebody's decision.
 """
 
@@ -42,9 +42,9 @@ def undo_plan(moves: Iterable[Move], view: ClusterView) -> UndoPlan:
     """Plan the way back of an operation that ended.
 
     Args:
-        moves: what the operation recorded: each partition's original replicas (`current`) and its
-            target, whether the move was done, cancelled or never started.
-        view: the cluster now, with the topics of the moves.
+        moves: What the operation recorded, whether a move was done, cancelled or never started.
+            Each has the partition's original replicas (`current`) and its target.
+        view: The cluster now, with the topics of the moves.
     """
     back: dict[TopicPartition, tuple[int, ...]] = {}
     left_out: dict[TopicPartition, str] = {}

@@ -8,14 +8,14 @@ Goals
     From what is read, tell what an operator set from what is ours, and decide what to write.
 Constraints
     Kafka has no compare-and-set for configurations and does not say who wrote a value. So a value
-    counts as ours only if it is one that we wrote or were about to write; every other value is
-    somebody else's and is not written over, unless an operator decided so.
+    counts as ours only if we wrote it or were about to write it. Every other value is somebody
+    else's, and kshunt does not write over it unless an operator decided so.
 Algorithm
     A rate is one value, so its cell keeps `known`: the values that may be found there without
-    anybody else's doing, which are the one that was there when we last looked and those that we
-    have decided to write since. A list has entries, so its cell keeps for each share the pairs
-    that it needs and the pairs that it gives up, and `pending`: pairs that we have decided to list
-    and have not seen listed. A pair that neither a share nor the prior list names is foreign.
+    anybody else's doing. They are the one that was there when we last looked, and those that we
+    have decided to write since. A list has entries, so its cell keeps for each share the pairs that
+    it needs and the pairs that it gives up. It also keeps `pending`: pairs that we have decided to
+    list and have not seen listed. A pair that neither a share nor the prior list names is foreign.
     Every decision is stored before it is carried out, so both are the same after a crash.
 """
 
@@ -160,7 +160,7 @@ class RateCell:
         return replace(self, shares=shares, known=self.known | ours)
 
     def restarted(self, found: FoundRate) -> RateCell:
-        """What was found is what shall be back in the end; shares that were left are past."""
+        """What was found is what must be back in the end; shares that were left are past."""
         return replace(
             self,
             prior=found,
@@ -186,7 +186,8 @@ class RateCell:
     def planned(self, found: FoundRate | None) -> tuple[RateCell, bool]:
         """With the decision to write the wanted value, and whether there is a need to.
 
-        A value that was not read, is so already, or is somebody else's is not written over.
+        There is no need where the value was not read, or is the wanted one. What somebody else wrote
+        is not written over.
         """
         if found is None:
             return self, False
@@ -351,7 +352,7 @@ class ListCell:
         return ReplicaSet(found.pairs - prior.pairs - _union(ours))
 
     def restarted(self, found: ReplicaSet | None) -> ListCell:
-        """What was found is what shall be back in the end; shares that were left are past."""
+        """What was found is what must be back in the end; shares that were left are past."""
         past = {
             o: replace(s, state=ShareState.PAST) if s.state is ShareState.LEFT else s
             for o, s in self.shares.items()
@@ -363,7 +364,7 @@ class ListCell:
         return self if found is None or self.prior is not None else self.restarted(found)
 
     def with_share(self, operation_id: str, share: ListShare, found: ReplicaSet | None) -> ListCell:
-        """With this share besides what the operation had; `found` is what is listed now.
+        """With this share added to what the operation had; `found` is what is listed now.
 
         What somebody else listed, of the replicas that the share names, is theirs and stays in
         the end; what they took out does not come back in the end.
@@ -388,7 +389,7 @@ class ListCell:
         return replace(self, prior=replace(self.prior, pairs=(self.prior.pairs | added) - gone))
 
     def planned(self, found: ReplicaSet | None) -> tuple[ListCell, ReplicaSet | None]:
-        """What to list so that each decision holds; None where that is so, or was not read."""
+        """What to list so that each decision holds; None where each holds, or nothing was read."""
         cell = self.looked_at(found)
         if found is None or found.everything or not cell.live:
             return cell, None
@@ -443,7 +444,7 @@ class ListCell:
         return replace(self, prior=prior, shares=shares, pending=self.pending - gone)
 
     def insisted(self, pairs: Pairs) -> ListCell:
-        """What somebody else took out shall be listed again."""
+        """With the decision to list again what somebody else took out."""
         return replace(self, pending=self.pending | pairs)
 
     def adopted(self, operation_id: str, pairs: Pairs, found: ReplicaSet) -> ListCell:

@@ -1,15 +1,15 @@
 """Drift: our throttle was deleted, changed, widened or narrowed by somebody else while we run.
 
 Goals
-    Whoever watches an operation sees within a tick that its throttle is not what it should be,
-    with both values, and has two ways out: put ours back, or keep theirs.
+    An operator who watches an operation sees within a tick that its throttle is not what it should
+    be, with both values. The operator has two ways out: put ours back, or keep theirs.
 Constraints
     Pure. What was decided and did not take hold yet is no drift (`Ownership.outstanding`), nor is
     a setting that could not be read. Only settings that a running operation throttles drift.
 Algorithm
     `reapply`: ours is written over the foreign value, which does not come back in the end.
     `accept`: the foreign value is the one to keep. For a rate, the shares want no rate there any
-    more (`Ownership.change` asks for one again); for a list, what was put in stays in the end, and
+    more (`Ownership.change` asks for one again). For a list, what was put in stays in the end, and
     what was taken out belongs to no share any more. Until either, nothing is written there: an
     operation that ends leaves the foreign value as it is.
 """

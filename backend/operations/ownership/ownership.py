@@ -2,12 +2,12 @@
 
 Goals
     When an operation ends, fails, or is finished by another backend after a crash, exactly its
-    share of every throttle comes off and what was there before is back. What another operation
+    share of every throttle is removed and what was there before is back. What another operation
     still needs, and what an operator set, is not touched.
 Constraints
     Pure: decides on what was read, and returns what to store and what to write. Kafka has no
-    compare-and-set for configurations: an edit that comes between our reading and our writing is
-    passed over unseen. What could not be read is never written.
+    compare-and-set for configurations: we write over an edit that comes between our reading and our
+    writing, unseen. What could not be read is never written.
 Algorithm
     Every verb returns a `OwnershipStep`. The caller stores its changed documents (intent before
     effect, as KIP-179 stores its removal records before it sets a throttle), carries out its
@@ -16,22 +16,22 @@ Algorithm
 
     Rates: what is in force is the *lowest* rate of the shares, or else what was there before.
     KIP-179 says of a throttle that it replaces the existing rates, and so it does with what an
-    operator had set and with the operation's own former rate (`change`). Between two operations
-    the newest would let the second one break the promise that was made for the first ("no more
-    than 10 MB/s on broker 3"); a broker has one rate for all its throttled replicas together, so
+    operator had set and with the operation's own former rate (`change`). Between two operations the
+    newest rate would let the second one break the promise that was made for the first ("no more
+    than 10 MB/s on broker 3"). A broker has one rate for all its throttled replicas together, so
     only the lowest keeps both. `holders` names the operation that keeps a rate down.
 
     Lists: what was there before and every share together; `*` found before stays `*`.
 
-    The law, which tests hold for any interleaving of operations, crashes and edits: when all
-    operations have ended, each setting is what it would be had we never touched it, that is the
-    initial value and every edit of somebody else, except
-    (1) what operations told to leave on (`auto_remove=False`) is there, unless it was edited;
-    (2) an edit that was undone by `reapply` has no effect;
-    (3) an edit that was passed over unseen, or that only repeats or removes what we had decided
-        to write anyway, has no effect;
-    (4) a replica that a share names is the share's, whoever listed it meanwhile;
-    (5) what was adopted goes like a share, and nothing comes back in its place.
+    Tests hold this law for any interleaving of operations, crashes and edits. When all operations
+    have ended, each setting is what it would be had we never touched it: the initial value and
+    every edit of somebody else. The exceptions:
+    1. What operations told to leave on (`auto_remove=False`) is there, unless it was edited.
+    2. An edit that was undone by `reapply` has no effect.
+    3. An edit that we wrote over unseen, or that only repeats or removes what we had decided to
+       write anyway, has no effect.
+    4. A replica that a share names is the share's, even if somebody else listed it meanwhile.
+    5. What was adopted goes like a share, and nothing comes back in its place.
 """
 
 from __future__ import annotations
@@ -350,9 +350,9 @@ class Ownership:
         """Take over the throttle of moves that somebody else started.
 
         Args:
-            brokers: those that take part in the moves; their own rates become our shares.
-            replicas: what the moves need listed (`throttled_replicas_of`); of these, those that
-                are listed become our shares.
+            brokers: Those that take part in the moves. Their own rates become our shares.
+            replicas: What the moves need listed (`throttled_replicas_of`). Of these, those that are
+                listed become our shares.
         """
         rates, lists = dict(self.rates), dict(self.lists)
         ids = [(broker, key) for broker in brokers for key in RateKey]

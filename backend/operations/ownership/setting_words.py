@@ -1,8 +1,8 @@
 """Throttle settings in words: before a change, after it, and as they were read back.
 
 Goals
-    Whoever reads the audit sees, broker by broker and topic by topic, what is set, and never a
-    value that was only meant.
+    A reader of the audit sees, broker by broker and topic by topic, what is set, and never a value
+    that was only intended.
 Constraints
     Pure. What could not be read is said to be so.
 Algorithm
