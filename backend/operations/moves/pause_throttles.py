@@ -131,9 +131,9 @@ def pause_writes(
 
     Args:
         ours: The operation's partitions. Those that do not move are ignored.
-        view: With the throttles of every live broker. It also has the throttles and the partitions of
-            every topic that lists replicas.
-        share: By topic, the follower entries that this operation alone owns.
+        view: With the throttles of every live broker. Also with those of every topic that lists
+            replicas, and their partitions.
+        share: By topic, follower entries that this operation alone owns.
         record: What an earlier call replaced. With it, a repetition keeps the true prior values.
     """
     copies = copies_of(ours, view)

@@ -186,8 +186,8 @@ class RateCell:
     def planned(self, found: FoundRate | None) -> tuple[RateCell, bool]:
         """With the decision to write the wanted value, and whether there is a need to.
 
-        There is no need where the value was not read, or is the wanted one. What somebody else wrote
-        is not written over.
+        There is no need where the value was not read, or is the wanted one. What somebody else
+        wrote stays.
         """
         if found is None:
             return self, False

@@ -1,18 +1,18 @@
 """Returning partitions to where they were, because somebody asked for it.
 
 Goals
-    A cancellation that is in the journal is carried out, also by another backend. What the cluster
-    refuses is told at once, and is not tried again later. A move whose cancellation was refused
-    keeps its throttle.
+    A cancellation that is in the journal is carried out, also by another backend. The answer says
+    immediately what the cluster refuses, and kshunt does not try that again later. A move whose
+    cancellation was refused keeps its throttle.
 Constraints
     The intent is in the journal before the first effect. Kafka cancels whatever move a partition
     has at that moment; so a cancellation is repeated only while the partition moves to the target
     that it had when somebody asked. A partition that did not move then, and that somebody else
     moves now, is left alone.
 Algorithm
-    Write the operation with every partition and its target; write which partitions of our
-    operations shall return; ask the cluster; take back the marks of what it refused; lift the
-    share of the rest. Where an answer is missing, the operation stays open: `finish` reads the
+    Write the operation with every partition and its target. Write which partitions of our
+    operations are to return, and ask the cluster. Take back the marks of what it refused, and lift
+    the share of the rest. Where an answer is missing, the operation stays open: `finish` reads the
     cluster, repeats the request for what still moves to its old target, and tells the results.
 """
 
@@ -134,7 +134,7 @@ class Cancellations:
     ) -> ChangeAnswer:
         """Return partitions to their original replicas.
 
-        Only the throttle share of what was cancelled goes; that of moves that go on stays.
+        It removes only the throttle share of what was cancelled; that of moves that continue stays.
 
         Raises:
             BadInput: no partition is named.
@@ -262,7 +262,7 @@ class Cancellations:
     async def _mark(
         self, wanted: Iterable[TopicPartition], ongoing: Ongoing
     ) -> set[TopicPartition]:
-        """Write down which partitions of ours shall return; those of our operations."""
+        """Write down which partitions of ours are to return; the result is these partitions."""
         ours: set[TopicPartition] = set()
         asked = set(wanted)
         for operation, work in self._unfinished():
@@ -282,7 +282,7 @@ class Cancellations:
         return operation.to(State.CANCELLING, at_ms=now_ms, outcome=words, is_progress=True)
 
     async def _unmark(self, outcomes: Results, wish: _Wish) -> tuple[str, ...]:
-        """What the cluster did not return goes on; the share of the rest is lifted."""
+        """Let continue what the cluster did not return, and lift the share of the rest."""
         problems: tuple[str, ...] = ()
         in_doubt = {p for p, one in outcomes.items() if one.error_code in UNANSWERED}
         arrived = wish.arrived(outcomes)
@@ -461,7 +461,7 @@ def refused_of(outcomes: Results) -> Results:
 async def give_back_marks(
     context: Context, operation: Operation, work: ReassignmentWork, refused: Results
 ) -> tuple[Operation, ReassignmentWork]:
-    """The moves that the cluster does not return go on; written where there are any."""
+    """Let the moves that the cluster does not return continue; written where there are any."""
     if not refused:
         return operation, work
     work = replace(work, cancelled=work.cancelled - refused.keys())

@@ -7,10 +7,11 @@ Constraints
     Pure. Brokers learn of a move's end some moments after the controller, so a partition may be
     described as it was before. An end that such a description could feign is not certain.
 Algorithm
-    Each partition is put into one of six classes, by the first that fits: refused, deleted, moving,
-    arrived (its replicas are the target), returned (they are the original ones, in any order),
-    elsewhere. A partition that has replicas of the target and of the original list is on its way
-    in that description. The state follows from the classes and from what was cancelled here.
+    Each partition is put into the first of six classes that fits. They are: refused, deleted,
+    moving, arrived (its replicas are the target), returned (they are the original ones, in any
+    order), elsewhere. A partition that has replicas of the target and of the original list is on
+    its way in that description. The state follows from the classes and from what was cancelled
+    here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pausing and resuming an operation: `kshunt.backend.operations.moves.pause_throttles` decides,
 this acts.
 
-A pause changes nothing but the operation's own shares: the floor takes the place of its rate as
+A pause changes nothing but the operation's own shares. The floor takes the place of its rate as
 follower where that holds only its own copies, and copies that are not listed are listed. So what
 somebody else set meanwhile is told from what is ours, and a crash in the middle is no more than a
 step that did not take hold.
@@ -74,7 +74,7 @@ class Pausing:
         return pause
 
     async def resume(self, operation: Operation, work: ReassignmentWork) -> None:
-        """Put the operation's shares back as they were before the pause, and go on.
+        """Put the operation's shares back as they were before the pause, and let it continue.
 
         Raises:
             KshuntError: it could not be read or written; the next tick tries again.
@@ -102,7 +102,7 @@ class Pausing:
 
 
 def _removes(work: ReassignmentWork) -> bool:
-    """Whether shares come off: those that only a pause has put there always do."""
+    """Whether kshunt removes the shares: always those that only a pause has put there."""
     return work.auto_remove or work.throttle_bytes_per_s is None
 
 

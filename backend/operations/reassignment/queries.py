@@ -105,8 +105,8 @@ class Queries:
     async def verify(self, plan: ReassignmentPlan, *, preserve_throttles: bool) -> VerifyAnswer:
         """Whether the plan is done; if so, takes off its throttles unless they are preserved.
 
-        Throttles of a plan that an operation of this backend still carries come off with the
-        operation. Nothing is taken off while the plan is not done.
+        Throttles of a plan that an operation of this backend still carries are removed when the
+        operation ends. Nothing is taken off while the plan is not done.
         """
         cluster, ongoing = await asyncio.gather(
             self._admin.cluster.describe(plan.topics, timeout_s=self._timeout_s),
@@ -185,7 +185,7 @@ def _verified(
     found: Mapping[tuple[TopicPartition, int], ReplicaDirs],
     silent: set[int],
 ) -> tuple[VerifyAnswer, bool]:
-    """What is so of the plan, and whether any of it still moves."""
+    """How far the cluster has carried out the plan, and whether any of it still moves."""
     rows = verify_rows(plan, states, ongoing)
     answer = VerifyAnswer(
         rows,

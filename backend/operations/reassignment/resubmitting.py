@@ -4,7 +4,7 @@ Goals
     A plan that is started once more, with another rate, changes the rate of what runs (KIP-179 and
     Kafka's own tool). No second operation counts the same moves.
 Constraints
-    A move is never submitted a second time: Kafka would take it as a move from where the replicas
+    A move is never submitted a second time. Kafka would take it as a move from where the replicas
     are by then, and its cancellation would keep the new replicas. What an operation holds at the
     floor of a pause stays there.
 Algorithm

@@ -1,9 +1,9 @@
 """Starting reassignments, because somebody asked for it; `cancelling` returns them.
 
 Goals
-    A throttle that a reassignment brings is there before the move, and comes off when it ends
-    (KIP-179, "On reassignment completion"), also when it was cancelled. A plan that the cluster
-    refuses leaves nothing behind.
+    A throttle that a reassignment brings is there before the move. The engine removes it when the
+    reassignment ends (KIP-179, "On reassignment completion"), also when it was cancelled. A plan
+    that the cluster refuses leaves nothing behind.
 Constraints
     The intent is in the journal before the first effect. What was asked is answered partition by
     partition.
@@ -11,8 +11,8 @@ Algorithm
     start (KIP-179, "Algorithm"): check everything; write the intent with our share of each
     throttle and what was there before; the topics' throttled replicas; the brokers' rates; the
     move. The engine does the rest.
-    A request that the cluster refuses as a whole is a refusal of each partition: the throttle is
-    put back at once, and nothing is submitted again.
+    A request that the cluster refuses as a whole is a refusal of each partition. The throttle is
+    put back immediately, and nothing is submitted again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class ReassignRequest:
     """True: one partition that cannot be moved holds up the others."""
     timeout_s: float = 10.0
     caps: Caps | None = None
-    """Moves in flight; None: everything at once, as KIP-179 and Kafka's own tool have it."""
+    """Moves in flight; None: all at the same time, as KIP-179 and Kafka's own tool have it."""
     order: MoveOrder = MoveOrder.LARGEST_FIRST
     change: Change = ANONYMOUS_CHANGE
     deadline_ms: int | None = None
@@ -249,7 +249,7 @@ class Reassignments:
         return silent, await throttling.carry_out(step.writes, present)
 
     async def _first_moves(self, operation: Operation, work: ReassignmentWork) -> ReassignOutcome:
-        """Submit what may start at once; the others wait."""
+        """Submit what may start immediately; the others wait."""
         if work.caps is not None:
             await self._runner.advance(operation, work, await self._context.ongoing())
             return _nothing_done(dict.fromkeys(work.waiting, _WAITS))
@@ -346,7 +346,7 @@ def _without(request: ReassignRequest, kept: Collection[TopicPartition]) -> Reas
 def _with_carried(
     answer: ChangeAnswer, moves: Mapping[TopicPartition, Move], carried: Sequence[Carried]
 ) -> ChangeAnswer:
-    """The answer for the others, with what is so of the partitions that operations carry."""
+    """The answer for the others, with the results of the partitions that operations carry."""
     return replace(
         answer,
         results=(*answer.results, *results_of(carried)),

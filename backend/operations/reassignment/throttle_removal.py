@@ -1,4 +1,4 @@
-"""Ending a reassignment: its throttle comes off, and what was read back is what is told.
+"""Ending a reassignment: kshunt removes its throttle, and reports what it read back.
 
 Goals
     When an operation ends, the audit holds for each setting that it throttled what the cluster

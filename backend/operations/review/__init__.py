@@ -1,1 +1,1 @@
-"""Before a change: preview, blast radius, second person; beside it: claims."""
+"""Before a change: preview, blast radius, second person; in addition to it: claims."""

@@ -1,18 +1,19 @@
 """Proposals of changes that take two people: recorded, approved once, and carried out.
 
 Goals
-    A change that a rule gives to two people is carried out at most once, as it was proposed, and
-    only while the cluster is what the second person saw.
+    A change that a rule gives to two people is carried out at most once, and as it was proposed. It
+    is carried out only while the cluster is what the second person saw.
     `kshunt.backend.domain.operations.approval` has the rules.
 Constraints
-    The backend may end between any two steps, and another one goes on.
+    The backend may end between any two steps, and another one continues.
 Algorithm
     1. `propose` writes the request into the journal, with what it would do.
     2. `approve` finds out anew what it would do, and refuses where that is something else. Then it
-       marks the proposal as used, in the journal, and only then carries it out: by the verb that
-       an undivided request would have come to, which writes its own operation before its effect.
+       marks the proposal as used, in the journal, and only then carries it out. It uses the verb
+       that an undivided request would have come to, which writes its own operation before its
+       effect.
     3. `tidy` closes what is left. A used proposal that nobody is at work on was carried out if an
-       operation bears its id; if none does, nothing of it was begun, for an operation is written
+       operation bears its id. If none does, nothing of it was begun, for an operation is written
        before its first effect.
 """
 
@@ -180,7 +181,7 @@ class Approvals:
         return _compared(await deed.foresee(), self.get(proposal_id))
 
     async def reject(self, proposal_id: str, by: Person, reason: str) -> ProposedChange:
-        """Say that it shall not be done.
+        """Say that it is not to be done.
 
         Raises:
             BadInput: there is no such proposal, or no reason.
@@ -350,7 +351,7 @@ class Approvals:
 
 
 def agreed_change(proposal: ProposedChange, by: Person) -> AgreedChange:
-    """What was proposed, as a change of whoever proposed it and of `by`, who approves it."""
+    """What was proposed, as a change of its proposer and of `by`, who approves it."""
     approved = f"approved: {proposal.settled_reason}" if proposal.settled_reason else ""
     people = (proposal.proposer.name, by.name)
     return AgreedChange(

@@ -217,10 +217,10 @@ def check_fresh(
     """Stop an action whose preview was made from another state of the cluster.
 
     Args:
-        preview: the fingerprint of the preview that the operator confirmed.
-        request: what is about to be done.
-        view: the cluster now.
-        shown: the facts of that preview, where this backend made it not long ago.
+        preview: The fingerprint of the preview that the operator confirmed.
+        request: What is about to be done.
+        view: The cluster now.
+        shown: The facts of that preview. None where this backend did not make it a short time ago.
 
     Returns:
         What was agreed to: of an election of all, the partitions whose leaders were to move.

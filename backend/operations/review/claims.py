@@ -3,11 +3,11 @@
 Goals
     Two people at two terminals do not steer one operation against each other without knowing it.
 Constraints
-    Soft: whoever may steer can take over, with a reason that the audit keeps. A name is what the
-    credential says; where no credentials are asked for it is what people say of themselves, and
+    Soft: a person who may steer can take over, with a reason that the audit keeps. A name is what
+    the credential says; where no credentials are asked for it is what people say of themselves, and
     proves nothing.
 Algorithm
-    A claim is an entry of the journal beside that of its operation, so that neither overwrites the
+    A claim is an entry of the journal next to that of its operation, so that neither overwrites the
     other. It ends with the operation.
 """
 
@@ -44,7 +44,7 @@ class Claims:
         Raises:
             BadInput: there is no such operation, or who asks says no name, or no reason to take it
                 over.
-            Conflict: it has ended, or another one steers it and it shall not be taken over.
+            Conflict: it has ended, or another person steers it and `take_over` is false.
             NotActive: another backend acts for this cluster.
         """
         async with self._one:

@@ -110,7 +110,7 @@ class Previews:
         return Queue(plan, started=frozenset(started), unanswered=frozenset(unanswered))
 
     def _freed(self, wanted: Collection[TopicPartition]) -> tuple[str, ...]:
-        """Whose throttle would come off, where an operation would be cancelled as a whole."""
+        """Brokers and topics that would lose a throttle, where a whole operation is cancelled."""
         freed: list[str] = []
         for operation_id in self._registry.unfinished:
             work = self._registry.work(operation_id)

@@ -6,9 +6,9 @@ Constraints
     - It reads only, takes a bounded time, and can be asked at any time, of any cluster.
     - Brokers that do not answer and calls that a cluster lacks are said, and hide nothing else.
 Algorithm
-    The topic first: without it, or for a count that cannot be meant, nothing else is asked. Then
-    all at once: offsets, producers, groups, configurations, disks; then the last records, while
-    it is watched whether the logs grow. `shrink_judge` makes the answer of it.
+    The topic first: without it, or for a count that cannot be right, nothing else is asked. Then
+    all at the same time: offsets, producers, groups, configurations, disks. Then the last records,
+    while it watches whether the logs grow. `shrink_judge` makes the answer of it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ WATCH_S: Final = 1.0
 SAMPLE_S: Final = 3.0
 """How long the last records are waited for."""
 CALL_SHARE: Final = 0.4
-"""Of the time for a reading, what one call in it may take: a broker that is silent is given up
-while there is time for the answers of the others."""
+"""Of the time for a reading, the share that one call in it may take. The check gives up a silent
+broker while there is time for the answers of the others."""
 
 T = TypeVar("T")
 

@@ -1,7 +1,7 @@
 """The phases of a shrink from the seal on: the source is closed, replaced, and its groups follow.
 
-What speaks against going on is looked at again right before the source is deleted; from then on
-nothing is taken back, and each phase repeats what it has to do until it holds.
+kshunt looks again at what speaks against the deletion right before it deletes the source. From then
+on nothing is taken back, and each phase repeats what it has to do until it holds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kshunt.backend.operations.shrink.topic_settings import OUR_GROUPS, SEAL, fi
 from kshunt.backend.operations.state.shrink_work import GroupPlace
 
 STILL_S: Final = 2.0
-"""So long the ends of a sealed topic must not move."""
+"""For this long the ends of a sealed topic must not move."""
 GONE: Final = frozenset({UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID})
 BUSY: Final = frozenset({UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP})
 """The group has members."""
@@ -135,7 +135,7 @@ async def copy_rest(step: ShrinkStep) -> None:
 
 
 async def verify_rest(step: ShrinkStep) -> None:
-    """Compare all of both topics, and settle where each group goes on."""
+    """Compare all of both topics, and settle where each group continues."""
     work = step.work
     verified = work.verified
     whole = verified is not None and verified.positions == work.sealed
@@ -177,7 +177,7 @@ async def _seal_anew(step: ShrinkStep) -> None:
 
 
 async def _placed(step: ShrinkStep) -> Mapping[str, GroupPlace] | None:
-    """Where each group goes on in the copy; None while that is not known, or a group reads."""
+    """Where each group continues in the copy; None while that is not known, or a group reads."""
     groups, verified = await step.groups(), step.work.verified
     assert verified is not None
     if names := active(groups):
@@ -328,7 +328,7 @@ async def verify_back(step: ShrinkStep) -> None:
 
 
 async def translate(step: ShrinkStep) -> None:
-    """Commit where each group goes on; one that has members is waited for."""
+    """Commit where each group continues; wait for a group that has members."""
     work = step.work
     if any(place.final is None for place in work.groups.values()):
         await _finals(step)
@@ -357,7 +357,7 @@ async def translate(step: ShrinkStep) -> None:
 
 
 def _was_moved(committed: Offsets, place: GroupPlace) -> bool:
-    """Whether a group is where it was to go on, or further.
+    """Whether a group is where it was to continue, or further.
 
     A coordinator that was down while the source was deleted may still know the positions in that.
     """
@@ -397,7 +397,7 @@ async def _commit(step: ShrinkStep, done: set[str], moving: list[str], busy: set
 
 
 async def _finals(step: ShrinkStep) -> None:
-    """Find where the groups go on in the final topic."""
+    """Find where the groups continue in the final topic."""
     work = step.work
     if not work.same_name:
         await step.put(groups={n: replace(p, final=p.copied) for n, p in work.groups.items()})

@@ -20,7 +20,7 @@ class JobCommand:
     source: str
     target: str
     operation: str
-    """The name under which it goes on; its group bears it."""
+    """The name under which the copy continues; its group bears it."""
     folder: Path
     """Of its own: for its files, and with `verify` for the offset map."""
     verify: bool = False

@@ -1,16 +1,16 @@
 """`kshunt pipeline repartition` as a process of the backend's: started, listened to, ended.
 
 Goals
-    The engine sees at any moment how the job stands, and why it failed; a job that is to end has
-    ended within seconds; and nothing of it is left behind, however the backend ends.
+    The engine sees at any moment how the job stands, and why it failed. A job that is to end has
+    ended within seconds. Nothing of it is left behind, however the backend ends.
 Constraints
     Nothing of Spark is loaded here. A process may die at any moment, and may say anything.
 Algorithm
-    It tells its progress by lines of JSON on standard output; what it says on standard error goes
-    to the log, and the last error of it counts where no line told one. It is told to end by SIGTERM
-    and then ends after its batch; told twice, at once; and then it is killed with all it started.
-    None of this loses or doubles a record: the next job goes on from what was committed. It is
-    never started again from here.
+    The job tells its progress by lines of JSON on standard output. What it says on standard error
+    goes to the log, and the last error there counts where no line told one. The backend tells it to
+    end by SIGTERM, and it ends after its batch. After a second SIGTERM it ends immediately. Then
+    the backend kills it with all it started. None of this loses or doubles a record: the next job
+    continues from what was committed. It is never started again from here.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from kshunt.backend.operations.shrink.job_port import JobCommand, JobStatus
 log = logging.getLogger(__name__)
 
 BATCH_S: Final = 5.0
-"""About so often it tells how far it is, and after so long it ends when it is told to."""
+"""It tells about this often how far it is, and takes about this long to end when told to."""
 END_S: Final = 2.0
-"""It has so long to end by itself when it is told, and so long again when it is told twice."""
+"""It has this long to end by itself when it is told, and this long again when told twice."""
 FENCED: Final = "CopyFenced"
 """The kind of failure of a job that another one of the same operation has overtaken."""
 _LINE_BYTES_MAX: Final = 1 << 26
@@ -100,7 +100,7 @@ def _cuts_file(folder: Path) -> Path:
 
 
 def _write_files(command: JobCommand) -> None:
-    """What does not go on a command line.
+    """Write what has no place on a command line.
 
     Raises:
         OSError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""Where consumer groups go on, by the offset maps that jobs leave in their folders."""
+"""Where consumer groups continue, by the offset maps that jobs leave in their folders."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _text(found: Compared) -> str:
 def places(
     folder: Path, committed: Mapping[str, Offsets], ends: Offsets
 ) -> Mapping[str, GroupPlace]:
-    """Where each group goes on in the copy; it takes a while for large maps."""
+    """Where each group continues in the copy; it takes a while for large maps."""
     where = _stored(folder)
     found = {}
     for name, positions in committed.items():
@@ -59,7 +59,7 @@ def places(
 def finals(
     folder: Path, known: Mapping[str, GroupPlace], ends: Offsets
 ) -> Mapping[str, GroupPlace]:
-    """The same groups with where they go on in the final topic, by the map of the way back."""
+    """The same groups with where they continue in the final topic, by the map of the way back."""
     where = _stored(folder)
     return {
         name: place

@@ -311,7 +311,7 @@ def copying_words(step: ShrinkStep) -> None:
 
 
 async def _copied(step: ShrinkStep) -> None:
-    """Go on to the verification, or copy what came meanwhile."""
+    """Continue with the verification, or copy what came meanwhile."""
     until = step.work.until or {}
     ends = await step.ends(step.work.topic)
     left = sum(max(0, at - until.get(p, 0)) for p, at in ends.items())
@@ -409,7 +409,7 @@ async def confirm(step: ShrinkStep) -> None:
 
 
 async def _foresee(step: ShrinkStep) -> None:
-    """How much each group would read again, if it went on from where it is now."""
+    """How much each group would read again, if it continued from where it is now."""
     live, verified = step.live, step.work.verified
     if live.read_for is None or verified is None or live.read_twice.keys() == live.read_for.keys():
         return

@@ -29,7 +29,7 @@ _COPYING = frozenset({ShrinkPhase.COPY, ShrinkPhase.COPY_REST, ShrinkPhase.COPY_
 def shrink_progress(
     operation: Operation, work: ShrinkWork, live: ShrinkMemory | None
 ) -> ShrinkProgress:
-    """How it stands; `live` is what the backend that acts knows besides."""
+    """How it stands; `live` is what the backend that acts knows in addition."""
     known = live if live is not None else ShrinkMemory()
     now = ShrinkPhase.CLEAN_UP if operation.state is OperationState.LIFTING else work.phase
     # A backend that does not act knows no more than the phase.
@@ -62,7 +62,7 @@ def shrink_progress(
 
 
 def cut_over_summary(work: ShrinkWork) -> str:
-    """What whoever types the topic's name agrees to."""
+    """What the operator who types the topic's name agrees to."""
     if not work.differs:
         return f"source and copy are equal; type the name {work.topic} to continue"
     return (

@@ -104,7 +104,7 @@ class Shrinks:
         return ChangeAnswer(change.validate_only, operation_id, (result,), notes, warnings=warnings)
 
     async def confirm(self, operation_id: str, typed: str, change: Change) -> ChangeAnswer:
-        """Let it go on with what cannot be taken back; `typed` is the topic's name.
+        """Let it continue with what cannot be taken back; `typed` is the topic's name.
 
         Raises:
             BadInput: there is no such operation, or another name was typed.
@@ -137,7 +137,7 @@ class Shrinks:
         return await self._steer(operation_id, "pause", State.PAUSING, words, change)
 
     async def resume(self, operation_id: str, change: Change) -> ChangeAnswer:
-        """Let it go on."""
+        """Let it continue."""
         words = "continues after the records that are already copied"
         return await self._steer(operation_id, "resume", State.RESUMING, words, change)
 
@@ -324,7 +324,7 @@ def _then(request: ShrinkRequest, copy: str) -> Iterator[str]:
 
 
 def _agreed_to(work: ShrinkWork) -> str:
-    """What would go on with the topic's name."""
+    """What would continue when the operator types the topic's name."""
     then = "continues after its point of no return" if work.past_no_return else "is cut over"
     return f"{then} ({work.phase})" + (f", although {work.differs}" if work.differs else "")
 

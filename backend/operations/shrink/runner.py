@@ -1,13 +1,13 @@
 """Takes shrinks a step further, tick after tick; see `kshunt.backend.domain.shrink.phases`.
 
 Goals
-    A shrink comes to an end, or waits for somebody and says for whom; whatever crashes, another
-    backend goes on with what the journal says.
+    A shrink comes to an end, or waits for somebody and says for whom. Whatever crashes, another
+    backend continues with what the journal says.
 Constraints
     A tick never waits long: a job is a process, and what takes long is a task; both are looked at.
     What is known here and not in the journal may be lost at any moment.
 Algorithm
-    The operation's state says whether it goes on, halts or is taken back; its phase says what is
+    The operation's state says whether it continues, halts or is taken back; its phase says what is
     due. A phase that is refused ends the shrink before the point of no return, and is tried again
     after it; what may succeed if it is repeated is repeated.
 """
@@ -54,7 +54,7 @@ class ShrinkRunner:
     def __init__(
         self, tools: ShrinkTools, changed: Callable[[Operation], None] = lambda operation: None
     ) -> None:
-        """`changed` is told of an operation that says something else about how it goes."""
+        """The runner calls `changed` with an operation whose progress says something new."""
         self._tools = tools
         self._changed = changed
         self._live: dict[str, ShrinkMemory] = {}

@@ -238,7 +238,7 @@ class ShrinkStep:
     # Jobs
 
     def job_name(self, *, back: bool = False) -> str:
-        """Under which a job goes on."""
+        """The name under which a job continues."""
         return f"{self.operation.id}-back" if back else self.operation.id
 
     def folder(self, *, back: bool = False) -> Path:
@@ -248,7 +248,7 @@ class ShrinkStep:
     async def run(self, command: JobCommand) -> JobStatus | None:
         """Have a job run to its end; how it ended, or None while it has not.
 
-        It is run again where that may help, if only by somebody who mends what is named.
+        It is run again where that may help, if only after somebody repairs what is named.
         """
         live = self.live
         if live.command != command:

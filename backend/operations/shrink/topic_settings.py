@@ -38,7 +38,7 @@ HOLD: Final[Mapping[str, str]] = {
 }
 """Nothing is deleted."""
 SEAL: Final[Mapping[str, str]] = {MAX_MESSAGE_BYTES: str(SEALED_BYTES)}
-"""Brokers refuse a producer's records, on any Kafka; reading and replication go on."""
+"""Brokers refuse a producer's records, on any Kafka; reading and replication continue."""
 SEALED: Final = ", ".join(f"{key}={value}" for key, value in SEAL.items())
 """The same in words."""
 HEADER_BYTES: Final = 100

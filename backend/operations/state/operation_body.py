@@ -40,7 +40,7 @@ from kshunt.backend.operations.state.shrink_work import ShrinkWork
 _TOLD: Final = frozenset(
     {"outcome_is_progress", "actions", "waiting", "claim", "notes", "forecasts"}
 )
-"""What a backend finds out or keeps elsewhere, and adds when it tells of an operation."""
+"""What a backend finds out or keeps elsewhere, and adds when it reports an operation."""
 _KEPT: Final = frozenset(one.name for one in fields(Operation)) - _TOLD
 _OF_0_1: Final = frozenset(
     {
@@ -55,7 +55,7 @@ earlier version reads it too."""
 
 
 class _Beside(Struct, frozen=True):
-    """What an entry has in another form than `Operation`, or beside it."""
+    """What an entry has in another form than `Operation`, or in addition to it."""
 
     partitions: list[tuple[str, Id]]
     details: dict[str, Any]

@@ -45,7 +45,7 @@ class ReassignmentWork:
     """One reassignment, and how far it was taken."""
 
     moves: Mapping[TopicPartition, Move]
-    """Where each partition was when it was asked for, and where it shall be."""
+    """Where each partition was when the move was asked for, and where it is to be."""
     log_dirs: Mapping[tuple[TopicPartition, int], str] = field(default_factory=dict)
     throttle_bytes_per_s: int | None = None
     log_dirs_throttle_bytes_per_s: int | None = None
@@ -54,7 +54,7 @@ class ReassignmentWork:
     timeout_s: float = 10.0
     order: MoveOrder = MoveOrder.LARGEST_FIRST
     caps: Caps | None = None
-    """None: everything is submitted at once, as Kafka's own tool does."""
+    """None: everything is submitted at the same time, as Kafka's own tool does."""
     started: frozenset[TopicPartition] = frozenset()
     """Submitted at some time, `unanswered` included."""
     unanswered: frozenset[TopicPartition] = frozenset()
@@ -176,7 +176,7 @@ def still_needed(work: ReassignmentWork, held: Shares) -> Shares:
 
 
 class MoveRow(Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """One partition, where it was and shall be, and every word that is true of it."""
+    """One partition, where it was and is to be, and every word that is true of it."""
 
     topic: str
     partition: Id

@@ -40,7 +40,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where a consumer group goes on."""
+    """Where a consumer group continues."""
 
     committed: Offsets
     """Its positions in the source."""
@@ -92,7 +92,7 @@ class ShrinkWork:
     sealed: Offsets | None = None
     """The source's ends, once no producer can write any more."""
     groups: Mapping[str, GroupPlace] = field(default_factory=dict)
-    """Where the groups of the source go on, once that is settled."""
+    """Where the groups of the source continue, once that is settled."""
     verified_back: Compared | None = None
     """Copy and final topic."""
     differs: str = ""

@@ -2,8 +2,8 @@
 
 Goals
     What an operator sets is what is in force. Where an operation of ours throttles a broker, its
-    share becomes what the operator set, so that it still comes off with the operation. Where moves
-    run that somebody else started, it comes off with those, if that is wanted (KIP-179's
+    share becomes what the operator set, so that it is still removed when the operation ends. Where
+    moves run that somebody else started, it is removed when those end, if that is wanted (KIP-179's
     autoRemoveThrottle). Elsewhere it is the operator's own, and stays.
 Constraints
     The intent is in the journal before the first effect.
@@ -68,7 +68,7 @@ _KEYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """What is set for moves that somebody else started, and comes off with them."""
+    """What is set for moves that somebody else started, and is removed when they end."""
 
     moves: Mapping[TopicPartition, Move]
     shares: Shares
@@ -92,9 +92,9 @@ class ThrottleChanges:
     ) -> ChangeAnswer:
         """KIP-179, alterInterbrokerThrottledRates, with results by broker.
 
-        With `auto_remove`, rates of brokers that take part in moves which somebody else started
-        come off when these end; without such moves they stay, as they do without it, and a note
-        says so. `timeout_s` is what the cluster may take; None is the backend's own.
+        With `auto_remove`, rates of brokers that take part in moves which somebody else started are
+        removed when these end. Without such moves they stay, as they do without it, and a note says
+        so. `timeout_s` is what the cluster may take; None is the backend's own.
 
         Raises:
             BadInput: no broker is named.
@@ -163,7 +163,7 @@ class ThrottleChanges:
         after: Ownership,
         present: FoundSettings,
     ) -> None:
-        """Write the intent; what shall come off again is a share of this operation's own."""
+        """Write the intent; what is to be removed again is a share of this operation's own."""
         work = None
         if passing is not None:
             after = after.record(operation.id, passing.shares, present).after
@@ -335,7 +335,7 @@ class ThrottleChanges:
 
 
 def _passing_or_none(passing: Passing | None, auto_remove: bool) -> Shares | None:
-    """What goes with moves of others; None where nothing was to go by itself."""
+    """What ends with moves of others; None where the operator asked for no removal."""
     if not auto_remove:
         return None
     return NO_SHARES if passing is None else passing.shares

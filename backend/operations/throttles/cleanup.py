@@ -43,9 +43,9 @@ def cleared_by(
 ) -> Clearing:
     """The throttles that were there for these partitions and that no operation here owns.
 
-    Kafka's own tool deletes the rates of every broker when it verifies; here only the replicas of
-    the given partitions leave the lists, and only brokers that those replicas name, and that no
-    list names any more, lose their rates.
+    Kafka's own tool deletes the rates of every broker when it verifies. Here only the replicas of
+    the given partitions leave the lists. Only brokers that those replicas name, and that no list
+    names any more, lose their rates.
     """
     numbers: dict[str, set[int]] = {}
     for topic, partition in partitions:

@@ -4,16 +4,16 @@ Goals
     List what a crashed tool or a forgotten `--verify` left on, say where it is likely to be from,
     and say what removing it would write.
 Constraints
-    Pure. What a running move needs, ours or anybody's, is never offered, and `removal` judges
-    again with what is so then. What could not be read is not judged. Kafka does not say who wrote
+    Pure. What a running move needs, ours or anybody's, is never offered, and `removal` judges again
+    by the facts of that moment. What could not be read is not judged. Kafka does not say who wrote
     a value, so an origin is a guess, and says so.
 Algorithm
     A listed replica is justified while its partition moves, whatever its broker, or while an
     operation of ours holds it. A rate is justified while its broker takes part in a move, or an
     operation of ours holds it or a replica there. What is left is grouped by its likely origin:
     Kafka's own tool lists a partition's sources on the leaders' side and its targets on the
-    followers' side (KIP-73), so a partition that has all its targets has arrived, and one that
-    has none and all its sources was cancelled.
+    followers' side (KIP-73). So a partition that has all its targets has arrived, and one that has
+    none and all its sources was cancelled.
 """
 
 from __future__ import annotations

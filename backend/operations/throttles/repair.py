@@ -1,7 +1,7 @@
-"""Throttles that are not as they should be, mended on an operator's word: drift and orphans.
+"""Throttles that are not as they should be, repaired on an operator's word: drift and orphans.
 
-Each is shown with an id that holds its values, so what has changed since it was shown is passed
-over and said, and nothing is written that nobody has seen.
+Each is shown with an id that holds its values. So a repair leaves out what has changed since it was
+shown, and says so. Nothing is written that nobody has seen.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def needed_lists(ownership: Ownership) -> dict[str, ThrottledReplicas]:
 
 
 def paused_partitions(operations: Iterable[Operation]) -> frozenset[TopicPartition]:
-    """Partitions of operations that are paused: that their copies stand still is meant."""
+    """Partitions of operations that are paused: their copies stand still on purpose."""
     return frozenset(
         partition
         for operation in operations

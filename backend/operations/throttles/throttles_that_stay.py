@@ -1,7 +1,7 @@
 """Which throttles of a request nothing takes off again, in words for its answer.
 
 KIP-179's `autoRemoveThrottle` takes a throttle off "at the end of the current reassignment". Where
-no reassignment has a part in it there is no such end, and whoever asked has to know.
+no reassignment has a part in it there is no such end, and the operator who asked has to know.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kshunt.backend.operations.ownership.ownership import Ownership, Shares
 def rates_that_stay(
     rates: Mapping[int, ThrottledRate], passing: Shares, ours: Collection[int]
 ) -> tuple[str, ...]:
-    """A note where rates come off with no move.
+    """A note where no end of a move removes the rates.
 
     Args:
-        rates: What was asked for; None in a rate removes it, so that nothing is left.
-        passing: What comes off with moves that others started.
-        ours: Brokers whose rates come off with operations of this backend.
+        rates: What was asked for. None in a rate removes it, so that nothing is left.
+        passing: What is removed when moves that others started end.
+        ours: Brokers whose rates operations of this backend remove.
     """
     gone = {broker for broker, _ in passing.rates} | set(ours)
     stays = [
@@ -42,7 +42,7 @@ def rates_that_stay(
 def lists_that_stay(
     replicas: Mapping[str, ThrottledReplicas], passing: Shares, ownership: Ownership
 ) -> tuple[str, ...]:
-    """A note where listed replicas come off with no move."""
+    """A note where no end of a move removes the listed replicas."""
     stays = [
         topic
         for topic, lists in sorted(replicas.items())

@@ -1,7 +1,7 @@
 """Deleting the last partitions of topics (KIP-694), on a cluster that does so by itself.
 
-The cluster does the work, and goes on with it when nobody looks; this writes down what was asked
-and what came of it.
+The cluster does the work, and continues it when nobody looks. This module writes down what was
+asked and what came of it.
 """
 
 from __future__ import annotations
