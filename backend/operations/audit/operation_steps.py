@@ -121,7 +121,7 @@ def _event(before: Operation | None, after: Operation) -> AuditEvent | None:
     if before.state is after.state:
         return None
     if after.kind is OperationKind.SHRINK and after.state is OperationState.LIFTING:
-        # No throttle comes off.
+        # kshunt removes no throttle here.
         return None
     if after.state is OperationState.FAILED:
         return AuditEvent.REFUSED if before.state is OperationState.STARTING else AuditEvent.ENDED

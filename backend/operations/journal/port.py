@@ -172,7 +172,7 @@ def retired(
     over.sort(key=lambda entry: (entry.header.time_ms, entry.key))
     audit = sorted(entry.key for entry in state.of(EntryKind.AUDIT).values())
     gone = [entry.key for entry in over[: max(0, len(over) - operations_kept)]]
-    # What people said about an operation goes with it, and what was forecast of it.
+    # What people said about an operation is dropped with it, and what was forecast of it.
     ids = [key.removeprefix(f"{EntryKind.OPERATION}/") for key in gone]
     about = [key_of(id) for id in ids for key_of in (team_key, forecasts_key)]
     gone += [key for key in about if key in state.entries]

@@ -14,9 +14,9 @@ Algorithm
     A stand-by measures from when it *saw* the last heartbeat, which is later, and takes over
     after `silence_s`, which is longer. Silence counts only while the stand-by surely reads all
     there is; after a gap in its reading it begins again. One that finds, as it takes over, a
-    heartbeat that it had not seen waits as long as the writer before could still act. Who lost
-    gives the winner as long to send its first heartbeat. Who has no need to act takes over from
-    nobody: a backend that only looks leaves no trace in a cluster.
+    heartbeat that it had not seen waits as long as the writer before could still act. The loser
+    gives the winner as long to send its first heartbeat. A backend with no need to act takes over
+    from no other: a backend that only looks leaves no trace in a cluster.
     (Gray and Cheriton 1989, "Leases", with fencing for what a lease alone cannot stop.)
 
 What is left: an effect that was sent before a process was stopped may arrive later. Its intent is

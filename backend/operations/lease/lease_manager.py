@@ -296,8 +296,8 @@ class LeaseManager:
     async def _take_over(self) -> bool:
         began = self._now()
         try:
-            # Kafka acknowledges a heartbeat before it shows it to readers. To fence who has just
-            # begun would leave nobody who acts for as long as silence lasts.
+            # Kafka acknowledges a heartbeat before it shows it to readers. To fence a
+            # backend that has just begun would leave no backend that acts until silence has lasted.
             state = await self._journal.peek()
             if state.heartbeat != self._lease.heard:
                 self._lease = self._lease.read(state.heartbeat, began, self._now())

@@ -210,7 +210,7 @@ class Ownership:
     rates: Mapping[RateCellId, RateCell] = field(default_factory=dict)
     lists: Mapping[ListCellId, ListCell] = field(default_factory=dict)
 
-    # What is so
+    # What holds now
 
     @property
     def brokers(self) -> tuple[int, ...]:

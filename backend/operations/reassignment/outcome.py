@@ -109,7 +109,7 @@ def _state(work: ReassignmentWork, places: Mapping[TopicPartition, PartitionEnd]
     if work.all_cancelled:
         return State.CANCELLED
     if work.adopted:
-        # Whoever started these moves may change them; only their throttle was ours.
+        # The person who started these moves may change them; only their throttle was ours.
         return State.DONE
     elsewhere = {PartitionEnd.ELSEWHERE, PartitionEnd.MOVING} & set(wanted.values())
     return State.SUPERSEDED if elsewhere else State.CANCELLED_ELSEWHERE

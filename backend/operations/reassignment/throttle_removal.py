@@ -76,7 +76,7 @@ class ThrottleRemoval:
             KshuntError: it could not be read or written; the next tick tries again.
         """
         if work.pause is not None and not work.auto_remove:
-            # A throttle that shall stay must not stay at the floor of a pause.
+            # A throttle that is to stay must not stay at the floor of a pause.
             given_back = await self._pausing.give_back(operation, work)
             if problems := failures(given_back.topics):
                 self._registry.set_outcome(operation.id, f"still paused: {listed(problems, 3)}")

@@ -147,7 +147,7 @@ async def verify_rest(step: ShrinkStep) -> None:
         elif (groups := await _placed(step)) is not None:
             await step.enter(groups=groups)
             if work.same_name:
-                # At once: while groups are where they were a moment ago.
+                # Immediately: while groups are where they were a moment ago.
                 await delete(step)
         return
     found = await compared(step, verifying(step))

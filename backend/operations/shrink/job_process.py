@@ -188,7 +188,7 @@ class ProcessJob:
             await child_processes.ended(process, 0.0)
             self._note(running=False)
         if self._status.ended is None:
-            # Whatever ended it so, the next one goes on.
+            # Whatever ended it, the next job continues.
             if self._asked_to_end:
                 self._note(ended="stopped")
             else:
@@ -248,7 +248,7 @@ class ProcessJob:
 
     def _failed(self, said: Mapping[str, Any]) -> None:
         words = f"{said['message']} {said['advice']}".strip()
-        # By a former backend's job, whose last batch may go on for a moment.
+        # By a former backend's job, whose last batch may continue for a moment.
         fenced = said.get("kind") == FENCED
         self._note(
             ended="failed", words=words[:_WORDS_MAX], retriable=bool(said["retriable"]) or fenced

@@ -77,7 +77,7 @@ class Shrinks:
         require(Verb.SHRINK, self._context.admin)
         _check_request(request)
         check = await self._checked(request)
-        # A later check may see other records; the copy goes on by the same one.
+        # A later check may see other records; the copy continues with this check's partitioner.
         request = replace(request, partitioner=check.partitioner)
         async with self._context.lock:
             self._check_free(request)
@@ -207,7 +207,7 @@ class Shrinks:
             advice = " ".join(one.advice for one in refusals if one.advice)
             if insistable:
                 advice += f" You can insist on: {listed(insistable, 9)}."
-            # What cannot be meant is another problem than what cannot be done now.
+            # A count that makes no sense is another problem than what cannot be done now.
             senseless = any(one.code.startswith("count-") for one in refusals)
             kind = BadInput if senseless else Conflict
             raise kind(f"{words} Nothing was changed.", advice=advice)

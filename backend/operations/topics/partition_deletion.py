@@ -86,7 +86,7 @@ class PartitionDeletions:
                 topics, validate_only=True, timeout_s=timeout_s
             )
         except NotSupported as refused:
-            # For whoever asks it is the cluster's state that forbids it, as where it is disabled.
+            # For the caller it is the cluster's state that forbids it, as where it is disabled.
             raise Conflict(refused.message, advice=refused.advice) from None
 
     async def _warnings(
