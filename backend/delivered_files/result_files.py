@@ -1,4 +1,4 @@
-"""Which files of the data pipeline's results hold: for whoever writes results, or reads them.
+"""Which files of the data pipeline's results hold: for code that writes results, or reads them.
 
 The layout is that of `kshunt.backend.domain.pipeline.result_columns`; nothing is opened here but
 the manifest.

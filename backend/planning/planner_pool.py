@@ -31,7 +31,7 @@ COMMAND: Final = (sys.executable, "-P", "-m", "kshunt.backend.planning.worker")
 
 
 class Planners:
-    """A backend's planners; so many work at once, and others wait."""
+    """A backend's planners; `LIMITS.planners` work at the same time, and other questions wait."""
 
     def __init__(
         self, command: Sequence[str] = COMMAND, *, limit_s: float = LIMITS.planning_s

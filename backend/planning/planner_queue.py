@@ -4,11 +4,11 @@ Goals
     Somebody who asks once waits for what is at work, and for at most one question of each of the
     others, however many those have asked. Nobody alone can fill the queue.
 Constraints
-    A planner takes seconds to minutes, and few work at once.
+    A planner takes seconds to minutes, and few work at the same time.
 Algorithm
-    Each caller has a queue of its own, first come first served. The callers take turns: whoever was
-    served goes behind the others. A caller who has `by_caller` questions in the queues or at work
-    is refused, and everybody is where there are `in_all`.
+    Each caller has a queue of its own, first come first served. The callers take turns: one that
+    was served goes behind the others. A caller who has `by_caller` questions in the queues or at
+    work is refused, and everybody is where there are `in_all`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 It is asked once: eight bytes of length and a pickle come on standard input, from the backend that
 started it and nobody else; the answer goes to standard output. When standard input ends meanwhile,
-whoever asked is gone, and so is the process.
+the backend is gone, and the process ends too.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 """A plan at work in a twin, as fast as it can be computed.
 
 Goals
-    When it would be finished, what every broker would have to do for it meanwhile, which replicas
-    would fall behind, and how full disks would become; or that it would never end, and why.
+    When it would be finished, and what every broker would have to do for it meanwhile. Which
+    replicas would fall behind, and how full disks would become. Or that it would never end, and
+    why.
 
 Constraints
-    - The moves and their throttle are started as kshunt starts them: KIP-179's reassignment, which
-      sets the rates of every broker that has a part in it and takes them off at its end.
+    - The moves and their throttle are started as kshunt starts them: by KIP-179's reassignment. It
+      sets the rates of every broker that has a part in it, and removes them at its end.
     - Nothing of the cluster itself is touched.
 
 Algorithm
     1. Start the moves in the twin.
-    2. Let a second go by, look, and go on; the longer it takes, the rarer the looks.
+    2. Let a second pass, look, and repeat; the longer it takes, the rarer the looks.
     3. End when every partition has moved. Give up where over half of the time so far nothing
-       became less, but not within the first hour, and after `LIMIT_S` anyhow.
+       became less, but not within the first two hours, and after `LIMIT_S` anyhow.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ def rehearse(
 
     Args:
         picture: The cluster.
-        targets: The replicas that partitions are to have, preferred leader first.
-        throttle_bytes_per_s: What each broker may send, and receive, for them; None for no limit.
-        seed: Of what the twin decides by chance, such as directories.
-        on_look: Is told the share of the bytes that are copied, from 0 to 1, with each look.
+        targets: The replicas that partitions are to have. The preferred leader is first.
+        throttle_bytes_per_s: What each broker may send, and receive, for them. None for no limit.
+        seed: Of what the twin decides by chance. One such choice is a replica's directory.
+        on_look: Is given the share of the bytes that are copied, from 0 to 1, with each look.
 
     Raises:
         BadInput: a move cannot be started there, or there is none; with every refusal.

@@ -1,8 +1,8 @@
-"""A cluster in memory that stands where a real one stands, and whose time can be moved.
+"""A cluster in memory in the place of a real one, whose time can be moved.
 
 Goals
-    What limits moves there limits them here: throttles and their lists, networks and disks as far
-    as they are known, brokers that are down, replicas that are behind, what producers write.
+    What limits moves there limits them here. That is throttles and their lists, networks and disks
+    as far as they are known, brokers that are down, replicas that are behind, what producers write.
 
 Constraints
     - No sockets, no threads, no clock: an hour of the cluster takes as long as it is to compute.

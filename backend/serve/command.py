@@ -1,6 +1,7 @@
 """`kshunt serve`: puts the parts of a backend together, and runs it.
 
-Every heavy import is inside the function that needs it, so that a wrong flag is answered at once.
+Every heavy import is inside the function that needs it, so that a wrong flag is answered
+immediately.
 """
 
 from __future__ import annotations
@@ -306,7 +307,7 @@ async def _identified(
 def _reports(
     options: Namespace, clock: Clock
 ) -> Callable[[Backend], contextlib.AbstractAsyncContextManager[None]] | None:
-    """What writes reports beside a backend; None, and nothing is loaded, where none are wanted.
+    """What writes reports next to a backend; None, and nothing is loaded, where none are wanted.
 
     Raises:
         ConfigError: the folder cannot be written to.
@@ -335,7 +336,10 @@ def _placing(settings: Settings, admin: Reached) -> BackendPlacer | None:
 def _in_zookeeper(
     settings: Settings, admin: Reached, clock: Clock, keys: ClusterKeys, unproven: Unproven
 ) -> ZooKeeperParts | None:
-    """What a cluster in ZooKeeper needs besides; None, and nothing is loaded, for another one."""
+    """What a cluster in ZooKeeper needs in addition.
+
+    None, and nothing is loaded, for another cluster.
+    """
     if not settings.zookeeper:
         return None
     from kshunt.backend.admin.zookeeper.zookeeper_admin import ZooKeeperAdmin
@@ -403,7 +407,7 @@ def _recorders(
 
 
 def _stop_at_end_of_input(loop: asyncio.AbstractEventLoop) -> None:
-    """Stop as on SIGTERM, when whoever holds the other end of standard input is gone."""
+    """Stop as on SIGTERM, when the process at the other end of standard input is gone."""
     import os
     import signal
 

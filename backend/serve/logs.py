@@ -45,7 +45,7 @@ class TextLines(logging.Formatter):
 
 
 WINDOW_S: Final = 60.0
-"""A line that was written is not written again for so long."""
+"""A line that was written is not written again for this time."""
 ALIKE_MAX: Final = 100
 """Lines in that time that differ in their values only, such as an address; others are counted."""
 WINDOWS_MAX: Final = 2_000
@@ -64,7 +64,7 @@ class _Window:
 
     until_s: float
     left: int
-    """So many may still be written."""
+    """How many may still be written."""
     held: list[logging.LogRecord] = field(default_factory=list)
     """The last one that was not written."""
     count: int = 0
@@ -72,7 +72,7 @@ class _Window:
 
 
 class Repeats(logging.Filter):
-    """Lets a line pass once a minute, and has the handler say how often it came besides."""
+    """Lets a line pass once a minute, and has the handler say how often it came again."""
 
     def __init__(
         self,

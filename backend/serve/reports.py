@@ -48,19 +48,19 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0
 WEEK_SETTLED_MS: Final = 600_000
-"""So long after a week its last hour may still change: see the stream's settled hours."""
+"""For this time after a week its last hour may still change: see the stream's settled hours."""
 AFTER_END_MS: Final = 20_000
-"""The samples of so long after its end belong to the report of an operation."""
+"""The report of an operation has its samples up to this long after its end."""
 OPERATION_SETTLED_MS: Final = 180_000
-"""So long after the end of an operation its report waits for results of them."""
+"""For this time after the end of an operation its report waits for results of those samples."""
 PATIENCE_MS: Final = HOUR_MS
-"""So long results of an operation may be late."""
+"""Results of an operation may be this late."""
 LOOKED_BACK_MS: Final = DAY_MS
 """A backend that starts writes reports of operations that ended within this time."""
 PAUSE_MOST_MS: Final = 600_000
 """Before a page is tried again the pause doubles, from `LOOK_S` up to this: reading takes long."""
 JOURNAL_MS: Final = 300_000
-"""So long after its start a backend waits for the journal, before it reports a week without."""
+"""A backend waits this long from its start for the journal; then it reports a week without."""
 SUFFIX: Final = ".html"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -1,6 +1,6 @@
 """Members of consumer groups on the wire: what kafka-python does not read.
 
-ConsumerGroupDescribe (KIP-848) tells of groups of type `consumer`; its versions 0 and 1 are those
+ConsumerGroupDescribe (KIP-848) describes groups of type `consumer`; its versions 0 and 1 are those
 of Kafka 3.7 and later, and version 1 adds a byte for each member. Members of classic groups say
 what they subscribe and are assigned in bytes that no broker looks into: a member may have written
 anything there.

@@ -1,8 +1,8 @@
 """The RPCs of KIP-179, KIP-183 and KIP-694, which Apache Kafka never shipped as their seeds say.
 
 Keys: an API key is an int16. Kafka hands its own out from 0 upwards and is below 100, so the
-seeds' begin at 10,000, where no release meets them. librdkafka, kafka-python and Apache's Java
-client all pass over keys in ApiVersions that they do not know.
+seeds' begin at 10,000, where no release meets them. Clients ignore keys in ApiVersions that they do
+not know: librdkafka, kafka-python and Apache's Java client all do.
 
 Versions: version 0 of each message is byte for byte what its seed writes down. The seeds of 2017
 are older than flexible versions (KIP-482) and write plain STRINGs, so theirs are not flexible;
@@ -26,8 +26,8 @@ Where a seed contradicts itself, its newest wording holds:
 
 KIP-694 puts `mode` into Metadata as a plain field of a version that Kafka has since given to
   something else. Here it is a tagged field of the partition
-  (`kshunt.backend.wire.partition_modes`), which clients that do not know it pass
-  over. The seed's "specified version", below which Metadata answers LEADER_NOT_AVAILABLE while
+  (`kshunt.backend.wire.partition_modes`), which clients that do not know it
+  ignore. The seed's "specified version", below which Metadata answers LEADER_NOT_AVAILABLE while
   `delete.topic.partition.enable` is on, is thus the first with tagged fields.
 """
 

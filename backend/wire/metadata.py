@@ -6,9 +6,9 @@ Constraints: a partition's entry has three arrays of brokers (replicas, in sync,
 no fixed size; while a reassignment runs, sizes change from one partition to the next.
 
 Algorithm: one pass in Python finds where each entry begins, by its three lengths alone. An entry
-of the same shape as the one before it starts a run: how far it goes is found by comparing the
-length bytes at that stride, and since an entry that has the shape begins where the one before it
-ends, the comparison is exact. An entry with tagged fields, or with 127 brokers or more, is read
+of the same shape as the one before it starts a run. The pass finds the end of the run by comparing
+the length bytes at that stride. An entry that has the shape begins where the one before it ends, so
+the comparison is exact. An entry with tagged fields, or with 127 brokers or more, is read
 by the general reader, which also reads its mode (`kshunt.backend.wire.partition_modes`). A second
 pass in numpy takes every value from where the first one found it.
 

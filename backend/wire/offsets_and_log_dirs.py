@@ -1,6 +1,6 @@
 """ListOffsets and DescribeLogDirs in columns: from wire bytes to arrays and back.
 
-A cluster of 100,000 partitions answers these with as many fixed-size entries. An object for each
+A cluster of 100,000 partitions answers these with 100,000 fixed-size entries. An object for each
 costs more than the broker's own work, so whole topics are taken as one block of bytes and read
 with one structured dtype. Only an entry that carries tagged fields (KIP-482) has another size;
 a topic that holds one is read entry by entry.
@@ -116,9 +116,9 @@ def encode_list_offsets(partitions: PartitionColumns, version: int) -> bytes:
 def take_entries(reader: Reader, count: int, dtype: np.dtype[Any]) -> bytes:
     """The bytes of `count` entries of `dtype`, without their tag bytes' meaning checked away.
 
-    In a flexible version `dtype` ends with one tag byte. While it is 0 every entry has that size;
-    the first that is not 0 is where the sizes begin to differ, and the entries are then cut out
-    one by one, each with a 0 in its place.
+    In a flexible version `dtype` ends with one tag byte. While it is 0 every entry has that size.
+    The first that is not 0 is where the sizes begin to differ. Then all entries are cut out one by
+    one, each with a 0 in its place.
     """
     size = dtype.itemsize
     start = reader.at

@@ -1,10 +1,10 @@
 """How good forecasts were, once it is known how it went: numbers of `kshunt pipeline backtest`.
 
 A forecast is of a copy or an operation at one tick. Each operation weighs the same in every
-number, however long it took and however many copies it had. Beside the pipeline's stand the two
-that are common: what remains, over the rate between the last two ticks; and over the mean rate
-since the start. Both are of what remains, so that what is written meanwhile counts against them
-no more than it must.
+number, however long it took and however many copies it had. Two common forecasts are scored next to
+the pipeline's. One divides what remains by the rate between the last two ticks, the other by the
+mean rate since the start. Both are of what remains, so that what is written meanwhile counts
+against them no more than it must.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Goals: a range that holds eight times in ten, whatever kind of forecast it is of.
 
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
-`Calibration`. Every operation weighs the same, however long it took, and each of its forecasts a
-share of that, so that one that was far off for a moment counts for a moment. A bin of few
+`Calibration`. Every operation weighs the same, however long it took. Each of its forecasts has a
+share of that weight, so that one that was far off for a moment counts for a moment. A bin of few
 operations is not believed, and left out. So is a stage whose range says nothing: its forecasts have
 the range of all stages.
 """

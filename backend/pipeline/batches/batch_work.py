@@ -62,7 +62,7 @@ R = TypeVar("R")
 
 TICK_MS: Final = TICK_S * 1000
 CLOSE_MS: Final = 2_000
-"""A tick is closed so long after its end, by the newest sample."""
+"""A tick is closed when the newest sample is this long after its end."""
 LATE_MS: Final = 60_000
 """A row of a replica that rests may be older by so much than the newest."""
 IN_TIME: Final = "in_time"
@@ -81,7 +81,7 @@ _COUNTED: Final = (
     *(e.name for e in REPLICA_EXPECTATIONS),
 )
 FORGET_MS: Final = 3_600_000
-"""A replica that was not seen for so long is new when it comes back."""
+"""A replica that was not seen for this time is new when it comes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class BatchWork(ABC, Generic[S, R]):
     @property
     @abstractmethod
     def derived(self) -> Sequence[DerivedTable[R]]:
-        """What is made beside rates and stalls."""
+        """The tables that are made in addition to rates and stalls."""
         ...
 
     @property

@@ -1,7 +1,7 @@
 """Who writes batches to a folder of results, where it begins, and what it says of each.
 
-One job at a time writes there: `kshunt pipeline run`, or the thread of `kshunt serve`. Either goes
-on from the state that the other has left.
+One job at a time writes there: `kshunt pipeline run`, or the thread of `kshunt serve`. Either
+continues from the state that the other has left.
 """
 
 from __future__ import annotations

@@ -146,9 +146,9 @@ def backfill(
     say: Say,
     working: Working = nullcontext,
 ) -> BackfillReport:
-    """Make all tables of a period anew, and put them in the place of the former ones at once.
+    """Make all tables of a period anew, and replace the former ones with them at one moment.
 
-    `say` is told of each table when it has been written.
+    This calls `say` for each table when it has been written.
 
     Raises:
         ResultsBusy: another process makes results there.

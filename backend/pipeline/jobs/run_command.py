@@ -136,7 +136,7 @@ def _every_s(options: Namespace) -> float:
 
 @dataclass(slots=True)
 class _ProgressLines:
-    """Says now and then what was done, and at once what was odd."""
+    """Says now and then what was done, and immediately what was odd."""
 
     monotonic_s: Callable[[], float]
     due_s: float = 0.0

@@ -11,10 +11,10 @@ Algorithm
     of all, less 2 s, lies in. (Brokers report at different times, and one that answers slowly is
     that late.) Rows before it go into the tables as parts of this batch, for good. Rows after it
     are kept in the state and also made into rows: those of the part `open`, which the next batch
-    replaces. What the state has of a replica tells whether a row before the watermark is late:
-    it is if its tick, or a later one of the same replica, was closed with rows. A late row is set
-    aside (`quarantine`, and counted in `quality`) until a backfill makes the hour anew. That is
-    the first exception. The second: tables by intervals of 5 minutes, as `move_pairs`, are written
+    replaces. The state of a replica tells whether a row before the watermark is late. It is late
+    if its tick, or a later one of the same replica, was closed with rows. A late row is set aside
+    (`quarantine`, and counted in `quality`) until a backfill makes the hour anew. That is the
+    first exception. The second: tables by intervals of 5 minutes, as `move_pairs`, are written
     once an interval has been over for a minute.
     Duplicates within what is not closed count once, and others are late. A clock that jumps ahead
     moves nothing: rows ahead of this machine's clock wait until it has come there, and do not
@@ -23,8 +23,8 @@ Algorithm
     While it waits for batches, it compacts hours that are settled, and deletes those that are too
     old (`results.maintenance`).
     An hour belongs to the stream until 5 minutes after its last tick was closed. Until then no
-    backfill takes it (`runs.new_run`). If a stream was down for so long that samples were put
-    together before it saw them, it makes these hours by a backfill when it begins again.
+    backfill takes it (`runs.new_run`). If samples were put together while a stream
+    was down, before it saw them, it makes these hours by a backfill when it begins again.
 """
 
 from __future__ import annotations

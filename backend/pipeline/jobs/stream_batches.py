@@ -83,7 +83,7 @@ DERIVED: Final = (
     DerivedTable(BROKER_LOAD, _loads, HOUR_MS // 1000),
     DerivedTable(ETA, _forecasts),
 )
-"""What is made beside rates and stalls; a table is hooked in by its entry here."""
+"""What is made in addition to rates and stalls; a table is hooked in by its entry here."""
 
 
 @dataclass(frozen=True, slots=True)

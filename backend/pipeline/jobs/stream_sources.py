@@ -6,8 +6,9 @@ Algorithm
     Spark's file stream says when something is there; which files are new is told by their numbers
     alone (`kshunt.backend.pipeline.batches.arrivals`), so a checkpoint that is lost costs nothing.
     Of a topic Spark's checkpoint says which records a batch is of, and the state which batch of
-    which checkpoint was the last. Spark leaves out what retention took meanwhile, and says so to
-    nobody but its log: what came is counted, and held beside what the checkpoint says.
+    which checkpoint was the last. Spark leaves out what retention deleted meanwhile, and
+    says so only in its log. So this counts what came, and compares it with what the checkpoint
+    says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One batch of new samples, worked in this thread; see `light_job` beside it."""
+"""One batch of new samples, worked in this thread; see `light_job` next to it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ DERIVED: Final = (
     DerivedTable(THROTTLE_EFFECT, _effects, EFFECT_S, BEFORE_S),
     DerivedTable(ETA, _forecasts),
 )
-"""What is made beside rates, stalls and the load of brokers."""
+"""What is made in addition to rates, stalls and the load of brokers."""
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ Constraints
     cluster that needs more is left to Spark. What happens here ends no backend.
 Algorithm
     Batches are those of `kshunt pipeline run`, one each few seconds, with the same kernels, files
-    and state (`kshunt.backend.pipeline.batches`). Either job goes on from what the other has left,
-    and the lock on the results says whose turn it is: where another one holds them, this one steps
-    aside and looks again. Whatever goes wrong gives the lock back, and what a batch has left half
+    and state (`kshunt.backend.pipeline.batches`). Either job continues from what the other has
+    left, and the lock on the results says whose turn it is. Where another job holds them, this one
+    waits and looks again. Whatever goes wrong gives the lock back, and what a batch has left half
     done is removed when the next turn takes it: as after a kill.
     When an hour is settled, hours are compacted and old ones deleted.
 """
@@ -172,7 +172,7 @@ class LightJob:
 
 @dataclass(eq=False)
 class LightPipeline:
-    """A `LightJob` beside a backend, on a thread of its own."""
+    """A `LightJob` in the process of a backend, on a thread of its own."""
 
     job: LightJob
     replicas: Callable[[], int]

@@ -14,7 +14,7 @@ def absolute(text: str) -> Path:
 
 
 def say(line: str) -> None:
-    """A line for whoever looks on, at once."""
+    """Write a line for an operator, and flush it immediately."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""How a job of the pipeline is told to end: by a signal, or because whoever started it is gone."""
+"""How a job of the pipeline is told to end: by a signal, or because its parent is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Final
 
 END_S: Final = 15.0
-"""A batch that is under way has so long to end, once a job is to."""
+"""A batch that is under way has this long to end, once its job is to end."""
 StopCallback = Callable[[], None]
 """What is done about it. It may come more than once, and from another thread."""
 

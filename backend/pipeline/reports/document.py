@@ -30,7 +30,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class FactList:
-    """Names with what is so of each."""
+    """Names, with a fact about each."""
 
     rows: Sequence[tuple[str, str]]
 

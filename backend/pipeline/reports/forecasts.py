@@ -1,4 +1,4 @@
-"""What was forecast of an operation while it ran, beside what became of it."""
+"""What was forecast of an operation while it ran, next to what became of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document as one HTML file that stands by itself: no script, nothing is fetched.
+"""A document as one HTML file that needs no other: no script, nothing is fetched.
 
 All text is escaped, and the page's own policy forbids whatever would not be.
 """

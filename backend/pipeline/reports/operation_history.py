@@ -2,11 +2,11 @@
 
 Constraints: linear in the rows but for one sort, no Python loop over them.
 
-Algorithm: what remains in all is a sum of changes: what a replica lacked at each sample less what
-it lacked at the one before, added up in the order of time; so a sample that is missing leaves what
-was known, and nothing is interpolated. A replica has arrived at the first sample in the ISR after
-its last one outside, and lacks nothing from then on. What was copied between two samples is spread
-evenly over the time between them, up to that arrival.
+Algorithm: what remains in all is a sum of changes, added up in the order of time. A change is what
+a replica lacked at a sample less what it lacked at the one before. So a sample that is missing
+leaves what was known, and nothing is interpolated. A replica has arrived at the first sample in the
+ISR after its last one outside, and lacks nothing from then on. What was copied between two samples
+is spread evenly over the time between them, up to that arrival.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kshunt.backend.pipeline.reports.document import Floats
 TICK_MS: Final = TICK_S * 1000
 NO_BROKER: Final = -1
 ALIKE_MS: Final = 30_000
-"""Changes of a rate within so long are one: a command to many brokers takes its time."""
+"""Changes of a rate within this time are one: a command to many brokers takes its time."""
 LEADER, FOLLOWER = "leader", "follower"
 
 Longs = NDArray[np.int64]

@@ -1,4 +1,7 @@
-"""What a report says of an operation, as a document: for whoever takes over, or asks afterwards."""
+"""What a report says of an operation, as a document.
+
+It is for the next operator, and for a person who asks afterwards.
+"""
 
 from __future__ import annotations
 

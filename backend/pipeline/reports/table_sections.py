@@ -72,7 +72,7 @@ def _during(tables: Tables, name: str, span: Span) -> list[Row] | None:
 def next_steps(
     tables: Tables, operation: str, brokers: Brokers, span: Span, *, over: bool
 ) -> list[Block]:
-    """What is open: stalls that go on, and rates that would be better, for what still runs."""
+    """What is open: stalls that have not ended, and better rates for what still runs."""
     if over:
         text = "Nothing, according to the samples. Check that its throttles are removed."
         return [Heading("What is left to do"), Paragraph(text)]

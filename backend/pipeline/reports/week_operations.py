@@ -1,4 +1,4 @@
-"""The operations of a week: what the samples saw of each, beside what the journal says of it."""
+"""The operations of a week: what the samples saw of each, and what the journal says of it."""
 
 from __future__ import annotations
 

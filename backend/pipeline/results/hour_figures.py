@@ -9,7 +9,7 @@ Constraints
 Algorithm
     What must be known from the hour before is a value for each replica: was it in the ISR, and who
     moved it. At the row at which a copy arrives, nothing moves it any more: what it brought belongs
-    to whoever moved it at the row before.
+    to the operation that moved it at the row before.
 """
 
 from __future__ import annotations

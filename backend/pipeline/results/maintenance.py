@@ -44,7 +44,7 @@ from kshunt.backend.pipeline.results.sorted_files import Stopped, until_stopped,
 from kshunt.backend.pipeline.results.stream_state import newest
 
 REWRITTEN_MOST: Final = 6
-"""A job that has other things to do thins so many hours at once that are one file already."""
+"""A job with other things to do thins at most this many hours a run that are one file already."""
 
 
 @dataclass(frozen=True, slots=True)

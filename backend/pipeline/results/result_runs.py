@@ -1,9 +1,11 @@
 """Where results lie, and how a run puts its own in the place of former ones at one moment.
 
-A run writes below a hidden folder, moves each hour's folder to its place, where nobody looks at it
-yet, and then renames a new manifest over the old: that is the moment. What the manifest no longer
-names is removed after it. Whoever is killed in between leaves folders that nobody reads; the next
-run removes them. The layout is described in `kshunt.backend.domain.pipeline.result_columns`.
+A run writes below a hidden folder, then moves each hour's folder to its place, where nobody looks
+at it yet. Then it renames a new manifest over the old: that is the moment. What the manifest no
+longer names is removed after it. A run that is killed in between leaves folders that nobody reads;
+the next run removes them.
+
+The layout is described in `kshunt.backend.domain.pipeline.result_columns`.
 """
 
 from __future__ import annotations

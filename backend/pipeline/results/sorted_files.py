@@ -23,7 +23,7 @@ from kshunt.backend.pipeline.kernels.at_rest import Before, Thinned
 ROWS_A_GROUP: Final = 250_000
 """Rows are sorted and written in groups of about this many: so much is in memory."""
 ROWS_AT_ONCE: Final = 1_000_000
-"""About this many are thinned at once, in the few columns that decide: so much is in memory."""
+"""About this many are thinned together, in the few columns that decide: so much is in memory."""
 _SORT_KEYS: Final = ("operation_id", "rid")
 """A replica's rows resemble each other, so its columns get small if they are together."""
 _DELTAS: Final = "DELTA_BINARY_PACKED"
@@ -60,7 +60,7 @@ def write_sorted(
 
     Raises:
         pyarrow.ArrowException: a file cannot be read, or has a column of another type.
-        ValueError: the new file has not as many rows as it should have.
+        ValueError: the new file has another number of rows than it should have.
         Stopped: `is_stopped` became true.
     """
     schema = _common_schema(until_stopped(paths, is_stopped))

@@ -7,10 +7,10 @@ Constraints
     Nothing but files and renames in the folder of results; no file is changed in place.
 Algorithm
     A batch writes below a hidden folder. Then its parts are put in place, and at last its state:
-    that rename is the moment from which on the batch counts. Whoever begins removes first what a
+    that rename is the moment from which on the batch counts. A job that begins first removes what a
     batch without a state has left, so it is as if that batch had never begun. A batch whose state
     is there is not done again, even if Spark was killed before it noted that.
-    Beside the parts of batches each table may have one part `batch_id=open`: rows of what has not
+    Next to the parts of batches each table may have one part `batch_id=open`: rows of what has not
     ended, which the next batch makes anew. Its files are replaced before the batch's other parts
     come: a reader may miss the newest rows for a moment, and finds none
     twice.
@@ -54,7 +54,7 @@ OPEN: Final = f"{BATCH}open"
 COUNTED: Final = f"{BATCH}counted"
 """The part of `quality`: what was counted in an hour so far."""
 FINAL_AFTER_MS: Final = 300_000
-"""Rows may come to an hour so long after all ticks of it were closed; then it is settled."""
+"""Rows may come to an hour for this time after all its ticks were closed; then it is settled."""
 _ASIDE: Final = ".batch-"
 _META: Final = "meta.json"
 _PART: Final = "part-0.parquet"
@@ -68,7 +68,7 @@ class StreamState(KshuntError):
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What is remembered besides tables; times in milliseconds."""
+    """What is remembered in addition to tables; times in milliseconds."""
 
     batch: int = -1
     """Its number among the results; -1 before the first."""
@@ -90,7 +90,8 @@ class Meta:
     """Of the last hours, by when they begin: samples, and how many broke what."""
     owed: Mapping[str, int] = field(default_factory=dict)
     """Hours, by when they begin, that are to be made by a backfill: their samples were not all
-    seen, or rows of theirs came after a backfill had made them. And since when that is so."""
+    seen, or rows of theirs came after a backfill had made them. The value is the time since
+    which they are owed."""
     files_aside: Mapping[str, int] = field(default_factory=dict)
     """Files that were set aside, by their paths in the recording, with numbers above
     `files_to`."""

@@ -15,7 +15,7 @@ from kshunt.backend.pipeline.samples.row_fitness import Fitness, holds, with_bou
 
 @dataclass(frozen=True, slots=True)
 class BrokerSplit:
-    """Rows to go on with, rows to set aside, and how many broke what."""
+    """Rows to use, rows to set aside, and how many broke what."""
 
     good: DataFrame
     quarantined: DataFrame

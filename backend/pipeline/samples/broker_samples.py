@@ -31,8 +31,8 @@ def broker_samples(
 ) -> BrokerSamples:
     """What `broker_load` of [start_ms, end_ms) is made of.
 
-    So much before it is among them as growth is reckoned over; only rows from `start_ms` on are
-    counted, or set aside.
+    It includes the samples of the time before, over which growth is computed. Only rows from
+    `start_ms` on are counted, or set aside.
     """
     before_ms = start_ms - GROWTH_S * 1000
     hours = within(counted(sieve.folder, SampleTable.BROKERS), before_ms, end_ms)

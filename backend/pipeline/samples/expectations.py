@@ -1,7 +1,7 @@
 """What is expected of recorded rows, and what becomes of those that break it.
 
-Nothing is dropped silently: a row that no table can be made from is quarantined with its reasons,
-of duplicates one is kept and the others are counted, and what is only odd is counted and kept.
+Nothing is dropped silently. A row that no table can be made from is quarantined with its reasons.
+Of duplicates one is kept and the others are counted. What is only odd is counted and kept.
 
 Replica samples are looked at where rates are made of them
 (`kshunt.backend.pipeline.kernels.quality`). For Spark the conditions are SQL:
@@ -42,8 +42,8 @@ class Expectation:
     outcome: RowOutcome
     meaning: str
     holds: str = ""
-    """By SQL, where Spark looks at it; a condition that is null is not broken. May name, besides
-    the columns, `at_ms`, `earliest_ms` and `latest_ms`."""
+    """By SQL, where Spark looks at it; a condition that is null is not broken. May name,
+    in addition to the columns, `at_ms`, `earliest_ms` and `latest_ms`."""
 
 
 FILES: Final = "files"

@@ -6,9 +6,9 @@ Constraints
     The project knows the jars that its tests use. Operators use others too: of another Spark, or
     of their own repository.
 Algorithm
-    A jar is of a digest that stands here, or in `SHA256SUMS` of its folder, which `sha256sum *.jar`
-    writes. Where both name it, both count. One that neither names is refused, and so is a folder,
-    or a file in it, that others can write.
+    A jar must have the digest that is here, or in `SHA256SUMS` of its folder, which
+    `sha256sum *.jar` writes. Where both name it, both count. One that neither names is refused, and
+    so is a folder, or a file in it, that others can write.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ KNOWN: Final[Mapping[str, str]] = {
         "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767"
     ),
 }
-"""SHA-256 by file name: Spark's Kafka connector and what it needs besides PySpark's own jars, as
-Maven Central has them."""
+"""SHA-256 by file name: Spark's Kafka connector and what it needs in addition to PySpark's own
+jars, as Maven Central has them."""
 _LINE: Final = re.compile(r"([0-9a-f]{64})[ \t]+\*?(\S+)")
 
 

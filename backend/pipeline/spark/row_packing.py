@@ -27,7 +27,7 @@ ROWS_A_BUCKET: Final = 500_000
 _MOST: Final = 4096
 _ROWS_A_TASK: Final = 1_000_000
 _TASKS: Final = 8
-"""Files are read by so many tasks at least, so that all cores have some."""
+"""At least this many tasks read files, so that all cores have some."""
 
 PARCEL: Final = T.StructType(
     [

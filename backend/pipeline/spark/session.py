@@ -32,7 +32,9 @@ ANSWER_S: Final = 10.0
 """How long it may take to answer."""
 ENVIRONMENT_REMOTE: Final = "SPARK_REMOTE"
 STOP_S: Final = 1.0
-"""Of a signal to all processes at once, Spark's may be heard of before this one's."""
+"""How long this process waits for its own signal after Spark is gone.
+
+A signal to all processes may end Spark before it comes here."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit has started this process, and its Java with it."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
@@ -242,7 +244,7 @@ def _sql(settings: PipelineSettings, *, here: bool) -> dict[str, str]:
 
 
 def _own(settings: PipelineSettings) -> dict[str, str]:
-    """What only whoever starts the Java can set."""
+    """What only the process that starts the Java can set."""
     logging = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     return {
         "spark.ui.enabled": "false",
