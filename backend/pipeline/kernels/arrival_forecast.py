@@ -74,7 +74,7 @@ def _dead(tick: Tick, rows: Ints) -> tuple[str, ...]:
 
 
 def _rates(tick: Tick) -> BrokerRates:
-    """Throttles by the newest row that tells of each, and what the ISR takes of them."""
+    """Throttles by the newest row that has each, and what the ISR takes of them."""
     known = np.concatenate([tick.leader, tick.broker])
     brokers = np.unique(known[~np.isnan(known)])
     sides = [

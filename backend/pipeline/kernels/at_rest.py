@@ -5,11 +5,12 @@ What is asked of `rates` later gives the same answer without them: sums, changes
 
 Constraints: an hour is worked by itself, given what was there before it. Rows come in any order.
 
-Algorithm: a row *rests* if its replica leads the partition or is in the ISR without a lag, and
-neither a move, nor a throttle, nor a diagnosed cause has to do with it. Resting rows of one segment
-that follow each other are a *run*. Of a run the first row is kept, since something changed there,
-and the last one. What was gained in between is added to the last one, so a row always stands for
-the time since the row before it. A run that began in an earlier hour has its first row there.
+Algorithm: a row *rests* if its replica is in the ISR, and leads the partition or lags by at most
+what is written in `LAG_S`. Also neither a move, nor a throttle, nor a diagnosed cause has to do
+with it. Resting rows of one segment that follow each other are a *run*. Of a run the first row is
+kept, since something changed there, and the last one. What was gained in between is added to the
+last one, so a row always stands for the time since the row before it. A run that began in an
+earlier hour has its first row there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a copy of records stopped, on its way from a worker to whoever asked for the copy."""
+"""Why a copy of records stopped, on its way from a worker to the process that asked."""
 
 from __future__ import annotations
 

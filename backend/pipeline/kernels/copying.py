@@ -1,12 +1,12 @@
 """Copying the records of one topic into another, exactly once: what a worker does with a range.
 
 Goals: every committed record of the range is in the target once, with its key, value, headers and
-timestamp, and the records of a key in their order; a worker may be killed at any moment.
+timestamp. The records of a key are in their order. A worker may be killed at any moment.
 
 Algorithm: the records of one source partition are produced by a transactional producer whose id
-names the operation and the partition. Its first call fences whoever copied that partition before
-and ends what they left open. Only then is the position asked for, which earlier transactions
-committed together with their records, and the range is gone on with from there.
+names the operation and the partition. Its first call fences the worker that copied that partition
+before, and ends what that one left open. Only then does the worker ask for the position, which
+earlier transactions committed together with their records. It continues from there.
 
 Workers read by librdkafka: to carry a record through Spark's connector, which is Java, and from
 there to Python costs more than all that is done here
@@ -77,14 +77,15 @@ _TRANSACTION_BYTES: Final = 256 << 20
 _FIRST_BYTES: Final = 16 << 20
 _LEAST_BYTES: Final = 1 << 20
 _TRANSACTION_S: Final = 5.0
-"""About so long a transaction takes, with the commit; see `_TIMEOUT_S`."""
+"""A transaction takes about this long, with the commit; see `_TIMEOUT_S`."""
 _TIMEOUT_S: Final = 20.0
-"""The cluster ends what a killed worker left open after so long, and until then nobody reads beyond
-it in the target. It is more than a broker's death takes until another leads, and four times what a
-transaction takes here: one that is ended under a worker's hands stops the copy."""
+"""The cluster ends what a killed worker left open after this time. Until then no consumer of
+committed records reads beyond it in the target. This time is more than a broker's death takes until
+another leads, and four times what a transaction takes here. A transaction that the cluster ends
+while its worker is at work stops the copy."""
 _BATCH_BYTES: Final = 1_000_000
 _OVERHEAD_BYTES: Final = 1_024
-"""What a batch of the protocol has besides its records, and more."""
+"""What a batch of the protocol has in addition to its records, and more."""
 _LARGEST_BYTES: Final = 1_000_000_000
 """More than librdkafka would send; what is too large for the target is for the target to say."""
 _PATIENCE_S: Final = 10.0
@@ -117,7 +118,7 @@ class Copying:
         return f"kshunt-shrink-{self.operation}"
 
     def transactional_id(self, partition: int) -> str:
-        """Of whoever copies this partition of the source."""
+        """Of the worker that copies this partition of the source."""
         return f"{self.group}-{partition}"
 
 
@@ -403,7 +404,7 @@ def _needs_exact_time(message: Message) -> bool:
 
 
 def following_bytes(bytes_max: int, seconds: float) -> int:
-    """How large the next transaction may be, after one of this size that took so long."""
+    """How large the next transaction may be, after one of this size that took this long."""
     if seconds > _TRANSACTION_S:
         return max(bytes_max // 2, _LEAST_BYTES)
     if seconds < _TRANSACTION_S / 4:

@@ -152,7 +152,7 @@ def _bound(outlook: Outlook, place: int) -> str | None:
 def _hidden(tick: Tick) -> set[int]:
     """Operations of which a partition moves, and no replica is seen to be added.
 
-    A replica that is being removed and was seen last is of a move that goes on.
+    A replica that is being removed and was seen last is of a move that still runs.
     """
     place = tick.partition - tick.partition.min()
     newest = np.zeros(int(place.max()) + 1)

@@ -1,8 +1,8 @@
 """A producer for records whose timestamp is 0, which librdkafka cannot send: it takes 0 for now.
 
-It has the calls of `confluent_kafka.Producer` that a copy uses, and their errors. kafka-python is
-slower, so a copy begins with librdkafka and changes to this where it meets such a record. Both
-have the same transactional id: the first call of the one fences the other.
+It has the calls of `confluent_kafka.Producer` that a copy uses, and their errors. It uses
+kafka-python, which is slower. So a copy begins with librdkafka, and changes to this where it meets
+such a record. Both have the same transactional id: the first call of the one fences the other.
 """
 
 from __future__ import annotations

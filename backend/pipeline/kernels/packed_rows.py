@@ -1,8 +1,8 @@
-"""Rows on their way to whoever works all rows of a replica together.
+"""Rows on their way to the worker that works all rows of a replica together.
 
 A *parcel* is the rows of one bucket of replicas, as Arrow's bytes in one cell. To move and to sort
-a few thousand parcels costs Spark next to nothing, where as many rows as are in them would cost
-more than all that is done with them.
+a few thousand parcels costs Spark next to nothing. To move and to sort their rows one by one would
+cost more than all that is done with them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ SAMPLES: Final = 0
 STATE: Final = 1
 PARCEL: Final = pa.schema([("bucket", pa.int32()), ("kind", pa.int32()), ("rows", pa.binary())])
 _TOGETHER: Final = 250_000
-"""So many rows are parted at a time, or a few more."""
+"""This many rows are parted at a time, or a few more."""
 _WORKED: Final = 400_000
-"""So many rows are worked at a time, unless one bucket has more."""
+"""At most this many rows are worked at a time, unless one bucket has more."""
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 
 

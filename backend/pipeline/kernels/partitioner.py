@@ -1,4 +1,4 @@
-"""Which partition a key belongs to, for many keys at once, by each partitioner that is known.
+"""Which partition a key belongs to, for many keys together, by each partitioner that is known.
 
 Records without a key are nobody's and are answered by `NO_KEY`. What each partitioner does is said
 in `kshunt.backend.domain.topics.partitioners`; here are the same numbers over arrays. A key of no
@@ -27,7 +27,9 @@ _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 _LOW: Final = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)
 _FEW: Final = 24
-"""So few long keys are finished one by one: a step over arrays costs as much as so many words."""
+"""At most this many long keys are finished one by one.
+
+A step over arrays costs as much as this many words."""
 
 Hashes = NDArray[np.uint32]
 

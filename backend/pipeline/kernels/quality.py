@@ -37,7 +37,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Rows to go on with."""
+    """Rows to use."""
 
     order: Ints
     """Which, by replica and time."""

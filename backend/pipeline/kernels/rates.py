@@ -54,7 +54,7 @@ _OF_LAST: Final = (
     "leader_bytes",
     "leader_messages",
 )
-"""What is carried of a replica's last anchor, besides its time."""
+"""What is carried of a replica's last anchor, in addition to its time."""
 COPY: Final = ("copying", "remaining")
 """The same, of what it was about then; `NULL` where a former version left them out."""
 _COUNTED: Final = len(_OF_LAST) + 2 * len(COUNTERS)
@@ -264,11 +264,11 @@ class _RateRows:
     def _copied(self, rows: Ints, columns: dict[str, Any]) -> dict[str, Any]:
         """What each was copied since the row before it, and from which broker.
 
-        A row belongs to a copy if the replica is copied then, or was at the row before and has
-        come into the ISR since: so the time in which it arrives is part of the copy. Its log end
-        says how far it advanced. Where that is not known, as when the leadership changed with the
-        arrival, it copied what it had lacked. It cannot have copied more than its log holds, if
-        retention has made that shorter meanwhile.
+        A row belongs to a copy if the replica is copied then. It also does if the replica was
+        copied at the row before and has come into the ISR since. So the time in which it arrives
+        is part of the copy. Its log end says how far it advanced. Where that is not known, as when
+        the leadership changed with the arrival, it copied what it had lacked. It cannot have copied
+        more than its log holds, if retention has made that shorter meanwhile.
         """
         s, remaining = self.s, self._remaining_of(columns)
         prev = self.runs.before(np.arange(len(s.at)))[rows]
@@ -531,7 +531,7 @@ class _Gained:
 
 
 def _remaining(s: Samples, produced: Floats, size: Floats) -> dict[str, Any]:
-    """The leader's log goes on growing between its report and the replica's."""
+    """The leader's log continues to grow between its report and the replica's."""
     grown = np.nan_to_num(produced * ((s.at - s.leader_at) / 1e3))
     fits = known(s.offset, s.leader_offset)
     lacks = np.where(fits, (s.leader_offset - s.offset).astype(np.float64), np.nan)

@@ -213,7 +213,7 @@ class _Votes:
     """How often each cause was diagnosed in each island, and when last."""
 
     names: Sequence[str]
-    """The causes that are known, then the one that stands for none."""
+    """The causes that are known, then the one that is used where none is known."""
     counts: Ints
     """Shape (islands, causes)."""
     seen: Ints
@@ -259,8 +259,8 @@ class _Votes:
     def most(self) -> Any:
         """Of each island the cause with the most votes; the unknown one only where it is alone.
 
-        Of several with as many votes it is the one that was diagnosed last: that diagnosis had
-        seen the most of the island. No two were seen last at the same time.
+        Of several with the same number of votes it is the one that was diagnosed last: that
+        diagnosis had seen the most of the island. No two were seen last at the same time.
         """
         counts = self.counts.copy()
         # Below any cause that was diagnosed, and above those that never were.

@@ -3,12 +3,12 @@
 Goals
     A tick of 200,000 replicas within two seconds on two cores, however it is cut into batches.
 Constraints
-    What is remembered of so many replicas is more than all that a tick brings. Whoever works a
-    bucket of replicas reads and writes it as a file, so it never goes through Spark; and a worker
-    that is started again for the same bucket writes the same files.
+    What is remembered of 200,000 replicas is more than all that a tick brings. The worker of a
+    bucket of replicas reads and writes it as a file, so it never goes through Spark. A worker that
+    is started again for the same bucket writes the same files.
 Algorithm
     Samples that are not closed yet (`kshunt.backend.pipeline.jobs.stream` says what that is) are
-    read beside the new ones, all are looked at and put in order. Rates of the closed ones follow
+    read with the new ones, all are looked at and put in order. Rates of the closed ones follow
     the state, and what is carried on is the state after them; rates of the others follow that, and
     the samples themselves are kept. To Spark go numbers, and rows that were set aside.
 """
@@ -88,7 +88,7 @@ class WorkerBatch:
     late_ms: int
     """A row of a replica that rests may be older by so much than the newest."""
     forget_after_ms: int
-    """Replicas that were not seen for so long before `closed_ms` are forgotten."""
+    """Replicas that were not seen for this time before `closed_ms` are forgotten."""
 
     whole: bool = False
     """All buckets are worked together: what is remembered of them is one file a kind, and no folder
@@ -156,7 +156,7 @@ class _Tables:
 
 
 def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
-    """Those that have ended, and those that have not; the state goes on."""
+    """Those that have ended, and those that have not; the state of the latter is written."""
     former = together(_former(batch, STALLS, buckets, stalls.STATE))
     # Whoever may still come late is not taken for gone.
     closing = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)

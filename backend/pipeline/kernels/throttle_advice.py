@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 BEFORE_S: Final = 75
-"""A replica is as it was at its last sample within so long before a piece of time."""
+"""A replica is as it was at its last sample within this time before a piece of time."""
 SEEN_S: Final = 30
 """Less of a time says nothing."""
 BINDS: Final = 0.9

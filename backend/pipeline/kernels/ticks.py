@@ -100,7 +100,7 @@ class Tick:
 
     @property
     def written(self) -> Floats:
-        """What leaders will go on writing, B/s."""
+        """What leaders will continue to write, B/s."""
         return mean(self.written_30s, self.written_5m, LATELY)
 
 

@@ -1,16 +1,16 @@
 """Copy a topic's records into a topic with another number of partitions, in batches.
 
-Goals: exactly once and in order of each key, whatever is killed; and a consumer group can be told
-where to go on in the target without reading a record again.
+Goals: exactly once and in order of each key, whatever is killed. A consumer group can be told where
+to continue in the target without reading a record again.
 
-Constraints: the target's partitions mix the source's, so where a group goes on is exact only if
-all that it has read lies before all that it has not. So the records are copied in one global
-order: up to the first cut (a group's positions), then up to the next, and at last to the end.
+Constraints: the target's partitions mix the source's. So a group continues exactly only if all that
+it has read lies before all that it has not. So the records are copied in one global order: up to
+the first cut (a group's positions), then up to the next, and at last to the end.
 
-Algorithm: a batch is a range of offsets of each source partition, with one task of Spark a
-partition, which reads it in order; the next batch begins when all tasks have ended. What makes
-the copying exact is in `kshunt.backend.pipeline.kernels.copying`: where a batch begins is only what
-this process believes, and a worker goes on from what is committed.
+Algorithm: a batch is a range of offsets of each source partition. One task of Spark a partition
+reads it in order. The next batch begins when all tasks have ended. What makes the copying exact is
+in `kshunt.backend.pipeline.kernels.copying`: where a batch begins is only what this process
+believes, and a worker continues from what is committed.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def copy_cuts(
 
     Args:
         start: The first offset that the source has.
-        until: Where to end; a partition that is not named: at its end.
+        until: Where to end. A partition that is not named is copied to its end.
         ends: Up to where the source can be read.
-        cuts: Positions of groups, in the order in which they are to be passed.
+        cuts: Positions of groups. The copy passes them in this order.
 
     Raises:
         BadInput: the end is not there yet, or the cuts are no chain.
@@ -178,10 +178,10 @@ def copy(
         session: With `SETTINGS`.
         plan: What is copied.
         way: Over which cuts, and up to where.
-        positions: From where; see `begun`.
-        records: About so many a batch, at most.
-        stopping: Set from elsewhere; the batch that is under way is ended.
-        seconds: About so long a batch shall take; 0: as long as it takes.
+        positions: From where. See `begun`.
+        records: About this many a batch, at most.
+        stopping: A signal handler or another thread sets it. The current batch runs to its end.
+        seconds: A batch is to take about this long. With 0 it may take any time.
 
     Raises:
         CopyFailed: a range could not be copied to its end.
@@ -210,7 +210,7 @@ def copy(
 
 
 def following_size(records: int, share: float, most: int) -> int:
-    """How many records the next batch has, after one of so many took this share of its time."""
+    """How many records the next batch has, after one of `records` took this share of its time."""
     if share > 1.5:
         return max(LEAST_RECORDS, int(records / share))
     return min(records * 4, most) if share < 0.3 else records

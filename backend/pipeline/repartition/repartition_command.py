@@ -269,7 +269,7 @@ class _OutputLines:
         self._say("verified", values, text)
 
     def failed(self, error: KshuntError) -> None:
-        """For whoever reads lines; others are told on standard error."""
+        """For a program that reads JSON lines; standard error tells other readers."""
         if self._as_json:
             at = {n: getattr(error, n, None) for n in ("topic", "partition", "offset")}
             about = {
@@ -289,13 +289,13 @@ class _OutputLines:
 
 
 def _orphaned(stopping: threading.Event) -> None:
-    """Make way for the job of whoever takes over."""
+    """Make way for the job of the process that takes over."""
     stopping.set()
     end_anyway(kill_java)
 
 
 def _stop(stopping: threading.Event) -> None:
-    """End after the batch that is under way; at once if told twice, which loses nothing."""
+    """End after the batch that is under way; immediately if told twice, which loses nothing."""
     if stopping.is_set():
         os._exit(1)
     stopping.set()

@@ -31,7 +31,7 @@ Positions = Mapping[int, int]
 STABLE_S: Final = 75.0
 """A transaction of somebody who was killed ends before."""
 KNOWN_S: Final = 10.0
-"""Brokers that do not know a new topic yet are asked again for so long."""
+"""Brokers that do not know a new topic yet are asked again for this time."""
 _ANSWER_S: Final = 30.0
 _PAUSE_S: Final = 0.1
 _SPEC: Final[Any] = OffsetSpec

@@ -1,15 +1,16 @@
 """Whether a copied topic has every record of its source once, and where each of them is.
 
 Goals: to find any record that is missing, doubled, changed or out of order, by what both topics
-hold and not by what the copy believes; and to leave the offset map, by which groups are told where
-to go on.
+hold and not by what the copy believes. To leave the offset map, by which groups are told where to
+continue.
 
-Algorithm: Spark's Kafka connector reads both topics, committed records only. Of each record a row
-of numbers is kept: its place, the place in the source that its header tells, the bucket of its
-key, and a hash over key, value, headers (but ours) and timestamp. Both sides are then compared by
-count and checksum a bucket; a checksum is the sum modulo 2^64 of a hash over the record's and its
-place in the source, so it does not depend on the order. In each target partition the offsets of a
-source partition have to ascend. Only where something differs is looked for the records.
+Algorithm: Spark's Kafka connector reads both topics, committed records only. A row of numbers is
+kept of each record. The row has the record's place, and the place in the source that its header
+tells. It also has the bucket of its key, and a hash over key, value, headers (but ours) and
+timestamp. Both sides are then compared by count and checksum a bucket. A checksum is the sum modulo
+2^64 of a hash over the record's and its place in the source, so it does not depend on the order. In
+each target partition the offsets of a source partition have to ascend. Only where something differs
+is looked for the records.
 
 A copy without our header (`strip_header`) keeps each record in the partition of its number, so
 there a record's place in the source is found by its rank.
@@ -105,10 +106,10 @@ def verify(
     Args:
         session: With Spark's Kafka connector.
         plan: What was copied.
-        security: Settings of the connector's client, as in Java.
+        security: Settings of the connector's client. They have Java's names.
         source: What was copied of the source.
         target: The whole of the target.
-        folder: For the map; rows of both topics are in it meanwhile.
+        folder: For the map. Rows of both topics are in it meanwhile.
 
     Raises:
         SparkFailed: a topic could not be read, or the folder not be written.

@@ -1,13 +1,14 @@
 """How busy each broker was, hour by hour, and when its disk will be full.
 
-Goals: a row that stands by itself, so that a reader averages by `hour_of_week`, or takes the last.
+Goals: a row that needs no other row, so that a reader averages by `hour_of_week`, or takes the
+last.
 
-Algorithm: what brokers are asked for (moves in and out, leaders, disks) is from broker samples;
-what is written is from rates, where a leader's own row says what was produced to it. Time is that
+Algorithm: what brokers are asked for (moves in and out, leaders, disks) is from broker samples.
+What is written is from rates, where a leader's own row says what was produced to it. Time is that
 which the samples of the hour span, so that an hour of which ten minutes were recorded is as busy as
-those ten minutes. Growth is the slope of what is used over `GROWTH_S`, by least squares through
-the last sample of each five minutes: retention, which takes whole segments at once, and moves in
-and out are in it. It needs three of them, and `growth_span_s` says how much of it there was.
+those ten minutes. Growth is the slope of what is used over `GROWTH_S`, by least squares through the
+last sample of each five minutes. Retention, which deletes whole segments, and moves in and out are
+in it. It needs three of these samples, and `growth_span_s` says how much of it there was.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """When copies, and operations, will have come into the ISR: a range for each tick.
 
 Copies that share a throttle or a broker are worked out together, so all rows of a tick are looked
-at at once: the kernel `eta` says how.
+at together: the kernel `eta` says how.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How fast copies went from one broker to another, by pair and 5 minutes.
 
 A rate is that of one replica over 30 s, one a tick, so the quantiles say what a copy may expect
-on that way; `bytes` is what all copies of the pair carried together.
+on that way. The column `bytes` is what all copies of the pair carried together.
 """
 
 from __future__ import annotations

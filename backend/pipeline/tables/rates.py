@@ -3,7 +3,7 @@
 Goals: rates that hold across missing samples, changes of leader, retention and logs that got
 shorter; the same rows whether samples come in one batch or tick by tick.
 
-Constraints: little to remember of a replica, since there may be 200,000; half a million samples a
+Constraints: little to remember of a replica, since there may be 200,000. Half a million samples a
 second on two cores, so no step for each row, neither of Python nor of Spark.
 
 Algorithm: the last sample of each replica in a tick is its *anchor*. Offsets are counters, so a
@@ -81,7 +81,7 @@ def rates(samples: DataFrame, state: DataFrame | None = None) -> DataFrame:
 def step(
     samples: DataFrame, state: DataFrame | None = None, checks: Checks | None = None
 ) -> DataFrame:
-    """What `rows_of` and `state_of` are taken from; whoever needs both may persist it.
+    """What `rows_of` and `state_of` are taken from; a caller that needs both may persist it.
 
     Given `checks`, `samples` may be any, and violations of expectations are counted: see
     `counted`.
@@ -124,7 +124,7 @@ def state_of(step: DataFrame, newest_ms: int | None = None) -> DataFrame:
     """What is to be handed on, out of what `step` made; see `STATE`.
 
     Given the time of the newest sample of all, replicas that were not seen for `GAP_S` before it
-    are left out: if they come back, it is as if for the first time.
+    are left out. If they come back, it is as if for the first time.
     """
     rows = step.filter(F.col("_kind") == rate_step.STATE)
     if newest_ms is not None:

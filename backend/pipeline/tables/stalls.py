@@ -41,8 +41,10 @@ STATE: Final = T.StructType(
         T.StructField("seen", T.ArrayType(T.LongType())),
     ]
 )
-"""One row a replica with an open island, however short: what is known of its last rate, then of
-its first, then how often each cause was diagnosed and when last. Times in milliseconds."""
+"""One row a replica with an open island, however short.
+
+Its columns are what is known of its last rate, then of its first, then how often each cause was
+diagnosed and when last. Times in milliseconds."""
 
 _MADE: Final = T.StructType(
     [*STATE, T.StructField("open", T.BooleanType()), T.StructField("cause", T.StringType())]

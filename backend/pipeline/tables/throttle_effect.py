@@ -1,31 +1,34 @@
 """What throttles let through, what that did to the others, and which rate would be better.
 
-Goals: a row a broker, side and rate in force, cut into pieces of 5 minutes, so that a piece is
-made once its time is over and needs nothing of the ones before it but their last `BEFORE_S`.
+Goals: a row a broker, side and rate in force, cut into pieces of 5 minutes. So a piece is made
+once its time is over, and needs nothing of the ones before it but their last `BEFORE_S`.
 
-Constraints: grouped aggregates, each row of `rates` in two of them; replicas that rest are sampled
-once a minute, so nothing may be taken for absent that was not seen for less.
+Constraints: grouped aggregates, each row of `rates` in two of them. Replicas that rest are sampled
+once a minute, so a replica is taken for absent only if it was not seen for longer than that.
 
 Algorithm: a rate's rows are found through its copies (replicas that are added, or out of the ISR).
-What they advanced, over the time in which at least one of them could be copied (no broker of it
-was down), is what the throttle achieved; that time is a set of ticks, one bit each, so that pauses
-are left out and copies that go on at once are counted once. Kafka counts what listed replicas in
-the ISR take as well, and holds back the others only (KIP-73): the share used is of both. A steady
-follower is one in the ISR that no move adds or removes; those led by a broker share what it sends,
-those hosted by it what it fetches. What they did is told of the whole 5 minutes, whichever rates
-were in force. Their lag is in seconds, messages by what is written, so that topics can be compared;
-half against half of the piece says whether it grew.
+What they advanced while at least one of them could be copied (no broker of it was down) is what the
+throttle achieved. That time is a set of ticks, one bit each. So pauses are left out, and time in
+which several copies ran is counted once. Kafka counts what listed replicas in the ISR take as well,
+and holds back the others only (KIP-73): the share used is of both. A steady follower is one in the
+ISR that no move adds or removes; those led by a broker share what it sends, those hosted by it what
+it fetches. A row says what they did in the whole 5 minutes, whichever rates were in force. Their
+lag is in seconds, messages by what is written, so that topics can be compared; half against half of
+the piece says whether it grew.
 
 Advice, the first that holds:
-    keep        the rate only holds: it is that of a pause
-    keep        less than 30 s were seen
-    lower       steady followers left the ISR while their broker worked, or the p95 of their lag
-                grew by half to 5 s or more: to three quarters of what is used, but never below
-                what is written and a tenth, under which nothing arrives; if that is not lower: keep
-    raise       nine tenths of the rate are used: by half, or to what is written and a tenth
-    keep        at least half of what is copied is held by the throttle at the other end
-    no effect   less than eight tenths are used: links, disks or brokers are the limit
-    keep        in between
+- keep: the rate only holds, as in a pause.
+- keep: less than 30 s were seen.
+- lower: steady followers left the ISR while their broker worked, or the p95 of their lag grew by
+  half to 5 s or more. The new rate is three quarters of what is used, but never below what is
+  written and a tenth, under which nothing arrives. If that is not lower, the advice is keep.
+- raise: nine tenths of the rate are used. The new rate is half as much again, or what is written
+  and a tenth if that is more.
+- keep: the throttle at the other end holds at least half of the copies, by their samples outside of
+  the ISR.
+- no effect: less than eight tenths are used, so links, disks or brokers are the limit.
+- keep: in between.
+
 Rates are rounded to two figures, away from the one in force.
 """
 
@@ -78,7 +81,7 @@ def throttle_effect(rates: DataFrame) -> DataFrame:
 
 
 def _followers(rates: DataFrame) -> DataFrame:
-    """Whoever fetches from a leader, with what is needed of it."""
+    """The replicas that fetch from a leader, with what is needed of them."""
     written = f"produced_{WINDOWS[0].name}"
     lag, messages = F.col("lag_messages"), F.col(f"{written}_messages_per_s")
     return rates.filter(F.col("leader") != F.col("broker")).select(
