@@ -145,5 +145,5 @@ def set_up(format: str) -> None:
         handler.setFormatter(TextLines("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(Repeats(handler))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # It tells of every request with its whole address, which may be a secret (a webhook's).
+    # It logs every request with its whole address, which may be a secret (a webhook's).
     logging.getLogger("httpx").setLevel(logging.WARNING)

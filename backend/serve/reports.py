@@ -147,7 +147,7 @@ class ReportWriter:
             return
         except (KshuntError, OSError) as error:
             self._failed(name, str(error))
-        # An edge: whatever is wrong with a report, the backend goes on.
+        # An edge: whatever is wrong with a report, the backend continues.
         except Exception as error:
             if name not in self._said:
                 log.exception("The report %s failed", path)

@@ -73,7 +73,7 @@ class WebhookEvents:
 
     def operation(self, operation: Operation) -> None:
         """An operation has changed, here or in the journal."""
-        # The edge of the hooks: whoever changes an operation must not fail for their sake.
+        # The edge of the hooks: a caller that changes an operation must not fail for their sake.
         try:
             self._operation(operation)
         except Exception:

@@ -317,7 +317,7 @@ class _Backfill:
     def _write(self, table: ResultTable, rows: DataFrame) -> MadeTable:
         began_s = self.clock.monotonic_s()
         path = str(self.run.path(table))
-        # Spark would sort all rows by hour first, unless a task may write so many hours at once.
+        # Spark would sort all rows by hour first, unless a task may write all hours together.
         self.session.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(_HOURS_AT_ONCE))
         writer = with_hour(rows, table).write.option("parquet.block.size", _ROW_GROUP_BYTES)
         with self.working(table.name):

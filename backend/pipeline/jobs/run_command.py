@@ -105,7 +105,7 @@ def _settings(options: Namespace) -> PipelineSettings:
 
 
 _STREAMING: Final = {
-    # What Spark notes of files is read as a whole each so many batches.
+    # Spark reads its notes of files as a whole once in this many batches.
     "spark.sql.streaming.fileSource.log.compactInterval": "100",
     # Plans are small, and a few seconds old: to plan them again while they run takes longer.
     "spark.sql.adaptive.enabled": "false",

@@ -215,7 +215,7 @@ class _Copier:
     def close(self, *, aborting: bool) -> None:
         """Leave nothing open that can be closed."""
         if aborting:
-            # What cannot be ended, the first call of whoever copies the partition next ends.
+            # The next worker of the partition ends by its first call what cannot be ended here.
             with suppress(KafkaException):
                 self.producer.abort_transaction(_ABORT_S)
         self.consumer.close()
@@ -287,7 +287,7 @@ class _Copier:
         """The next records of the range; none where none came in time."""
         records: list[Message] = []
         end = self.range.end
-        # It waits for as many as are asked for.
+        # It waits until it has the number of records that are asked for, or the time is over.
         for message in self.consumer.consume(min(_CHUNK, end - self.position), _ARRIVAL_S):
             error, offset = message.error(), message.offset()
             assert offset is not None
@@ -457,7 +457,7 @@ def _consuming(plan: Copying) -> dict[str, Any]:
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        # A broker waits so long for more at the end of a range that ends with the partition.
+        # A broker waits this long for more at the end of a range that ends with the partition.
         "fetch.wait.max.ms": 50,
         "auto.offset.reset": "error",
         "check.crcs": True,

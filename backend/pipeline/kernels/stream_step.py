@@ -158,7 +158,7 @@ class _Tables:
 def _stalls(batch: WorkerBatch, buckets: list[int], rates: _Tables) -> _Tables:
     """Those that have ended, and those that have not; the state of the latter is written."""
     former = together(_former(batch, STALLS, buckets, stalls.STATE))
-    # Whoever may still come late is not taken for gone.
+    # A replica whose samples may still come late is not taken for gone.
     closing = replace(batch.stalling, newest_ms=batch.closed_ms - batch.late_ms)
     closed = _islands(rates.closed, former, closing)
     state = closed.filter(closed.column("open")).select(stalls.STATE.names)

@@ -230,7 +230,7 @@ class LightPipeline:
             return ASIDE_S
         except (KshuntError, OSError) as error:
             return self._failed(error)
-        # An edge: whatever is wrong with the results, the backend goes on.
+        # An edge: whatever is wrong with the results, the backend continues.
         except Exception as error:
             if not self._said:
                 log.exception("No results could be made")

@@ -282,7 +282,7 @@ class _OutputLines:
 
     def _say(self, event: str, values: Mapping[str, Any], text: str) -> None:
         line = json.dumps({"event": event, **values}) if self._as_json else text
-        # Whoever read it may be gone; the batch that is told of is copied nevertheless.
+        # The reader may be gone; the batch that the line reports is copied nevertheless.
         with suppress(BrokenPipeError):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

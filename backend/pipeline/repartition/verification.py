@@ -225,7 +225,7 @@ def numbers(records: DataFrame) -> DataFrame:
     others = F.filter(headers, lambda header: header["key"] != SOURCE_HEADER)
     own = F.filter(headers, lambda header: header["key"] == SOURCE_HEADER)
     place = F.try_element_at(own, F.lit(-1))["value"].cast("string")
-    # Spark's hash passes over nulls, so they are told apart.
+    # Spark's hash ignores nulls, so they are told apart.
     content = F.xxhash64(
         F.col("key").isNull(),
         "key",

@@ -234,7 +234,7 @@ def _remaining(rows: OperationRows, copies: OperationCopies, begin: int, count: 
     same = np.r_[False, rid[1:] == rid[:-1]] if len(rid) else np.empty(0, np.bool_)
     change = lacks - np.where(same, np.r_[0.0, lacks[:-1]], 0.0) if len(rid) else lacks
     sums = np.bincount(rows.at_ms[known] // TICK_MS - begin, change, count)
-    # Whoever has arrived lacks nothing.
+    # A replica that has arrived lacks nothing.
     last = np.r_[rid[1:] != rid[:-1], True] if len(rid) else same
     left = dict(zip(rid[last].tolist(), lacks[last].tolist(), strict=True))
     for row, at_ms in zip(copies.row, copies.arrived_ms, strict=True):

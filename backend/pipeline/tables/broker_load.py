@@ -85,7 +85,7 @@ def _growth(samples: DataFrame) -> DataFrame:
         .groupBy("broker", "_hour", F.floor(F.col("_at") / F.lit(_POINT_MS)).alias("_point"))
         .agg(F.max_by("_used", "_at").alias("_used"), F.max("_at").alias("_at"))
     )
-    # Each point tells of its own hour and of those after it.
+    # Each point counts for its own hour and for those after it.
     hours = F.sequence(F.col("_hour"), F.col("_hour") + (_HOURS - 1))
     points = points.withColumn("_hour", F.explode(hours))
     seconds = F.col("_at") / F.lit(1e3)
