@@ -7,7 +7,7 @@ Constraints
     Nothing but files and renames in the folder of results; no file is changed in place.
 Algorithm
     A batch writes below a hidden folder. Then its parts are put in place, and at last its state:
-    that rename is the moment from which on the batch counts. A job that begins first removes what a
+    that rename is the moment from which on the batch counts. A job that begins removes first what a
     batch without a state has left, so it is as if that batch had never begun. A batch whose state
     is there is not done again, even if Spark was killed before it noted that.
     Next to the parts of batches each table may have one part `batch_id=open`: rows of what has not
