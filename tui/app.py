@@ -145,9 +145,9 @@ class KshuntApp(Dashboard):
         `opens_on_all`: the partitions view opens on every replica. `orders` and `columns` are
         the first ones of tables; `keep` writes down what the operator chooses, on a thread.
 
-        `recorder` writes what comes; `reel` is a recording that is shown in place of a backend;
-        `freeze` is called when what a view needs has been loaded; `notices` says how the terminal
-        tells of an operation's end. `own_settings` says which settings hold. `name` is what the
+        `recorder` writes what comes. `reel` is a recording that is shown in place of a backend.
+        `freeze` is called when what a view needs has been loaded. `notices` says how the terminal
+        reports an operation's end. `own_settings` says which settings hold. `name` is what the
         operator calls the cluster; `contexts` are others that can be opened.
 
         Raises:

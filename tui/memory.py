@@ -19,7 +19,7 @@ of them, at 200,000 rows, its pages alone cost 25 ms of a core a second."""
 HOLES_BYTES: Final = 10_000_000
 """What more the heap holds free, between what is used, is given back."""
 YOUNG_MOST: Final = 20_000
-"""So many objects are made between two looks for garbage; a frame makes some thousands."""
+"""How many objects are made between two looks for garbage; a frame makes some thousands."""
 
 
 _HEAP_SAYS: Final = (
@@ -41,8 +41,8 @@ _library: ctypes.CDLL | None = None
 def prepare() -> None:
     """Before data libraries are loaded and threads begin.
 
-    Columns of a large cluster are made in one thread and dropped in another: all of them share one
-    heap, or each thread keeps room for the most that it ever held.
+    Columns of a large cluster are made in one thread and dropped in another. So all threads share
+    one heap; otherwise each thread would keep room for the most that it ever held.
     """
     # What an earlier dashboard of this process kept for good is garbage by now.
     if gc.get_freeze_count():

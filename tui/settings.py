@@ -201,9 +201,9 @@ def keep_setting(path: Path, name: str, value: SettingValue | None) -> None:
     Another dashboard that writes at the same time waits, so that both settings are kept.
 
     Args:
-        path: The file; it is made where it is not there.
+        path: The file. It is made where it is not there.
         name: The setting, after its table and a dot where it is in one.
-        value: What it is from now on; None takes it out.
+        value: What it is from now on. None takes it out.
 
     Raises:
         ConfigError: the file cannot be read, is not valid TOML, or cannot be written. It is as it

@@ -1,7 +1,7 @@
 """Styles that are read once for each theme, and matched once for each place.
 
 Textual reads every style sheet anew whenever a theme is put on and whenever a screen is opened for
-the first time, which costs a tenth of a second before the first frame, and again for each view.
+the first time. That costs a tenth of a second before the first frame, and again for each view.
 It also looks for the rules of a widget, and of each of its component classes, whenever a screen
 comes into sight and whenever the focus moves.
 """
@@ -35,7 +35,7 @@ OF_THE_APP: Final = frozenset(("dark", "light", "inline", "ansi", "nocolor"))
 Kind = tuple[type[DOMNode], str | None, frozenset[str]]
 """What selectors can name of a node: its types, its id, its classes."""
 Place = tuple[tuple[Kind, ...], tuple[object, ...]]
-"""The kinds of all nodes down to one, and each pseudo-class that may matter, for each of them."""
+"""The kinds of a node and of those above it, each with every pseudo-class that may matter."""
 
 
 NOTES: Final = ("_has_hover_style", "_has_focus_within", "_has_order_style", "_has_odd_or_even")

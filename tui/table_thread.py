@@ -1,7 +1,7 @@
 """The thread that turns what is known into tables.
 
-It filters, sorts and sums up, so that a key never waits for 200,000 rows; it answers with a
-message, and the newest wish of a view replaces an older one.
+It filters, sorts and sums up, so that a key never waits for 200,000 rows. It answers with a
+message. The newest wish of a view replaces an older one.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
 
 SETTLE_S: Final = 15.0
-"""After so long a snapshot shows what was set, or what somebody else has set since."""
+"""After this time a snapshot shows what was set, or what somebody else has set since."""
 BEGINS: Final = ("20MB/s", "80MB/s", "10")
 """What the form begins with where nothing is set yet."""
 ENDED: Final = "The band has ended"

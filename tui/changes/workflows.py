@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def _nothing() -> None:
-    """Nothing has to be done besides."""
+    """Do nothing more."""
 
 
 class ChangeWorkflows:

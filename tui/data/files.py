@@ -22,7 +22,7 @@ def plan_for(text: str, cluster_id: str) -> ReassignmentPlan:
 
     Raises:
         PlanError: there is no such file, it cannot be read, or it holds no plan.
-        WrongCluster: the plan is meant for another cluster.
+        WrongCluster: the plan names another cluster.
     """
     plan = read_plan(text)
     if plan.cluster_id not in (None, cluster_id):

@@ -1,7 +1,7 @@
 """The application as its parts below the screens know it: facts, the feed, and saying something.
 
 `kshunt.tui.app.KshuntApp` is it. Parts name this class, so that none of them depends on what is
-built of them; what screens may ask for besides is `kshunt.tui.shell.dashboard`.
+built of them. What screens may ask for in addition is in `kshunt.tui.shell.dashboard`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class LiveScene:
         Args:
             now_s: the clock of the live feed, in seconds.
             post: takes each message once it is part of the scene, from any thread.
-            recorder: writes each message; None where nothing is recorded.
+            recorder: writes each message. None: nothing is recorded.
         """
         self.now_s = now_s
         self.recorder = recorder

@@ -1,7 +1,7 @@
 """The past on the screens: which moment of a recording is shown, and how that is moved.
 
-While nothing of the past is shown, none of this is at work. The live feed goes on meanwhile
-(`kshunt.tui.data.live_scene`), so that coming back takes no longer than showing its scene.
+While nothing of the past is shown, none of this is at work. While the past is shown, the live feed
+continues (`kshunt.tui.data.live_scene`). So coming back takes no longer than showing its scene.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Playback:
 
         Args:
             app: whose screens these are.
-            live: what is live; its recorder writes what can be played back.
+            live: what is live. Its recorder writes what can be played back.
             write: writes notes about a recording, in a thread.
             reel: a recording; there is no live feed then.
         """
@@ -184,7 +184,7 @@ class Playback:
         return True
 
     def play(self) -> None:
-        """Let time go on from here, or hold it."""
+        """Let time run from here, or hold it."""
         if not self._wanted:
             self._app.say(f"Live data plays anyway; {key_of('time(-10)')} goes back.")
         elif self.past:

@@ -38,7 +38,7 @@ TICK_S: Final = 0.5
 class Polling:
     """Asks for each fact in a worker of the app, and tells the answers as the feed does.
 
-    It goes on while the past is shown: what is recorded of the present stays whole.
+    It continues while the past is shown: what is recorded of the present stays whole.
     """
 
     def __init__(self, app: Host, live: LiveScene, playback: Playback) -> None:
@@ -49,7 +49,7 @@ class Polling:
         self._open: set[str] = set()
         """Facts that were asked for and not answered yet."""
         self._announced: tuple[str, str] | None = None
-        """Which view and what under its cursor others were told of last."""
+        """The view, and what was under its cursor, that were announced to others last."""
         app.store.session = secrets.token_hex(8)
 
     def nudge(self) -> None:
@@ -118,7 +118,7 @@ class Polling:
             del self._asked_s[PRESENCE.name]
 
     async def leave(self) -> None:
-        """Tell others that this dashboard has ended, if that can be done at once."""
+        """Tell others that this dashboard has ended, if the backend answers within `LEAVE_S`."""
         session = self._app.store.session
         if self._announced is None:
             return
@@ -127,7 +127,7 @@ class Polling:
             await asyncio.wait_for(gone, LEAVE_S)
 
     async def audit(self, operation_id: str) -> None:
-        """The history of one operation, for whoever looks at it; in the past, as it was known."""
+        """Ask for the history of an operation that is shown; in the past it stays as known."""
         if self._playback.past:
             return
         try:

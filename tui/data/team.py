@@ -34,7 +34,7 @@ STATES: Final = {
 
 
 def my_name(store: Store) -> str:
-    """What the backend calls whoever sits here."""
+    """What the backend calls the operator of this dashboard; until it answers, their own login."""
     presence = store.scene.answer(PRESENCE)
     return (presence.you if presence is not None else "") or who_am_i()
 
@@ -61,7 +61,7 @@ def presence_forms(presence: Presence | None) -> tuple[str, ...]:
 
 
 def presence_facts(presence: Presence | None) -> list[tuple[str, str]]:
-    """Name, and what is looked at since when; whoever sits here stands first."""
+    """Name, view and arrival of each person; the operator of this dashboard comes first."""
     if presence is None:
         return []
     mine = [one for one in presence.present if one.session == presence.session]
@@ -112,7 +112,7 @@ def steered_words(claim: Claim) -> str:
 
 
 def awaits_me(proposals: Sequence[ShownProposal]) -> tuple[ShownProposal, ...]:
-    """Those that whoever sits here may approve."""
+    """Those that the operator of this dashboard may approve."""
     return tuple(one for one in proposals if "approve" in one.actions)
 
 
@@ -135,6 +135,6 @@ def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
 
 
 def words_of(proposal: ShownProposal, now_ms: int, key: str) -> str:
-    """One sentence about a proposal that waits for whoever sits here."""
+    """One sentence about a proposal that waits for the operator of this dashboard."""
     left = left_text(proposal, now_ms)
     return f"{proposal.who} proposes: {proposal.summary} ({key} shows it; it expires in {left})."

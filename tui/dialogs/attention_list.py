@@ -72,7 +72,7 @@ class AttentionScreen(Dialog[None]):
             go(self.app, item.target)
 
     def action_mend(self) -> None:
-        """Close, and open the change that mends the chosen thing."""
+        """Close, and open the change that repairs the chosen thing."""
         item = self._items[self._chosen] if self._items else None
         self.dismiss(None)
         if item is not None:

@@ -23,8 +23,8 @@ def export_screen(
     """Asks where to write; what the name ends in is the format.
 
     Args:
-        name: that is proposed, without its ending.
-        table: of the view, with all its rows, or None.
+        name: the proposed name. It has no ending.
+        table: the table of the view. It has all rows. None: there is no table.
         screen: the lines of the screen.
         svg: the screen as Textual draws it.
         downloads: of a dashboard in a browser.

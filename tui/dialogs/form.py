@@ -117,7 +117,7 @@ class FormPart(Composed, VerticalScroll, can_focus=False):
 
     @property
     def next_label(self) -> str:
-        """The field that Enter goes to; empty where it goes on from the last one."""
+        """The label of the field that Enter goes to; empty where no field follows."""
         focused = self.screen.focused
         place = self._place(focused) if isinstance(focused, Input) else max(self.fields)
         after = self.fields.get(place + 1)
@@ -171,7 +171,7 @@ class FormPart(Composed, VerticalScroll, can_focus=False):
         return int((widget.id or "field-0").removeprefix("field-"))
 
     def _leave(self, place: int) -> None:
-        """Check up to this field, then go on to the next one or answer."""
+        """Check the fields up to this one, then go to the next one or answer."""
         upto = [number for number in self.fields if number <= place]
         if any(self.fields[number].reads for number in upto):
             if not self._checking:

@@ -178,7 +178,7 @@ def matches(row: HelpRow, searched: str, *, by_key: bool) -> bool:
     Args:
         row: the row.
         searched: words, each of which the row must have; or a key.
-        by_key: whether that is a key: then only its rows match, and `C` is not `c`.
+        by_key: whether that is a key. Then only its rows match, and `C` is not `c`.
     """
     if by_key:
         return searched in row.keys

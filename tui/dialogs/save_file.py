@@ -37,7 +37,7 @@ class SaveFileScreen(Dialog[Path]):
         yield Lines(self._keys, classes="hint")
 
     def on_mount(self) -> None:
-        """Type at once."""
+        """The operator can type immediately."""
         self.query_one(FormPart).begin()
 
     @on(FormPart.Filled)

@@ -31,7 +31,7 @@ class TextPromptScreen(Dialog[str | None]):
             lines: what it is about.
             label: of what is typed.
             hint: what can be typed.
-            check: makes of it what is meant; raises a `KshuntError`.
+            check: turns the typed text into the answer. It raises a `KshuntError`.
         """
         super().__init__(title)
         self._lines = lines
@@ -43,7 +43,7 @@ class TextPromptScreen(Dialog[str | None]):
         yield Lines("Enter sends it, Esc cancels", classes="hint")
 
     def on_mount(self) -> None:
-        """Type at once."""
+        """The operator can type immediately."""
         self.query_one(FormPart).begin()
 
     @on(FormPart.Filled)

@@ -10,7 +10,7 @@ from kshunt.tui.shell.theme_manager import ThemeManager
 
 
 class ThemeScreen(ChooseScreen):
-    """Answers with the theme, which is worn by then; or None, and the one from before is worn."""
+    """Answers with the theme, which is applied by then; or None, and the former one is applied."""
 
     def __init__(self, themes: ThemeManager, present: str) -> None:
         super().__init__("Theme", [(name, name) for name in themes.names], present)

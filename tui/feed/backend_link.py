@@ -1,8 +1,8 @@
 """The only module that touches the network: facts in, intents out.
 
 Two daemon threads read the backend's streams, reconnect with growing pauses, and resume where they
-were; each posts Textual messages and touches nothing else. Questions run in threads of their own;
-those to planners, which may take minutes, can be given up: `ask_planner`.
+were; each posts Textual messages and touches nothing else. Questions run in threads of their own.
+Questions to planners may take minutes, and a caller can give them up: `ask_planner`.
 httpx and the data libraries are loaded in these threads, after the first paint.
 """
 
@@ -88,7 +88,7 @@ class Link:
 
         Args:
             address: `unix:/path/to.sock` or `http://host:port`.
-            post: Takes a message, from any thread.
+            post: Takes a message. Any thread may call it.
             retry_s: Pauses between attempts; the last one repeats.
             revive: Starts a private backend again that has gone; None for a shared one.
         """
@@ -102,7 +102,7 @@ class Link:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Start reading; returns at once."""
+        """Start reading; returns immediately."""
         for target in (self._follow_snapshots, self._follow_events):
             thread = threading.Thread(target=target, name=f"kshunt{target.__name__}", daemon=True)
             self._threads.append(thread)
@@ -311,7 +311,7 @@ def _shut(one: socket.socket) -> None:
 
 
 async def ask_planner(address: str, question: Callable[[BackendClient], T]) -> T:
-    """The answer; whoever is cancelled while waiting for it ends the backend's work, too.
+    """The answer. A caller that is cancelled while it waits ends the backend's work, too.
 
     Raises:
         KshuntError: the backend refused, or does not answer.

@@ -49,14 +49,14 @@ class Feed(Protocol):
         """Put a question.
 
         Raises:
-            KshuntError: it was refused, or there is nobody who could answer.
+            KshuntError: it was refused, or there is no backend that could answer.
         """
 
     async def change(self, asked: ActionTaken, send: Callable[[BackendClient], T]) -> T:
         """Send a change, or look at one beforehand; both `asked` and the answer are told.
 
         Raises:
-            KshuntError: it was refused, or there is nobody who could answer.
+            KshuntError: it was refused, or there is no backend that could answer.
         """
 
 

@@ -33,7 +33,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 NOT_FOUND: Final = 404
 FULL: Final = 409
-"""The backend remembers as many people as it can."""
+"""The backend's answer when it can remember no further people."""
 EFFECT: Final = "throttle_effect"
 """A table of results, by its name."""
 

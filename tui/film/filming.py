@@ -42,9 +42,9 @@ FRAMES_MOST: Final = 20_000
 PICTURE_FRAMES_MOST: Final = 400
 """A browser keeps each frame of a moving picture in memory."""
 LAST_FRAME_S: Final = 3.0
-"""So long a moving picture rests before it begins again."""
+"""How long a moving picture rests before it begins again."""
 ARRIVE_S: Final = 30.0
-"""So long the screen may take to show a moment."""
+"""How long the screen may take to show a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ def film_picture(app: KshuntApp, size: tuple[int, int], moment_ms: int) -> str:
 
 
 def moment_of(text: str, reel: RecordingReader) -> int:
-    """The moment of a recording that is meant: a duration from its beginning, or a time of day.
+    """The moment of a recording that a text names: a duration from its beginning, or a time of day.
 
     Raises:
         BadInput: it is no time, or the recording has ended by then.

@@ -1,8 +1,8 @@
 """The table of every view: draws only the rows in sight, and never loses the operator's place.
 
 A `Table` may hold 200,000 rows; the grid formats one screenful of them. When a new table arrives
-(another snapshot, sort order or filter) the cursor goes where its row's key went, stays on the
-same line of the screen where it can, and only lines whose text changed are painted again.
+(another snapshot, sort order or filter) the cursor goes where its row's key went. It stays on the
+same line of the screen where it can. The grid paints again only the lines whose text changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ IN_ASCII = str.maketrans(FULL + REST, "#-")
 """Bars, where the terminal has no lines."""
 
 SORT_SIGN = 2
-"""Cells beside a title for the arrow of a column that sorts, and its place among several."""
+"""Cells next to a title for the arrow of a column that sorts, and its place among several."""
 ROWS_CACHED = 512
 """Rows that were drawn and may be wanted again."""
 
@@ -243,7 +243,7 @@ class Grid(Widget, can_focus=True):
         self._moved = True
 
     def action_cursor(self, rows: int) -> None:
-        """Move the cursor by so many rows."""
+        """Move the cursor by this number of rows."""
         if self.can_focus:
             self.go_to(self._cursor + rows)
         else:
@@ -253,7 +253,7 @@ class Grid(Widget, can_focus=True):
             self._paint_changes()
 
     def action_page(self, pages: float) -> None:
-        """Move the cursor and what is in sight by so many screenfuls."""
+        """Move the cursor and what is in sight by this number of screenfuls."""
         rows = round(pages * max(self.page_rows - 1, 1))
         self._top += rows
         self.go_to(self._cursor + rows)
@@ -269,7 +269,7 @@ class Grid(Widget, can_focus=True):
         self.go_to(len(self._table) - 1 if self._table is not None else 0)
 
     def action_mark(self) -> None:
-        """Mark or unmark the row under the cursor, and go on to the next."""
+        """Mark or unmark the row under the cursor, and go to the next."""
         key = self.cursor_key
         if key is None or not self.marks:
             return
@@ -445,7 +445,7 @@ class Grid(Widget, can_focus=True):
 
     @property
     def _room(self) -> int:
-        """Cells beside the mark."""
+        """Cells next to the mark."""
         return self.size.width - GUTTER
 
     def _needs(self, columns: Sequence[Column]) -> dict[str, int]:

@@ -85,7 +85,7 @@ class Pane(Widget):
                 yield line
 
     def _wrapped(self, text: str, room: int, most: int) -> list[str]:
-        """The text in so many lines; the last one is cut where there is more of it."""
+        """The text in at most `most` lines; the last one is cut where there is more of it."""
         rows = wrap(text, room) if most > 1 else [text]
         if len(rows) > most:
             rows = [*rows[: most - 1], " ".join(rows[most - 1 :])]

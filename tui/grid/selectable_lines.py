@@ -102,7 +102,7 @@ class SelectableLines(Widget):
         return [place for place, line in enumerate(self._said) if line.key is not None]
 
     def move(self, steps: int) -> None:
-        """Move the cursor by so many of the lines that lead somewhere."""
+        """Move the cursor by this number of the lines that lead somewhere."""
         stops = self._stops()
         if not stops:
             return
@@ -139,7 +139,7 @@ class SelectableLines(Widget):
         return container.height
 
     def on_resize(self) -> None:
-        """Whoever says the lines fits them again."""
+        """Paint the lines anew; the part that says them fits them again on `Resized`."""
         self._keep_in_sight()
         self._forget_lines()
         self.post_message(self.Resized())

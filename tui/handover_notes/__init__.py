@@ -1,1 +1,1 @@
-"""Notes for whoever takes over, written from a recording."""
+"""Notes for the operator who takes over, written from a recording."""

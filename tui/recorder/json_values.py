@@ -1,4 +1,4 @@
-"""Domain values as JSON and back, exactly: what a recording holds besides columns.
+"""Domain values as JSON and back, exactly: what a recording holds in addition to columns.
 
 Goals
     Whatever a feed tells can be recorded without a line of code here, and a later version with
@@ -7,8 +7,8 @@ Constraints
     A file is not trusted: it can only name plain values of `kshunt.backend.domain`.
 Algorithm
     A dataclass, a `Struct` or an enumeration is written under its name, which no other of the
-    domain has, so that modules may move. Fields that are not known are passed over when reading;
-    fields that are missing take their defaults. Earlier versions wrote the module before the name,
+    domain has, so that modules may move. A reader ignores fields that it does not know; fields
+    that are missing take their defaults. Earlier versions wrote the module before the name,
     and texts where there are enumerations now.
 """
 
@@ -32,7 +32,7 @@ from kshunt.backend.domain.untrusted.json_codec import from_document
 from kshunt.backend.errors import KshuntError
 
 JSON_BYTES_MAX: Final = 1 << 26
-"""Of what a record holds besides columns: a plan of 200,000 partitions is about 12 MB."""
+"""Of what a record holds in addition to columns: a plan of 200,000 partitions is about 12 MB."""
 _DOMAIN: Final = "kshunt.backend.domain."
 EARLIER_NAMES: Final[Mapping[str, str]] = {
     "domain.approval:Foreseen": "ProposalEffect",
@@ -165,7 +165,7 @@ def _as_declared(value: Any, hint: Any) -> Any:
 def check_fields(value: Any) -> None:
     """See that the fields of a value are of the types that it declares.
 
-    Whoever shows a value relies on them. Values within it were checked when they were made.
+    The code that shows a value relies on them. Values within it were checked when they were made.
 
     Raises:
         UnreadableRecordedValue: one is not.

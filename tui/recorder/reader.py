@@ -4,8 +4,9 @@ Goals
     Any moment is found in the time that a few changes take, also in hours of a large cluster, and
     also in a recording that is still being written.
 Algorithm
-    The headers are the index. A scene is built from the last whole one before the moment and what
-    came after it; the next one, if it is later and no whole one lies between, from that.
+    The headers are the index. The reader builds a scene from the last whole one before the moment
+    and the records after it. If the next moment is later and no whole scene lies between, the
+    reader continues from the scene that it has.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _PlaybackState:
         """How often the canvas was changed."""
 
     def take(self, tape_: RecordingFile, entry: RecordHead) -> None:
-        """Go on by one record.
+        """Apply one record.
 
         Raises:
             RecordingError, UnreadableValue: it cannot be read; the scene is as before it.
@@ -84,7 +85,7 @@ class _PlaybackState:
 
 
 class RecordingReader:
-    """One recording, or several of one session. Not safe to use from two threads at once."""
+    """One recording, or several of one session. Only one thread at a time may use it."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         """Open them.

@@ -8,8 +8,9 @@ Constraints
     else. Where the disk is slower than the feed, snapshots are left out and nothing else is.
 Algorithm
     Messages are queued with the time at which they came. The thread keeps the scene that they add
-    up to: each record holds what is new against it, and every so often all of it stands whole, so
-    that reading can begin there. A file is begun when the first snapshot names the cluster.
+    up to, and each record holds what is new against it. Every so often the thread writes the whole
+    scene, so that reading can begin there. A file is begun when the first snapshot names the
+    cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 WHOLE_EVERY_S: Final = 600.0
 CHANGES_PER_WHOLE: Final = 8
-"""So many times the bytes of a whole snapshot are written in changes before there is another."""
+"""Another whole snapshot is due once the changes take this many times the bytes of the last."""
 WHOLE_LEAST_BYTES: Final = 100_000
 """Of changes, before another whole snapshot is worth its place."""
 WAITING_SNAPSHOTS: Final = 3
@@ -77,11 +78,11 @@ class Recorder:
         """Write later, once there is something to write.
 
         Args:
-            folder: where recordings are kept; it is made if it is not there.
-            path: the first file, where the operator names one; it must not be there yet.
+            folder: where recordings are kept. It is made if it is not there.
+            path: the first file, where the operator names one. It must not be there yet.
             bounds: how much is kept.
             about: more of the heading: the version, who sits here.
-            now_s: a clock that never goes back.
+            now_s: a clock in seconds. It never goes back.
             wall_s: seconds since the epoch.
         """
         self.stopped = ""
@@ -123,7 +124,7 @@ class Recorder:
             self._thread.join(STOP_S)
 
     def take(self, message: Message) -> None:
-        """Record a message; from any thread, and at once."""
+        """Record a message; any thread may call this, and it returns immediately."""
         timed = _TimedMessage(message, self._now_s(), self._wall_s())
         with self._wake:
             if self._ending or self.stopped:
@@ -291,7 +292,7 @@ class Recorder:
         self.paths = (*self.paths, path)
 
     def _follow(self) -> None:
-        """Go on in a file of its own, which begins with everything."""
+        """Continue in a new file, which begins with everything."""
         self._close()
         snapshot = self._scene.snapshot
         self._open(snapshot.cluster_id if snapshot is not None else "")

@@ -1,10 +1,11 @@
 """The recording file, `*.kshunt`: a heading, and records behind one another until the file ends.
 
 Layout, little-endian
-    heading   magic (12 bytes), format version (u16), length (u32) and CRC-32 (u32) of a JSON object
-    record    marker `KREC`, kind (u8), flags (u8), stored length (u32), time (i64), wall (i64),
-              backend (i64), CRC-32 of the payload (u32), CRC-32 of the header up to here (u32);
-              then the payload, compressed by zlib where the flag says so
+    - heading: magic (12 bytes), format version (u16), length (u32) and CRC-32 (u32) of a JSON
+      object, then that object
+    - record: marker `KREC`, kind (u8), flags (u8), stored length (u32), time (i64), wall (i64),
+      backend (i64). Two checksums follow: CRC-32 of the payload (u32), CRC-32 of the header up to
+      here (u32). The payload comes last, compressed by zlib where the flag says so.
 
 Goals
     A file is only ever appended to, one write a record: a crash loses at most the record that was
@@ -43,7 +44,7 @@ HEADING_BYTES_MOST: Final = 1 << 20
 RECORD_BYTES_MOST: Final = 1 << 27
 """Of a payload, packed or unpacked: more is damage, or harm. 200,000 replicas take 30 MB."""
 SEARCHED_BYTES: Final = 1 << 20
-"""Read at once while a sound header is looked for."""
+"""Bytes that one read takes while a sound header is looked for."""
 DAMAGES_SHOWN: Final = 20
 """Places of damage that are told one by one."""
 PACKED_LEAST: Final = 200

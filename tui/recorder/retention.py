@@ -24,7 +24,7 @@ class RetentionBounds:
     """How much is kept."""
 
     file_bytes: int = 256_000_000
-    """A recording that grows beyond goes on in a following file."""
+    """A recording that grows beyond this continues in a following file."""
     folder_bytes: int = 2_000_000_000
     days: float = 14.0
 

@@ -5,13 +5,13 @@ Goals
     it is found again without building every snapshot before it.
 Constraints
     Exact: what is read equals what was written, unknown values and `sampled_ms` included. No
-    Arrow: each of its frames would carry a schema and the names of all topics, and its difference
-    is one by keys, which sorts 200,000 rows for each snapshot.
+    Arrow: each of its frames would carry a schema and the names of all topics. Arrow also compares
+    rows by keys, which sorts 200,000 rows for each snapshot.
 Algorithm
     Two snapshots mostly have the same rows in the same places. Then the columns are compared as
     they lie, bit by bit, and of the rows that differ the differences are written. Where rows came
-    or went, they are matched by their slot (topic, partition, position), in which both are sorted,
-    and those that came are written beside the differences. Where even that fails the snapshot is
+    or went, they are matched by their slot (topic, partition, position), in which both are sorted.
+    Those that came are written next to the differences. Where even that fails the snapshot is
     written whole. `Canvas` takes all of them and changes its own columns in place, so that many
     changes cost what they hold and not what a snapshot holds.
 """
@@ -197,7 +197,7 @@ def _packed(header: Mapping[str, Any], arrays: Arrays) -> Iterator[bytes]:
 
 
 def read_header(payload: bytes) -> dict[str, Any]:
-    """What a payload says besides its columns.
+    """What a payload says in addition to its columns.
 
     Raises:
         UnreadableRecordedValue: it is damaged.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def back(app: Dashboard, view: str) -> bool:
-    """Return to where a line led from, if the view is as the line wanted it; whether that is so."""
+    """Return to where a line led from, if the view is as the line wanted it; False if it is not."""
     point = app.return_points.get(view)
     text = app.store.queries[view].filter_text
     if point is None or text not in ("", point.filter_text):

@@ -82,7 +82,7 @@ class ThemeManager:
         self._app.run_worker(self.look, group="themes", exclusive=True)  # type: ignore[arg-type]
 
     async def look(self) -> None:
-        """Read what has changed in the folder; a theme that is worn is put on anew."""
+        """Read what has changed in the folder; the theme in use is applied anew."""
         if self._folder is None:
             return
         app, news = self._app, await asyncio.to_thread(self._folder.look)
@@ -94,7 +94,7 @@ class ThemeManager:
         self._say(news)
 
     def wear(self, name: str) -> None:
-        """Put a theme on; one that is worn already may look different by now."""
+        """Apply a theme; the one in use may look different by now."""
         app = self._app
         if app.theme == name:
             app.theme = ANSI if name != ANSI else DEFAULT

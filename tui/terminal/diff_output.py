@@ -1,8 +1,8 @@
 """An app that sends its screen as differences, at a pace that the terminal can take.
 
-Keys are painted at once. What comes by itself (snapshots, clocks) is painted at most four times
-a second, and not at all while the terminal still takes in what it was sent: the frames between
-are dropped, and the next one holds what they held.
+Keys are painted immediately. What comes by itself (snapshots, clocks) is painted at most four times
+a second. It is not painted at all while the terminal still takes in what it was sent. The frames
+between are dropped, and the next one holds what they held.
 
 `App._display` and what it hands over are private to Textual. Where they are not the ones this was
 made for, Textual's own output is used.
@@ -39,10 +39,10 @@ BUSY_S: Final = 0.05
 """How soon it is looked again whether the terminal has taken everything in."""
 
 KEY_S: Final = 0.25
-"""So long after a key, frames are its effect."""
+"""A frame within this time after a key counts as the key's effect."""
 
 BEHIND_S: Final = 2.0
-"""So long after a frame had to wait for the terminal, it counts as one that cannot keep up."""
+"""For this time after a frame had to wait, the terminal counts as one that cannot keep up."""
 
 SLOW_REFRESH_S: Final = 3.0
 """Between two snapshots that are shown on a terminal that cannot keep up."""
@@ -118,7 +118,7 @@ class DiffApp(App[None]):
             self._diff = ScreenDiff()
 
     def on_mount(self) -> None:
-        """Whoever has the terminal meanwhile leaves nobody knows what on it."""
+        """Forget the screen when another program may have written on the terminal."""
         self.app_suspend_signal.subscribe(self, self._forget_screen, immediate=True)
         self.app_resume_signal.subscribe(self, self._forget_screen, immediate=True)
 

@@ -1,13 +1,13 @@
-"""How much of what was sent the terminal has taken in, by its own word.
+"""How much of what was sent the terminal has taken in, as the terminal itself answers.
 
 Goals
-    On a link that is slower than what there is to say, what was sent and not yet shown stays
-    within a bound, so that the newest frame is never far behind.
+    A link may be slower than what there is to say. What was sent and not yet shown stays within a
+    bound, so that the newest frame is never far behind.
 Constraints
     What lies in the buffers between (a pseudo-terminal's, a socket's) is not told by any of them.
     A quick link is not slowed, and a tick of a few cells costs no byte more.
 Algorithm
-    After so many bytes the terminal is asked something that it answers in order, once it has shown
+    After `ASK_BYTES` the terminal is asked something that it answers in order, once it has shown
     what came before. While an answer is out, only a window of bytes may follow. Answers that come
     soon widen it, late ones narrow it.
 """
@@ -40,7 +40,7 @@ class UnderWay:
         self._asked_s: float | None = None
 
     def sent(self, count: int, now_s: float) -> bool:
-        """So many bytes go out; True where a question has to go with them."""
+        """Count bytes that go out; True where a question has to go with them."""
         self.under_way_bytes += count
         if self._asked_s is not None:
             self._behind_bytes += count

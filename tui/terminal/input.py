@@ -1,13 +1,13 @@
-"""An app that takes of its terminal only what can be meant.
+"""An app that takes of its terminal only keys for the screen that its operator sees.
 
-A terminal may be of any size, also of one in which nothing can be laid out; and keys may come
-faster than the screens that they are meant for. So less than `LEAST` is never laid out: such a
+A terminal may be of any size, also of one in which nothing can be laid out. Keys may come faster
+than the screens that the operator presses them for. So less than `LEAST` is never laid out: such a
 terminal is told to grow, and its keys do nothing, since nobody sees what they would act upon. And
 a key that was pressed at one screen, or before a question was painted, does nothing on the next.
 
 Keys that come in one packet, as they do over a slow line, act in the order in which they were
-pressed. Textual alone does not keep it: a letter acts in the field that has the focus, while Tab or
-Ctrl-U act only once they have come all the way up to the app, after the letters behind them.
+pressed. Textual alone does not keep this order: a letter acts in the field that has the focus. Tab
+or Ctrl-U act only once they have come all the way up to the app, after the letters behind them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ ALWAYS: Final = "ctrl+q"
 
 
 WAITS_S: Final = 0.5
-"""A key waits for the one before it at the most so long: what had that one may be gone."""
+"""How long a key waits at most for the one before it: the widget that had it may be gone."""
 
 PAINTED_S: Final = 5.0
-"""So long a key waits for a question that is being painted: a busy machine may take a while."""
+"""How long a key waits for a question that is being painted: a busy machine may take a while."""
 
 
 class KeyDone(Message):

@@ -1,4 +1,4 @@
-"""The bell, a notification and a title, as a terminal is told of them.
+"""The bell, a notification and a title, as they are sent to a terminal.
 
 Sources: xterm's control sequences (BEL, OSC 2, the stack of titles), iTerm2's OSC 9, rxvt's OSC
 777, kitty's OSC 99.
@@ -31,7 +31,7 @@ NOTIFICATIONS: Final[Mapping[str, Callable[[str], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """How an operator wants to be told of what happens while they look elsewhere."""
+    """How an operator wants to hear about what happens while they look elsewhere."""
 
     bell: bool = False
     notification: str = ""

@@ -27,7 +27,7 @@ BRIDGE_CELLS: Final = 4
 """Unchanged cells that cost no more to write again than to step over."""
 
 JOINED_MOST: Final = 65_000
-"""So many combinations of characters that share a cell are told apart."""
+"""How many combinations of characters that share a cell are told apart."""
 
 _ANY: Final = "any"
 """A style that no cell has: what stands there is not known."""
@@ -92,7 +92,7 @@ class _StyleCodes:
         self._joined_places: dict[str, str] = {}
 
     def style(self, style: str) -> str:
-        """The character that stands for a style."""
+        """The character that represents a style."""
         if not style:
             return _PLAIN
         if style not in self._style_places:
@@ -101,7 +101,7 @@ class _StyleCodes:
         return self._style_places[style]
 
     def joined(self, characters: str) -> str:
-        """The character that stands for several that share a cell."""
+        """The character that represents several that share a cell."""
         if characters not in self._joined_places:
             if len(self._joined) == JOINED_MOST:
                 return "?"
@@ -219,7 +219,7 @@ class _Pen:
             start = differs.find(1, end)
 
     def _write_simple(self, y: int, start: int, end: int, line: ScreenLine) -> None:
-        """Write cells of one character and one column each, those of one style at once."""
+        """Write cells of one character and one column each; one write takes those of one style."""
         text, styles = line
         while start < end:
             style, stop = styles[start], end

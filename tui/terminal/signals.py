@@ -1,8 +1,8 @@
 """Ends the program with its terminal, and leaves a terminal as it was when the program is ended.
 
 A shell over SSH gets SIGHUP when the line breaks. A program that was started in a container, or
-without a controlling terminal, is told nothing: it would try to read and to write for ever, and
-take a core for it.
+without a controlling terminal, gets no signal. It would try to read and to write for ever, and take
+a core for it.
 """
 
 from __future__ import annotations

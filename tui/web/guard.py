@@ -62,7 +62,7 @@ class Admission:
     """What becomes of a request."""
 
     status: int = 200
-    """200 goes on, 303 exchanges the token for a session, else it is refused."""
+    """200 is let through, 303 exchanges the token for a session, else it is refused."""
     reason: str = ""
     session: str = ""
     """Of a 303: the value of the cookie."""
@@ -83,7 +83,7 @@ class Guard:
 
         Args:
             hosts: `127.0.0.1:8096`, ...: the names under which this server is reached.
-            port: Where it listens; part of the cookie's name.
+            port: Where it listens. It is part of the cookie's name.
             secure: Whether browsers reach it over TLS alone.
             secret: Makes random texts.
         """
@@ -99,7 +99,7 @@ class Guard:
         """Of the next browser."""
 
     def judge(self, asked: WebRequest) -> Admission:
-        """Whether a request goes on. A good token is used up by it."""
+        """Whether a request is let through. A request with a good token uses it up."""
         if asked.host not in self._hosts:
             return Admission(421, f"This is not {asked.host}.")
         if asked.path == "/":

@@ -1,7 +1,7 @@
 """`kshunt web`: one dashboard a browser session, each a process of its own behind the guard.
 
-textual-serve carries the terminal; its own page loads a font from elsewhere and asks nobody who
-they are, so the page is ours and every request passes the guard first.
+textual-serve carries the terminal. Its own page loads a font from elsewhere and lets every browser
+in. So the page is ours, and every request passes the guard first.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kshunt.backend.errors import ConfigError
 from kshunt.tui.web.guard import HEADERS, PARAMETER, Guard, WebRequest
 
 SESSIONS_MOST: Final = 16
-"""Browser sessions at once; each is a process."""
+"""Browser sessions at the same time; each is a process."""
 FONT_SIZE: Final = 16
 HEARTBEAT_S: Final = 15.0
 MESSAGE_BYTES_MAX: Final = 1 << 20
-"""What somebody types or pastes at once."""
+"""The most bytes that somebody can type or paste in one message."""
 CELLS_DIGITS: Final = 5
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")

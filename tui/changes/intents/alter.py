@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 SEEN_WITHIN_S: Final = 20.0
-"""So long it may take until the backend has seen partitions that were just added."""
+"""How long the backend may take to see partitions that were just added."""
 LOOK_S: Final = 0.5
 PARTITIONS_MOST = 100_000
 """More than one request can add."""
@@ -70,7 +70,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What it shall become."""
+    """What the operator wants the topic to become."""
 
     partitions: int
     factor: int

@@ -66,7 +66,7 @@ class CutOverScreen(Dialog[bool]):
             self._ask.begin()
 
     def on_resize(self, event: events.Resize) -> None:
-        """As many groups as there is room for."""
+        """Show the groups that there is room for."""
         self._on_changed("")
         self._begin()
 
@@ -104,7 +104,7 @@ class CutOverScreen(Dialog[bool]):
         line.say(words)
 
     def _end(self, words: str) -> None:
-        """There is nothing to agree to any more, whoever asks."""
+        """Nobody can agree any more: close the question and say why."""
         self._say_over(words)
         self.over = True
         self._ask.query_one("#typed", Input).disabled = True

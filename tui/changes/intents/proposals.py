@@ -59,7 +59,7 @@ def approve_intent(target: TargetCluster, proposal: ShownProposal, now_ms: int) 
 
 
 def warnings_of(proposal: ShownProposal, foreseen: ProposalEffect) -> Iterator[str]:
-    """What whoever approves it must not overlook: a table cuts what is long."""
+    """What the person who approves it must not overlook: a table cuts long texts."""
     if foreseen.changed:
         yield "It would have another effect than when it was proposed."
     if proposal.action in LOSSES:

@@ -48,7 +48,7 @@ class Start:
     plan: ReassignmentPlan
     throttle_bytes_per_s: int | None
     caps: MoveCaps | None
-    """None: everything at once."""
+    """None: every move at the same time."""
     reason: str = ""
     deadline_ms: int | None = None
     """The deadline, in milliseconds since the epoch; None: no deadline."""
@@ -216,7 +216,7 @@ def _local(time_ms: int) -> datetime:
 
 
 def caps_words(caps: MoveCaps | None) -> str:
-    """How many moves are in flight at once."""
+    """How many moves are in flight at the same time."""
     if caps is None:
         return "all of them"
     first = "smallest" if caps.smallest_first else "largest"

@@ -51,7 +51,7 @@ WITHOUT_RETURN = "Nothing is deleted before somebody types the topic's name; unt
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The topic that is meant."""
+    """The topic that the operator wants to shrink."""
 
     topic: str
     there: int

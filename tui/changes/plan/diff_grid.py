@@ -1,4 +1,4 @@
-"""A grid in which one column says what goes and what comes: by signs, and by colour besides."""
+"""A grid in which one column says what goes and what comes, by signs and by colour."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _parts(text: str) -> list[str]:
 
 
 def brokers(text: str, goal: Goal, known: Collection[int]) -> tuple[int, ...]:
-    """Ids in the order in which they are typed, each once: as many as the goal takes.
+    """Ids in the order in which they are typed, each once. The goal limits their number.
 
     Raises:
         BadInput: they are no ids, too few or too many, or there is no such broker.
@@ -164,7 +164,7 @@ def a_limit(text: str) -> int | None:
 
 
 def a_factor(text: str, brokers: int) -> int:
-    """A replication factor that so many brokers can hold.
+    """A replication factor that this number of brokers can hold.
 
     Raises:
         BadInput: it is not.

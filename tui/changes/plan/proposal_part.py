@@ -26,9 +26,9 @@ from kshunt.tui.tables.model import Table
 from kshunt.tui.text.glyphs import Glyphs
 
 TALL: Final = 36
-"""Lines of the terminal from which on everything stands below each other."""
+"""From this height of the terminal, in lines, all tables stand below each other."""
 PICKED_MOST: Final = 6
-"""Brokers to choose from that are in sight at once."""
+"""Brokers to choose from that are in sight at the same time."""
 AROUND: Final = 6
 """Cells of a line that are not the table's: frame, gaps, gutter."""
 _TALL_BROKERS: Final = 12
@@ -150,7 +150,7 @@ class Tabs(Lines):
         self.show()
 
     def turn(self) -> str:
-        """Go on to the next part; its id."""
+        """Show the next part; returns its id."""
         ids = list(self.names)
         self.chosen = ids[(ids.index(self.chosen) + 1) % len(ids)]
         self.show()
@@ -217,7 +217,7 @@ class ProposalPart(Composed, Vertical):
         self.begin()
 
     def on_resize(self, event: events.Resize) -> None:
-        """As many tables as there is room for."""
+        """Show the tables that there is room for."""
         self._fit()
 
     def _fit(self) -> None:

@@ -22,7 +22,7 @@ PHASES_NAMED: Final = 5
 
 
 class TonedLine(NamedTuple):
-    """A line, and how it is meant."""
+    """A line and its tone."""
 
     text: str
     tone: str = ""
@@ -59,7 +59,7 @@ def _leaders(impact: Impact) -> str:
 
 
 def _phases(impact: Impact) -> str:
-    """How many partitions move together, were no more to move at once than usual."""
+    """How many partitions move in each phase, with the default caps."""
     count, named = len(impact.phases), impact.phases[:PHASES_NAMED]
     more = " and so on" if count > len(named) else ""
     sizes = ", ".join(map(str, named))
@@ -104,7 +104,7 @@ def _fullest(impact: Impact) -> TonedLine:
 
 
 def clock_after(from_ms: int, seconds: float) -> str:
-    """The time of day so long after a moment, by UTC: `14:35`, or `+1d 02:10` on a later day."""
+    """The time of day in UTC, seconds after a moment: `14:35`, or `+1d 02:10` on a later day."""
     start = datetime.fromtimestamp(from_ms / 1000, UTC)
     then = datetime.fromtimestamp(from_ms / 1000 + seconds, UTC)
     days = (then.date() - start.date()).days

@@ -85,7 +85,7 @@ class RehearsalPart(Composed, Vertical):
                 grid.action_cursor(rows)
 
     def page(self, pages: int) -> None:
-        """Move through the table below, many rows at once."""
+        """Move through the table below by whole pages."""
         for grid in self.query(Grid):
             if grid.display:
                 grid.action_cursor(pages * max(grid.page_rows - 1, 1))

@@ -1,4 +1,4 @@
-"""Where a plan is to be written, with the plan that leads back beside it."""
+"""Asks where to write a plan; the plan that leads back is written next to it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The plan wizard: goal, choices, proposal, throttles, rehearsal; then a change like any other.
 
-It changes nothing itself. At its end stands the wizard that starts a plan from a file, with this
-plan and the chosen throttle: one preview, one question, one place from which moves are started.
+It changes nothing itself. At its end it opens the wizard that starts a plan from a file, with this
+plan and the chosen throttle. So there is one preview, one question, and one place from which moves
+are started.
 """
 
 from __future__ import annotations
@@ -399,7 +400,7 @@ class PlanScreen(Dialog[NextStep | None]):
             rehearsal.scroll(rows)
 
     def action_page(self, pages: int) -> None:
-        """Move through what stands below, many rows at once."""
+        """Move through the table below by whole pages."""
         for rehearsal in self.place(self.step).query(RehearsalPart):
             rehearsal.page(pages)
 

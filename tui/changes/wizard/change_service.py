@@ -45,7 +45,7 @@ class ChangePreview:
     check: ShrinkCheck | None = None
     """The safety view of a shrink."""
     refused: KshuntError | None = None
-    """Why a shrink would be refused, beside what its safety view says."""
+    """Why the backend would refuse a shrink, in addition to what its safety view says."""
 
     @property
     def possible(self) -> bool:

@@ -66,7 +66,7 @@ class ConfirmScreen(Dialog[bool]):
         self._ask.begin()
 
     def on_resize(self) -> None:
-        """Whoever types a name has to see it."""
+        """An operator who types a name has to see it."""
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:

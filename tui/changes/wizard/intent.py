@@ -53,7 +53,7 @@ class Intent:
     reason: str = ""
     """Why, in the operator's words."""
     lines: tuple[str, ...] = ()
-    """What the preview says besides, as it stands: before and after."""
+    """Lines that the preview also shows, unchanged: before and after."""
     outcome: Callable[[ChangeAnswer], Sequence[str]] | None = None
     """What the answer means, likewise."""
     typed: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Intent:
     local: bool = False
     """True where nothing in the cluster changes, so that it may be done read-only."""
     shrink: ShrinkRequest | None = None
-    """A topic that shall have fewer partitions: its safety view takes the preview's place."""
+    """A topic that is to have fewer partitions: its safety view takes the preview's place."""
     restores: Mapping[int, ThrottledRate] = field(default_factory=dict)
     """Of a change of rates: what was set before it, by broker; it can be taken back."""
     rates: Mapping[int, ThrottledRate] = field(default_factory=dict)

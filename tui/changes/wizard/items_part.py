@@ -25,7 +25,7 @@ class ItemsPart(Composed, Vertical):
     def __init__(self) -> None:
         super().__init__(classes="part")
         self.items_most = 0
-        """So many lines the items get where there is room, their head included."""
+        """How many lines the items get where there is room, their head included."""
         self.facts_most = 0
         """Likewise the facts."""
         self._most = 0

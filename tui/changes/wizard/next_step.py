@@ -27,7 +27,7 @@ NEXT_KEYS: Final[tuple[Binding, ...]] = (
     Binding("p", "next('pause')", "Pause or resume", show=False),
     Binding("O", "next('confirm')", "Cut over a shrink", show=False),
 )
-"""The keys of `OFFERED`, and those by which an operation waits or goes on."""
+"""The keys of `OFFERED`, and those that pause, resume or cut over an operation."""
 
 
 WAITS: Final = "waits for its turn"

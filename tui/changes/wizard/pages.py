@@ -101,6 +101,6 @@ def step_line(at: Titled, steps: Iterable[Titled] = Step) -> str:
 
 
 def goal_page(target: TargetCluster, *fields: FormField) -> Page:
-    """The first page of a wizard: the cluster that is meant, and what is asked about it."""
+    """The first page of a wizard: it names the target cluster and asks for these fields."""
     where = f"Cluster {target.cluster_id} at {servers_text(target.bootstrap_servers)}"
     return Page((where,), fields)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AROUND: Final = 6
 """Lines of the screen that are not about the operation: frame, steps, title, keys."""
 NOTES_FROM: Final = 40
-"""Lower, a terminal has no room for notes beside the phases; the preview had them."""
+"""A terminal with fewer lines has no room for notes next to the phases; the preview had them."""
 
 
 class PhasesPart(Vertical):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WARNINGS_MOST: Final = 3
 LOW: Final = 30
-"""Below so many lines the items get fewer of them, so that the buttons stay in sight."""
+"""On a terminal with fewer lines than this the items get fewer, so the buttons stay in sight."""
 FACTS_MOST: Final = 10
 """Lines of facts, where there is room."""
 WATCH: Final = "The tables show the effect once the cluster reports it."

@@ -92,7 +92,7 @@ class SafetyPart(Composed, Vertical):
         return headline(check, request.insisted)
 
     def _refusal(self) -> list[PaneLine]:
-        """What the rehearsal said beside the findings."""
+        """Why the rehearsal refused the shrink, in addition to the findings."""
         error = self._looked.refused
         if error is None:
             return []
@@ -109,7 +109,7 @@ class SafetyPart(Composed, Vertical):
         return [notes[0]._replace(label="It says"), *notes[1:]] if notes else []
 
     def on_resize(self, event: events.Resize) -> None:
-        """As many lines as there is room for."""
+        """Show the lines that there is room for."""
         self._fit()
         self.call_after_refresh(self._say_below)
 
@@ -141,5 +141,5 @@ class SafetyPart(Composed, Vertical):
         self.call_after_refresh(self._say_below)
 
     def page(self, pages: int) -> None:
-        """Move through the lines, many at once."""
+        """Move through the lines by whole pages."""
         self.scroll(pages * max(self.query_one("#safety").size.height - 1, 1))

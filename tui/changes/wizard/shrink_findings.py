@@ -39,7 +39,7 @@ ROWS_MOST: Final = 40
 """Partitions, and groups, that are listed one by one."""
 NAME_CELLS: Final = 18
 WORDS_LINES: Final = 5
-"""The most lines of one finding, and as many of its advice."""
+"""The most lines of one finding; its advice gets the same number."""
 
 T = TypeVar("T")
 
