@@ -34,7 +34,7 @@ STATES: Final = {
 
 
 def my_name(store: Store) -> str:
-    """What the backend calls the operator of this dashboard; until it answers, their own login."""
+    """What the backend calls the operator of this dashboard; `who_am_i` until it has answered."""
     presence = store.scene.answer(PRESENCE)
     return (presence.you if presence is not None else "") or who_am_i()
 

@@ -121,7 +121,7 @@ def _play(
 
     async def play(pilot: Pilot[Any]) -> None:
         for at_s, moment_ms in moments:
-            # The last frame stays: time does not go on from it.
+            # The last frame stays: time does not continue from it.
             speed = film.speed if moment_ms < film.last_ms else 0.0
             await _show(app, pilot, moment_ms, speed)
             take(at_s, app)

@@ -81,7 +81,7 @@ class Recorder:
             folder: where recordings are kept. It is made if it is not there.
             path: the first file, where the operator names one. It must not be there yet.
             bounds: how much is kept.
-            about: more of the heading: the version, who sits here.
+            about: more of the heading: the version, the operator's name.
             now_s: a clock in seconds. It never goes back.
             wall_s: seconds since the epoch.
         """
@@ -167,7 +167,7 @@ class Recorder:
             self._record(timed)
         except OSError as error:
             self._give_up(f"{error.strerror or error} ({error.filename or self._where()})")
-        # The edge between what comes and a file: the dashboard goes on, whatever it was.
+        # The edge between what comes and a file: the dashboard continues, whatever it was.
         except Exception as error:  # noqa: BLE001
             self._give_up(f"it failed: {error!r}")
         if len(self._waiting) > WAITING_MOST:

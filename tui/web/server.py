@@ -172,7 +172,7 @@ class WebServer(Server):
         await session.start(_cells(request, "width", 80), _cells(request, "height", 24))
         try:
             await self._process_messages(websocket, session)
-        # A message that is no such: its session ends, and others go on.
+        # A message that is no such: its session ends, and others continue.
         except (ValueError, TypeError, LookupError, AttributeError, AssertionError):
             await websocket.close()
         finally:

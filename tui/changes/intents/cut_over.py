@@ -104,7 +104,7 @@ class CutOverScreen(Dialog[bool]):
         line.say(words)
 
     def _end(self, words: str) -> None:
-        """Nobody can agree any more: close the question and say why."""
+        """Nobody can agree any more: say why, and take no name."""
         self._say_over(words)
         self.over = True
         self._ask.query_one("#typed", Input).disabled = True

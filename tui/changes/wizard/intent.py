@@ -53,7 +53,7 @@ class Intent:
     reason: str = ""
     """Why, in the operator's words."""
     lines: tuple[str, ...] = ()
-    """Lines that the preview also shows, unchanged: before and after."""
+    """More lines of the preview, which it shows as they are: before and after."""
     outcome: Callable[[ChangeAnswer], Sequence[str]] | None = None
     """What the answer means, likewise."""
     typed: tuple[str, ...] = ()

@@ -47,7 +47,7 @@ async def show_progress(store: Store, part: AnswerPart) -> None:
     operation, facts = store.scene.operation(part.answer.operation_id), store.facts
     words, since = "", {}
     if operation is not None:
-        # A few passes over every row of the cluster.
+        # It reads every row of the cluster a few times.
         words = await asyncio.to_thread(progress_text, facts, operation)
         if facts is not None and len(part.answer.results) <= ITEMS_MOST:
             since = await asyncio.to_thread(_since, facts, operation)
