@@ -14,8 +14,8 @@ _TRIM_THRESHOLD: Final = -1
 COLUMN_BYTES: Final = 1_000_000
 """Blocks of this size are given back as soon as they are dropped: columns of a large cluster."""
 SPARE_BYTES: Final = 4_000_000
-"""So much of the heap's end is kept for the next snapshot. Given back and asked for again with each
-of them, at 200,000 rows, its pages alone cost 25 ms of a core a second."""
+"""How much of the heap's end is kept for the next snapshot. Given back and asked for again with
+each of them, at 200,000 rows, its pages alone cost 25 ms of a core a second."""
 HOLES_BYTES: Final = 10_000_000
 """What more the heap holds free, between what is used, is given back."""
 YOUNG_MOST: Final = 20_000

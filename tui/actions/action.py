@@ -64,13 +64,13 @@ class Action:
     hint: str = ""
     """One word for the footer; empty where it is not shown there."""
     rank: int = 0
-    """Place in the footer; the lowest stand first."""
+    """Place in the footer; the lowest come first."""
     when: tuple[str, ...] = ()
-    """What has to be so, any of them, for the footer to show it: `MOVING`, `can("undo")`, ..."""
+    """The footer shows it where any of these conditions holds: `MOVING`, `can("undo")`, ..."""
     first_when: tuple[str, ...] = ()
-    """What has to be so, any of them, for it to stand before all others in the footer."""
+    """Conditions, any of which puts it before all others in the footer."""
     opposite: str = ""
-    """The id of the action that does the reverse; its key stands next to this one in the footer."""
+    """The id of the action that does the reverse; its key is next to this one in the footer."""
     others: tuple[tuple[str, str], ...] = ()
     """A condition and the footer's word for it, where that differs from `hint`."""
     changes: bool = False

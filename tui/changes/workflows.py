@@ -145,7 +145,10 @@ class ChangeWorkflows:
         self._start(flow)
 
     def remove_orphans(self, orphans: Sequence[ShownOrphan], *, every: bool = False) -> None:
-        """Take off throttles that no move justifies; `every` one has to be meant."""
+        """Remove throttles that no move justifies.
+
+        `every`: these are all of them, so the operator has to type the cluster's short name.
+        """
 
         async def flow(facts: Facts, target: TargetCluster) -> None:
             await self._carry_out(lambda: throttles.orphans_intent(target, orphans, every=every))
@@ -180,7 +183,7 @@ class ChangeWorkflows:
     # How it goes
 
     def _chosen(self, partitions: Sequence[TopicPartition] | None) -> bool:
-        """Whether there is anything to act upon; says so if not."""
+        """Whether there is a partition to change; says so if not."""
         if partitions is not None and not partitions:
             self._app.say("There is no partition to change here.", "warn")
             return False

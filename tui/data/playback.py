@@ -35,7 +35,7 @@ TICK_S: Final = 0.25
 """While it plays, the screens move on this often."""
 TOGGLE: Final = "time_toggle"
 NOT_RECORDED: Final = "not recorded: this was not shown during the recording"
-"""Of what is asked only while somebody looks at it, and nobody did."""
+"""Said of facts that are asked for only while they are shown, and were not shown."""
 NO_RECORDING: Final = "Nothing is recorded here, so you cannot go back."
 NOTHING_YET: Final = (
     "Nothing is recorded yet, so you cannot go back. The recording begins with the first snapshot."
@@ -129,7 +129,7 @@ class Playback:
         raise Conflict(self.refusal() or NO_RECORDING, advice="Nothing was sent.")
 
     async def change(self, asked: ActionTaken, send: Callable[[BackendClient], T]) -> T:
-        """Refuse, likewise.
+        """Refuse, as `ask` does.
 
         Raises:
             Conflict: always.
@@ -148,14 +148,14 @@ class Playback:
             self.leave()
 
     def step(self, seconds: int) -> None:
-        """So much on, or back."""
+        """Move by these seconds, forward or back."""
         if self.past:
             self._seek(self._aimed_ms + seconds * 1000)
         elif self._is_back(seconds):
             self._leave_present(self._go_back(self._visit, seconds))
 
     def scrub(self, seconds: int) -> None:
-        """So much on, or back, while the past is shown: an arrow alone leaves no present."""
+        """Move by these seconds in the past: an arrow alone does not leave the present."""
         if self._wanted:
             self.step(seconds)
         else:

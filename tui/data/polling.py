@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts
 
 LOOKED_S: Final = 2.0
-"""What is looked at is told to others at most this often."""
+"""The dashboard reports a new view to others at most this often."""
 LEAVE_S: Final = 0.5
 TICK_S: Final = 0.5
 """How often it is looked whether a fact is due."""

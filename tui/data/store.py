@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Facts, Summary
 
 WATCHED_GAP_MS: Final = 5_000
-"""So far apart two snapshots may be of something that is watched all the time."""
+"""At most this far apart are two snapshots of something that is watched all the time."""
 
 
 class TableReady(Message):
@@ -182,7 +182,7 @@ class Store:
             self._note_isr_drops(self.home.health.under_replicated, taken_ms)
 
     def _note_isr_drops(self, under_replicated: int, taken_ms: int) -> None:
-        """Of each operation that runs. Where nobody watched for a time, nobody knows of none."""
+        """Of each operation that runs. After a gap in the snapshots, no drop becomes unknown."""
         from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 
         unseen = taken_ms - self._watched_ms > WATCHED_GAP_MS

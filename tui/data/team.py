@@ -123,7 +123,7 @@ def left_text(proposal: ShownProposal, now_ms: int) -> str:
 
 
 def proposal_lines(proposal: ShownProposal, now_ms: int) -> tuple[str, str]:
-    """What it is, and who stands where."""
+    """What it is, and who proposed, may decide or decided it."""
     head = f"{proposal.state:9} {proposal.summary}"
     by = f"{proposal.id}, by {proposal.who}" + (f": {proposal.reason}" if proposal.reason else "")
     if proposal.waiting:

@@ -149,7 +149,7 @@ class ColumnsScreen(Dialog[ColumnChoice]):
             self._change(turn(column.key))
 
     def action_put_first(self) -> None:
-        """Give the column its room before others, or as ever."""
+        """Give the column its room before others, or in its usual turn."""
         column = self._chosen
         if not column.identifies:
             first = column.key in self._choice.first

@@ -97,7 +97,7 @@ class Dialog(Composed, ModalScreen[T]):
         raise NotImplementedError
 
     def ask(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do what waits for the backend; its answer is nobody's once the dialogue was closed.
+        """Do what waits for the backend; its answer is dropped once the dialogue was closed.
 
         It takes the place of what was asked before.
         """

@@ -245,7 +245,7 @@ class FormPart(Composed, VerticalScroll, can_focus=False):
 
 
 def form_hint(parts: Iterable[FormPart], goes_on: str) -> str:
-    """What Enter does where one types, in words, and Tab; `goes_on` is what the last field does."""
+    """What Enter and Tab do where the cursor is, in words; `goes_on`: what the last field does."""
     found = list(parts)
     label = next((part.next_label for part in found), "")
     enter = f"Enter goes to {label}" if label else f"Enter {goes_on}"

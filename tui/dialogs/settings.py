@@ -40,7 +40,7 @@ THEME: Final = "theme"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What an operator is told about a setting."""
+    """What the dialogue says about a setting."""
 
     meaning: str
     choices: Mapping[str, str] | None = None
@@ -226,7 +226,7 @@ def origin_text(one: OwnSetting) -> str:
 
 
 def row_text(one: OwnSetting, glyphs: Glyphs) -> Text:
-    """Name, value and origin; what the next session has stands behind an arrow."""
+    """Name, value and origin; the value of the next session comes after an arrow."""
     value = _shown_value(one.name, one.now)
     if one.later is not None and one.later != one.now:
         value += f" {glyphs.arrow} {_shown_value(one.name, one.later)}"

@@ -83,7 +83,7 @@ class SortScreen(Dialog[Order]):
         return self._columns[place - 1] if place else None
 
     def action_add(self) -> None:
-        """Sort what is alike so far by this column; one that sorts already is turned round."""
+        """Sort what is alike so far by this column; one that sorts already reverses its order."""
         column = self._chosen
         added = column and self._order.adding(column.key, begins_with_largest(column))
         self.dismiss(added or NATURAL)

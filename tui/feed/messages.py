@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ConnectionState(enum.Enum):
-    """How the dashboard stands with its backend."""
+    """The state of the dashboard's connection to its backend."""
 
     CONNECTING = "connecting"
     LIVE = "live"
@@ -140,7 +140,7 @@ class AuditArrived(Message):
 
 
 class ActionTaken(Message):
-    """Somebody at this dashboard asked for a change, or was answered."""
+    """The operator of this dashboard asked for a change, or got its answer."""
 
     def __init__(self, stage: str, text: str, who: str = "", reason: str = "") -> None:
         super().__init__()

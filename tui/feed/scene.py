@@ -45,7 +45,7 @@ class Scene:
     answers: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the polled fact."""
     unanswered: Mapping[str, str] = field(default_factory=dict)
-    """Why a fact could not be read, likewise."""
+    """Why a fact could not be read, by its name."""
     audits: Mapping[str, tuple[AuditLine, ...]] = field(default_factory=dict)
     """The audit of an operation, by its id."""
 

@@ -354,7 +354,7 @@ class Grid(Widget, can_focus=True):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As high as it is let be."""
+        """As high as its container."""
         return container.height
 
     def on_resize(self) -> None:

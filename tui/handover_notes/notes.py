@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kshunt.tui.facts.snapshot_facts import Summary
 
 HOURS: Final = 6
-"""Of the past that a hand-over tells."""
+"""How far back the notes report."""
 THROTTLES_MOST: Final = 40
 PLOT_WIDTH: Final = 78
 PLOT_HEIGHT: Final = 12
@@ -347,5 +347,5 @@ def _source(facts: RecordedFacts) -> list[str]:
 
 
 def _md(text: str) -> str:
-    """The text on one line, with nothing in it that Markdown or a terminal would act upon."""
+    """The text on one line, with nothing in it that Markdown or a terminal would act on."""
     return _SPECIAL.sub(r"\\\1", printable(text))

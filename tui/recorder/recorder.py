@@ -81,7 +81,7 @@ class Recorder:
             folder: where recordings are kept. It is made if it is not there.
             path: the first file, where the operator names one. It must not be there yet.
             bounds: how much is kept.
-            about: more of the heading: the version, the operator's name.
+            about: more of the heading: the operator's name, whether read-only.
             now_s: a clock in seconds. It never goes back.
             wall_s: seconds since the epoch.
         """

@@ -53,7 +53,7 @@ _LENGTH: Final = struct.Struct("<I")
 ROWS_MAX: Final = 2_000_000
 """Of a recorded snapshot; a row takes some 150 bytes."""
 _MISSING: Final[Mapping[str, Any]] = {"f": np.nan, "i": -1, "u": 0, "b": False}
-"""What stands in a column that the recording does not have, by kind of dtype."""
+"""The value of every row in a column that the recording does not have, by kind of dtype."""
 _ASSUMED: Final[Mapping[str, int]] = {"mode": PartitionMode.READ_WRITE}
 """Columns of which that would say too much."""
 

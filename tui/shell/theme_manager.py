@@ -1,4 +1,4 @@
-"""Which theme the dashboard wears: those that are shipped, an operator's own, read anew as they
+"""Which theme the dashboard has: those that are shipped, an operator's own, read anew as they
 change, and the one that is chosen."""
 
 from __future__ import annotations

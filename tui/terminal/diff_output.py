@@ -33,7 +33,7 @@ KNOWN_TEXTUAL: Final = "8.2.8"
 """The version whose private parts are known."""
 
 REPAINT_S: Final = 0.25
-"""Between two frames that nobody asked for."""
+"""The least time between two frames that no key caused."""
 
 BUSY_S: Final = 0.05
 """How soon it is looked again whether the terminal has taken everything in."""
@@ -79,7 +79,7 @@ class Pace:
         return max(self._sent_s + REPAINT_S - now_s, 0.0)
 
     def behind(self, now_s: float) -> bool:
-        """Whether a frame had to wait for the terminal of late."""
+        """Whether a frame had to wait for the terminal in the last `BEHIND_S`."""
         return now_s - self._busy_s < BEHIND_S
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 ASK_BYTES: Final = 1_000
-"""So much is sent between two questions."""
+"""How much is sent between two questions."""
 WINDOW_LEAST: Final = 1_000
 WINDOW_MOST: Final = 16_000
 WINDOW_BYTES: Final = 4_000

@@ -66,7 +66,7 @@ ROUNDS: Final = 3
 
 
 class InputApp(DiffApp):
-    """An app that holds back keys which nobody can have meant."""
+    """An app that holds back keys that were pressed at another screen."""
 
     def __init__(self, *, ansi_color: bool | None = None) -> None:
         super().__init__(ansi_color=ansi_color)
@@ -101,7 +101,7 @@ class InputApp(DiffApp):
         return grown(self._terminal) != self._terminal
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold back what cannot be meant, and sizes in which nothing can be laid out."""
+        """Hold back keys for another screen, and sizes in which nothing can be laid out."""
         if isinstance(event, events.Resize):
             event = self._resized(event)
         elif isinstance(event, events.InputEvent | events.Paste) and self._held_back(event):

@@ -30,7 +30,7 @@ JOINED_MOST: Final = 65_000
 """How many combinations of characters that share a cell are told apart."""
 
 _ANY: Final = "any"
-"""A style that no cell has: what stands there is not known."""
+"""A style that no cell has: what the terminal shows there is not known."""
 _PLAIN, _UNKNOWN = "\0", "\1"
 """The places of no style and of that one."""
 _INSIDE: Final = "\0"
@@ -126,7 +126,7 @@ class ScreenDiff:
         self._touched: set[int] = set()
 
     def resize(self, width: int, height: int) -> None:
-        """The terminal is of this size, and shows nobody knows what."""
+        """The terminal is of this size, and what it shows is unknown."""
         self.size = (width, height)
         self._wanted = [_nothing(width)] * height
         self.forget()
@@ -317,7 +317,7 @@ def _graphemes(text: str, palette: _StyleCodes) -> str:
 
 
 def _split(text: str) -> Sequence[tuple[str, int]]:
-    """What stands in each cell of the text, and how many cells it takes."""
+    """The characters in each cell of the text, and how many cells they take."""
     found: list[tuple[str, int]] = []
     for start, end, width in split_graphemes(text)[0]:
         if width:

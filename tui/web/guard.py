@@ -10,8 +10,8 @@ Constraints
 Algorithm
     The token of the address is good for one request, which exchanges it for a session: a random id
     in a cookie. The cookie is for a folder with a random name, below which all that needs it is
-    served, so a browser sends it nowhere else. Sessions end with the process. A request needs the
-    `Host` that it was meant for, and a terminal needs an `Origin` that is this server.
+    served, so a browser sends it nowhere else. Sessions end with the process. A request needs a
+    `Host` of this server, and a terminal needs an `Origin` that is this server.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class WebServer(Server):
         """Serve until SIGINT or SIGTERM.
 
         Raises:
-            ConfigError: the port cannot be had.
+            ConfigError: kshunt cannot listen on the port.
         """
         ended = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):

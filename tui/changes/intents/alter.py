@@ -3,8 +3,8 @@
 Partitions that wait to be deleted (KIP-694) are taken back by the same wizard, as `kafka-topics`
 takes them back: by the number of partitions that the topic is to keep.
 
-What a cluster places by itself cannot be throttled from its first byte on. So with a throttle the
-replication factor is changed by a reassignment, which the backend plans, throttles and ends.
+Copies that the cluster itself starts cannot be throttled from their first byte on. So with a
+throttle a reassignment changes the replication factor; the backend plans, throttles and ends it.
 """
 
 from __future__ import annotations

@@ -167,7 +167,10 @@ def cancel_intent(
     *,
     every: bool = False,
 ) -> Intent:
-    """Return moving partitions to their original replicas; `every` one has to be meant."""
+    """Return moving partitions to their original replicas.
+
+    `every`: these are all that move, so the operator has to type the cluster's short name.
+    """
     brokers = {broker for partition in partitions for broker in facts.replicas_of(partition)}
 
     def send(client: BackendClient, change: Change) -> ChangeAnswer:

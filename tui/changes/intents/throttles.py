@@ -185,7 +185,10 @@ def drift_intent(
 def orphans_intent(
     target: TargetCluster, orphans: Sequence[ShownOrphan], *, every: bool = False
 ) -> Intent:
-    """Take off throttles that no move justifies; `every` one has to be meant."""
+    """Remove throttles that no move justifies.
+
+    `every`: these are all of them, so the operator has to type the cluster's short name.
+    """
     ids = [one.id for one in orphans]
 
     def send(client: BackendClient, change: Change) -> ChangeAnswer:

@@ -79,7 +79,7 @@ def asked_of(goal: Goal) -> tuple[str, ...]:
 
 
 def fields_of(goal: Goal, about: ShownCluster, texts: Mapping[str, str]) -> list[FormField]:
-    """The fields of a goal; `texts` says by name what stands in them, where it is known."""
+    """The fields of a goal; `texts` holds their texts by name, where they are known."""
     found = []
     for name in _ASKED[goal]:
         field = _broker_field(goal, about) if name == BROKERS else _field(name, about)
@@ -88,10 +88,10 @@ def fields_of(goal: Goal, about: ShownCluster, texts: Mapping[str, str]) -> list
 
 
 def request_of(goal: Goal, values: tuple[Any, ...]) -> PlanRequest:
-    """The question that filled fields come to.
+    """The request that these values of the fields make.
 
     Raises:
-        BadInput: it cannot be meant.
+        BadInput: the values make no valid request.
     """
     named = dict(zip(_ASKED[goal], values, strict=True))
     factor = named.pop(FACTOR, None)

@@ -145,7 +145,7 @@ class DiffTable:
         return key
 
     def row_of(self, key: RowKey) -> int | None:
-        """Where it stands."""
+        """The row of a key; None where it has none."""
         return self._places.get(key)
 
     def cells(self, row: int, placed: Sequence[Placed]) -> list[Cell]:
@@ -231,7 +231,7 @@ def _impact_fields(glyphs: Glyphs) -> Sequence[ListColumn[BrokerImpact]]:
 
 
 def _quiet(row: BrokerImpact, text: str, tone: str = "") -> Cell:
-    """Brokers to which nothing happens stand back."""
+    """The cell of a broker that does not change is dim."""
     return Cell(text, tone if row.changes else "dim")
 
 

@@ -48,7 +48,7 @@ class RehearsalPart(Composed, Vertical):
         return self._asked[self.query_one(Comparison).chosen]
 
     def compose(self) -> ComposeResult:
-        """The comparison, the deadline, what stands below."""
+        """The comparison, the deadline, the tables below."""
         glyphs = self._glyphs
         yield Comparison(glyphs=glyphs, id="compared")
         words = deadline_words(self.answer)
@@ -74,7 +74,7 @@ class RehearsalPart(Composed, Vertical):
         self.query_one(Comparison).focus()
 
     def turn(self) -> None:
-        """To what stands below next."""
+        """Show the next table below."""
         self.query_one(Tabs).turn()
         self._fit()
 

@@ -113,7 +113,7 @@ class PlanScreen(Dialog[NextStep | None]):
     # What it is made of
 
     def compose_body(self) -> Iterable[Widget]:
-        """Where one is, a place for each step, and the keys."""
+        """The steps with the present one, a place for each step, and the keys."""
         yield Lines("", id="steps", classes="group")
         for step in _KEYS:
             yield Vertical(id=f"step-{step.value}", classes="step")
@@ -177,7 +177,7 @@ class PlanScreen(Dialog[NextStep | None]):
 
     @on(FormPart.Moved)
     def _say_step_keys(self) -> None:
-        """What can be pressed where one is."""
+        """Say what the operator can press at this step."""
         words = _KEYS[self.step]
         if self.step in _GOES_ON:
             forms = self.place(self.step).query(FormPart)
@@ -393,7 +393,7 @@ class PlanScreen(Dialog[NextStep | None]):
             rehearsal.turn()
 
     def action_scroll(self, rows: int) -> None:
-        """Move through the goals, or what stands below."""
+        """Move through the goals, or through the table below."""
         for options in self.place(self.step).query(DialogOptionList):
             options.move(rows)
         for rehearsal in self.place(self.step).query(RehearsalPart):

@@ -55,7 +55,7 @@ class Intent:
     lines: tuple[str, ...] = ()
     """More lines of the preview, which it shows as they are: before and after."""
     outcome: Callable[[ChangeAnswer], Sequence[str]] | None = None
-    """What the answer means, likewise."""
+    """What the answer means, in lines like these."""
     typed: tuple[str, ...] = ()
     """What an operator has to type to agree, any of it: destructive changes only."""
     local: bool = False
@@ -69,7 +69,7 @@ class Intent:
     command: CommandLine | None = None
     """The shell command that does the same; None if kshunt has no such command."""
     phased: bool = False
-    """True where an operation comes of it that goes through phases, for hours."""
+    """True where it starts an operation that goes through phases, for hours."""
 
     def is_refused(self, *, read_only: bool) -> bool:
         """True where kshunt was started read-only, and this changes the cluster."""

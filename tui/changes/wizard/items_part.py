@@ -27,7 +27,7 @@ class ItemsPart(Composed, Vertical):
         self.items_most = 0
         """How many lines the items get where there is room, their head included."""
         self.facts_most = 0
-        """Likewise the facts."""
+        """How many lines the facts get where there is room."""
         self._most = 0
 
     def fit(self, most: int) -> None:

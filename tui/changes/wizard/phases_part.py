@@ -38,7 +38,7 @@ class PhasesPart(Vertical):
             yield Lines(note, classes="effect")
 
     async def show_progress(self, app: Dashboard) -> None:
-        """Show how it stands."""
+        """Show the phases as they are now."""
         room = max(self.app.size.height - AROUND, 3)
         found = await operation_lines(app, self._answer.operation_id, room, looks=False)
         if found is None or not self.query("#watched"):

@@ -180,7 +180,7 @@ class AskPart(Composed, Vertical):
             return False
 
     def close_name(self, closed: bool) -> None:
-        """Let nobody type the name, or let them again."""
+        """Close the field for the name, or open it again."""
         entry = self.query_one("#typed", Input)
         if self.intent.typed and not self._shut and entry.disabled != closed:
             entry.disabled = closed

@@ -100,11 +100,11 @@ class SafetyPart(Composed, Vertical):
         return [*lines, PaneLine("", error.advice, "dim", 4)] if error.advice else lines
 
     def _leaving(self) -> list[PaneLine]:
-        """What takes partitions away already; the key that shows it stands in the last line."""
+        """What removes partitions already; the wizard's line of keys names the key that shows it."""
         return [] if self.removal is None else [PaneLine("Leaving", self.removal.text, "warn", 2)]
 
     def _notes(self) -> list[PaneLine]:
-        """What the backend says it will do; what it warns of stands above, as findings."""
+        """What the backend says it will do; its warnings are above, as findings."""
         notes = [PaneLine("", note, "", 4) for note in self._looked.rehearsal.notes]
         return [notes[0]._replace(label="It says"), *notes[1:]] if notes else []
 

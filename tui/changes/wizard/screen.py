@@ -86,7 +86,7 @@ class WizardScreen(Dialog[NextStep | None]):
         """True once it was sent and not answered, or refused."""
 
     def compose_body(self) -> Iterable[Widget]:
-        """Where one is, a place for each step, and the keys."""
+        """The steps with the present one, a place for each step, and the keys."""
         yield Lines(step_line(self.step), id="steps", classes="group")
         first = 0
         for step, page in zip(Step, self.wizard.pages, strict=False):
@@ -176,7 +176,7 @@ class WizardScreen(Dialog[NextStep | None]):
 
     @on(FormPart.Moved)
     def _say_step_keys(self) -> None:
-        """What can be pressed where one is."""
+        """Say what the operator can press at this step."""
         forms = list(self.place(self.step).query(FormPart))
         if forms:
             goes_on = PREVIEWS if self.wizard.after(self.step) is Step.PREVIEW else CONTINUES
