@@ -100,7 +100,7 @@ class SafetyPart(Composed, Vertical):
         return [*lines, PaneLine("", error.advice, "dim", 4)] if error.advice else lines
 
     def _leaving(self) -> list[PaneLine]:
-        """What removes partitions already; the wizard's line of keys names the key that shows it."""
+        """What removes partitions already; the wizard's line of keys names its key."""
         return [] if self.removal is None else [PaneLine("Leaving", self.removal.text, "warn", 2)]
 
     def _notes(self) -> list[PaneLine]:
