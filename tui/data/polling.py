@@ -127,7 +127,7 @@ class Polling:
             await asyncio.wait_for(gone, LEAVE_S)
 
     async def audit(self, operation_id: str) -> None:
-        """Ask for the history of an operation that is shown; in the past it stays as known."""
+        """Ask for the history of an operation that is shown; in the past, ask nothing."""
         if self._playback.past:
             return
         try:

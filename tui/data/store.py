@@ -182,7 +182,7 @@ class Store:
             self._note_isr_drops(self.home.health.under_replicated, taken_ms)
 
     def _note_isr_drops(self, under_replicated: int, taken_ms: int) -> None:
-        """Of each operation that runs. After a gap in the snapshots, no drop becomes unknown."""
+        """Of each operation that runs. After a gap in the snapshots, a count of 0 is unknown."""
         from kshunt.backend.domain.replicas.snapshot import UNKNOWN
 
         unseen = taken_ms - self._watched_ms > WATCHED_GAP_MS

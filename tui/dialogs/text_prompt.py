@@ -31,7 +31,7 @@ class TextPromptScreen(Dialog[str | None]):
             lines: what it is about.
             label: of what is typed.
             hint: what can be typed.
-            check: turns the typed text into the answer. It raises a `KshuntError`.
+            check: makes the answer of it, or raises a `KshuntError`.
         """
         super().__init__(title)
         self._lines = lines

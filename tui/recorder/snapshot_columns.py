@@ -5,8 +5,8 @@ Goals
     it is found again without building every snapshot before it.
 Constraints
     Exact: what is read equals what was written, unknown values and `sampled_ms` included. No
-    Arrow: each of its frames would carry a schema and the names of all topics. Arrow also compares
-    rows by keys, which sorts 200,000 rows for each snapshot.
+    Arrow: each of its frames would carry a schema and the names of all topics. A difference of
+    its tables goes by keys, which sorts 200,000 rows for each snapshot.
 Algorithm
     Two snapshots mostly have the same rows in the same places. Then the columns are compared as
     they lie, bit by bit, and of the rows that differ the differences are written. Where rows came

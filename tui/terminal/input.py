@@ -6,8 +6,8 @@ terminal is told to grow, and its keys do nothing, since nobody sees what they w
 a key that was pressed at one screen, or before a question was painted, does nothing on the next.
 
 Keys that come in one packet, as they do over a slow line, act in the order in which they were
-pressed. Textual alone does not keep this order: a letter acts in the field that has the focus. Tab
-or Ctrl-U act only once they have come all the way up to the app, after the letters behind them.
+pressed. Textual alone does not keep this order: a letter acts in the field that has the focus. But
+Tab or Ctrl-U act only once they have come up to the app, after the letters behind them.
 """
 
 from __future__ import annotations

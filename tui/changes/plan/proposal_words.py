@@ -104,7 +104,7 @@ def _fullest(impact: Impact) -> TonedLine:
 
 
 def clock_after(from_ms: int, seconds: float) -> str:
-    """The time of day in UTC, seconds after a moment: `14:35`, or `+1d 02:10` on a later day."""
+    """The time of day in UTC, `seconds` after a moment: `14:35`, or `+1d 02:10` on a later day."""
     start = datetime.fromtimestamp(from_ms / 1000, UTC)
     then = datetime.fromtimestamp(from_ms / 1000 + seconds, UTC)
     days = (then.date() - start.date()).days
