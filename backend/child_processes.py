@@ -1,4 +1,4 @@
-"""Processes of a backend's own: `kshunt` again, beside it, and gone when it is.
+"""Processes that a backend starts: `kshunt` again, next to it. They end when the backend ends.
 
 Such a process holds on to its standard input and ends when that does. Nobody but the backend holds
 the other end, so the process ends with it, even if it is killed. Each has a session of its own:
@@ -68,7 +68,7 @@ async def line_of(stream: asyncio.StreamReader) -> str | None:
 async def ended(process: Process, within_s: float) -> None:
     """See to it that a process and what it started have ended.
 
-    It has so long to end by itself once its input has ended.
+    It has `within_s` seconds to end by itself once its input has ended.
     """
     assert process.stdin is not None
     process.stdin.close()
@@ -85,8 +85,8 @@ async def ended(process: Process, within_s: float) -> None:
 def environment() -> dict[str, str]:
     """The environment of a process that runs this very kshunt, wherever it is started.
 
-    A module of the working directory is never taken for one of ours: `PYTHONSAFEPATH` is Python's
-    `-P` for whatever the process starts in turn, and entries of `PYTHONPATH` that stand for the
+    Python never takes a module of the working directory for one of ours. `PYTHONSAFEPATH` is its
+    `-P`, also for what the process starts in turn. Entries of `PYTHONPATH` that stand for the
     working directory (empty or relative ones) are left out.
     """
     root = str(Path(kshunt.__file__).absolute().parent.parent)

@@ -2,9 +2,9 @@
 
 Goals
     What an operator types every day is typed once: named clusters, and how a backend is served.
-    Whoever asks sees where each value comes from.
+    `kshunt config` says where each value comes from.
 Constraints
-    A flag goes before the environment, and the environment before the file. Every command has one
+    A flag overrides the environment, and the environment overrides the file. Every command has one
     reader of flags, which checks them; nothing here is checked a second time.
 Algorithm
     The file is TOML, `~/.config/kshunt/config.toml`, or what `KSHUNT_CONFIG` names. `kshunt help
@@ -39,9 +39,9 @@ SERVE_PREFIX: Final = "KSHUNT_SERVE_"
 CLUSTER_FLAGS: Final = ("bootstrap-server", "backend", "command-config")
 """What a context may say by flags."""
 CLIENT_VARIABLES: Final[Mapping[str, str]] = {one.name: one.variable for one in CLIENT_FLAGS}
-"""What a context may say besides, and flags with `--backend`; and the variables that mean it."""
+"""Flags of a client, which a context and `--backend` take too, with the variables for them."""
 TOKEN_VARIABLES: Final = ("KSHUNT_TOKEN", "KSHUNT_TOKEN_FILE", "KSHUNT_TOKEN_COMMAND")
-"""Of these the first that is there counts, so whoever sets one takes the others away."""
+"""The first of these that is set counts, so code that sets one removes the others."""
 TAKES_CLUSTER: Final = frozenset(
     {
         *("", "audit", "doctor", "kafka-preferred-replica-election", "kafka-reassign-partitions"),
@@ -81,7 +81,7 @@ class Configuration(NamedTuple):
     path: Path
     found: bool
     context: str
-    """The one that is meant where nobody says otherwise; empty for none."""
+    """The context of a command that names none; empty if there is none."""
     contexts: Mapping[str, tuple[Setting, ...]]
     serve: tuple[Setting, ...]
 
@@ -248,7 +248,7 @@ def _default(defaults: Mapping[str, str], environment: MutableMapping[str, str])
 
 
 def _with_webhooks(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """`kshunt webhooks`, told of webhooks as `serve` is."""
+    """`kshunt webhooks` with the flags for webhooks that `serve` would get."""
     added = [
         word
         for setting in serve_settings(load(environment), environment)
@@ -265,7 +265,7 @@ def serve_settings(found: Configuration, environment: Mapping[str, str]) -> tupl
 
 
 def serve_source(name: str, environment: Mapping[str, str]) -> str:
-    """Who says a flag of `serve`, besides the command line; empty: nobody."""
+    """Where a flag of `serve` is set, other than on the command line; empty: nowhere."""
     said = serve_settings(load(environment), environment)
     return next((setting.source for setting in said if setting.name == name), "")
 
@@ -273,7 +273,7 @@ def serve_source(name: str, environment: Mapping[str, str]) -> str:
 def context_settings(
     found: Configuration, environment: Mapping[str, str], named: str | None = None
 ) -> tuple[Setting, ...]:
-    """What the context says that is meant; nothing where none is.
+    """The settings of the named context, or of the usual one; empty if there is none.
 
     Raises:
         ConfigError: there is none of that name.

@@ -28,8 +28,8 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
     Args:
         path: The file.
-        content: All that it shall hold.
-        mode: Who may do what with it, less the process's mask.
+        content: Everything that it holds afterwards.
+        mode: Its permissions, less the process's mask.
 
     Raises:
         OSError: it cannot be written; what was at `path` is as it was.
@@ -97,8 +97,8 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
 def _lock_file(path: Path) -> int:
     """Open a lock file, which is made if need be; what it holds stays as it is.
 
-    It is a file of this user, or of the owner of its folder: in a folder that others can write to,
-    somebody could put a link there, or a file whose lock they never give back.
+    It has to be a file of this user, or of the owner of its folder. In a folder that others can
+    write to, somebody could put a link there, or a file whose lock they never release.
 
     Raises:
         OSError: it cannot be made, or is another's file, or no file.

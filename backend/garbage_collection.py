@@ -1,8 +1,8 @@
 """Keeps the collections of garbage short, however much the process holds.
 
 Goals
-    No collection holds the event loop up for long: Python goes over all objects in one call, which
-    no other thread can interrupt, and modules and large operations are very many objects.
+    No collection holds up the event loop for long. Python visits all objects in one call, which no
+    other thread can interrupt. Modules and large operations are very many objects.
 Constraints
     Almost nothing here is garbage in cycles; what is must go some time all the same.
 Algorithm
@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 FULL_AFTER: Final = 2
-"""Collections of the middle generation until a full one; Python's own 10 let five times as much
-gather, and as each object is gone over once, more collections cost no more."""
+"""Collections of the middle generation until a full one. Python's own 10 let five times as much
+gather. Each object is visited once, so more collections cost no more."""
 COUNTED_EVERY: Final = 50
 """Full collections; to count the objects is a walk over them."""
 LOOSE_MAX: Final = 1_000_000

@@ -24,8 +24,8 @@ CONNECT_TIMEOUT_S: Final = 2.0
 def socket_path(bootstrap_servers: str, command_config: Path | None) -> Path:
     """The socket of the private backend for these servers and this configuration file.
 
-    The order of the servers does not matter. The folder is made if it is not there, and belongs
-    to this user alone, so whoever listens on the socket is this user too.
+    The order of the servers does not matter. The folder is made if it is not there. It belongs to
+    this user alone, so only a process of this user can listen on the socket.
 
     Raises:
         ConfigError: there is no folder that only this user can write to.
@@ -127,8 +127,8 @@ def answers(path: Path) -> bool:
 def running_backend(address: str, bootstrap_servers: str, command_config: Path | None) -> str:
     """The address that is given, or that of the private backend if it runs; empty: neither.
 
-    Where this process has to read the cluster itself, numpy is told to start no thread a core:
-    that takes longer than all that is reckoned here.
+    If this process has to read the cluster itself, numpy starts no threads. To start one for each
+    core takes longer than everything that is computed here.
 
     Raises:
         ConfigError: as `socket_path`.

@@ -1,7 +1,7 @@
 """Runs a computation on a thread where it is long enough to hold up an event loop.
 
-Python hands the interpreter from thread to thread every few milliseconds, so the event loop goes on
-beside a computation in Python. It does not beside one call into C; those are kept short.
+Python hands the interpreter from thread to thread every few milliseconds, so the event loop keeps
+running during a computation in Python. It does not during one call into C; those are kept short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def offload(entries: int, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """What a pure function gives; where it has to go over so many entries, from a thread."""
+    """The result of a pure function. It runs on a thread if it visits many entries."""
     if entries < OFFLOAD_MIN:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

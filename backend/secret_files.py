@@ -1,10 +1,10 @@
-"""Files that hold a secret of whoever runs this process.
+"""Files that hold a secret of the user of this process.
 
 As `ssh` does with keys: a file of one's own that others could read is refused, for then the secret
 is none. A file of somebody else (one that a container is given) is its owner's matter, unless
 anybody could write it. What is no file (a pipe, `<(pass show kshunt)`) has no mode that counts.
-Anybody who can write to the folder of a file can put another file in its place, so such a folder is
-refused too, unless it is sticky, as `/tmp` is.
+Anybody who can write to the folder of a file can put another file in its place. So a folder that
+others can write to is refused too, unless it is sticky, as `/tmp` is.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def refuse_open_folder(path: Path, what: str) -> None:
     """Refuse a file in a folder where others could put another one in its place.
 
     Raises:
-        ConfigError: the folder is so.
+        ConfigError: others can write to the folder.
     """
     folder = path.absolute().parent
     found = _status(folder)

@@ -63,7 +63,7 @@ class PlacerSettings:
     """Who chooses brokers for new partitions on a cluster without a placer (KIP-660)."""
 
     name: str = ""
-    """As in `replica.placer.class.name`; empty: whoever chooses without one."""
+    """As in `replica.placer.class.name`; empty: kshunt chooses without a placer."""
     config: Path | None = None
     """The properties file that it is configured with, or None."""
 

@@ -1,4 +1,4 @@
-"""What takes two people: whoever asks for it is not whoever lets it happen."""
+"""What takes two people: one asks for it, and another one approves it."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documents.prose import Kind, sentences
 from tests.support.documents.style import sentence_faults
-from tests.support.documents.texts import Text, sentences_of, texts, texts_below
+from tests.support.documents.texts import Text, docstrings, sentences_of, texts, texts_below
 from tests.support.paths import ROOT
 
 FOLDERS = (ROOT / "backend", ROOT / "tui")
@@ -29,6 +30,33 @@ def test_the_product_speaks_plain_english() -> None:
         f"{path.relative_to(ROOT)}, {fault}" for path, text in shown() for fault in faults(text)
     ]
     assert not found, "\n".join(["docs/style.md says otherwise:", *found])
+
+
+def test_docstrings_are_in_plain_english() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{text.line}, {fault}"
+        for folder in FOLDERS
+        for path in sorted(folder.rglob("*.py"))
+        for text in docstrings(path.read_text())
+        for sentence in sentences(text.text)
+        if sentence.kind is Kind.TEXT
+        for fault in sentence_faults(sentence)
+    ]
+    assert not found, "\n".join(["docs/style.md says otherwise:", *found])
+
+
+@pytest.mark.parametrize(
+    ("docstring", "lines"),
+    [
+        ("Say so.\n\n    It goes on beside it.\n", 2),
+        ("Args:\n    one: " + "word " * 20 + ".\n    two: " + "word " * 20 + ".\n", 0),
+        ("A term holds::\n\n    a  goes on at once\n\nIt goes on at once.\n", 2),
+        ("word " * 31, 1),
+    ],
+)
+def test_a_docstring_is_judged_without_its_literal_blocks(docstring: str, lines: int) -> None:
+    [text] = docstrings(f"def f():\n    {docstring!r}\n")
+    assert sum(len(sentence_faults(one)) for one in sentences(text.text)) == lines
 
 
 def test_texts_of_each_part_are_found() -> None:

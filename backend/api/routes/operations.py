@@ -113,8 +113,8 @@ def _control(app: FastAPI, backend: Backend) -> None:
 
 
 async def _change(backend: Backend, operation_id: str, body: Intent) -> Change:
-    """How it is steered; stops a request that this backend may not carry out, and whoever has to
-    take the operation over first."""
+    """The change that is asked for. Rejects it if this backend is not active, or if somebody else
+    has claimed the operation."""
     change = await require_active(backend, body)
     backend.claims.require((operation_id,), change.requester)
     return change

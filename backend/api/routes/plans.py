@@ -70,7 +70,7 @@ def _requester() -> str:
 
 
 async def _while_asked(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """What the work comes to; it is ended when whoever asked has gone.
+    """The result of the work, which is cancelled if the client disconnects.
 
     Raises:
         Conflict: they have.

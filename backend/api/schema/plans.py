@@ -129,7 +129,7 @@ class TimelineLists:
         return cls(**{name: getattr(line, name).round(3).tolist() for name in cls.__slots__})
 
     def timeline(self, brokers: int) -> Timeline:
-        """The columns, of so many brokers.
+        """The columns, of this many brokers.
 
         Raises:
             ValueError: they are not of one length.

@@ -3,8 +3,8 @@
 Goals
     Each text that a user may read is found once, with its file and its line.
 Constraints
-    A docstring is not shown, and neither is SQL or a list of names such as `a.b.c`. A help text has
-    tables: a line of a table is a sentence of its own.
+    A docstring is not shown, and is found apart. SQL and a list of names such as `a.b.c` are no
+    texts. A help text has tables: a line of a table is a sentence of its own.
 Algorithm
     Literals are read from the syntax tree. Each field of an f-string, and each one of a log line,
     counts as one word. A text is cut into paragraphs, and a paragraph with columns into lines.
@@ -30,6 +30,8 @@ _NAME = re.compile(r"\w[._/-]\w")
 _FIELDS = re.compile(r"%(?:\([^)]*\))?[-#0 +]*\d*(?:\.\d+)?[srdfga]|\{[a-z_.]*\}")
 _CODE = re.compile(r"\x1b|^\s*(?:SELECT|CREATE|INSERT|UPDATE|WITH|SET|COPY) |^\s*</?[a-z!]")
 _COLUMNS = re.compile(r"\S {2,}\S")
+_ENTRY = re.compile(r"^\s+(\**\w+(?:, \**\w+)*: )")
+"""Of a list in a docstring, such as its arguments."""
 _ENDS = re.compile(r"""(?<=[.!?;])["”)]?\s+""")
 
 
@@ -58,6 +60,31 @@ def sentences_of(text: Text) -> Iterator[Sentence]:
             for part in _ENDS.split(" ".join(block.split())):
                 if any(c.isalnum() for c in part):
                     yield Sentence(text.line, kind, part)
+
+
+def docstrings(code: str) -> list[Text]:
+    """Every docstring of a module, those of attributes too, as Markdown: entries are items."""
+    tree = ast.parse(code)
+    passed = set(_docstrings(tree))
+    found = [
+        Text(node.lineno, _as_markdown(node.value))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) in passed
+    ]
+    return sorted(found, key=lambda one: one.line)
+
+
+def _as_markdown(text: str) -> str:
+    """Without literal blocks, and with each entry of `Args:` and the like as an item."""
+    lines: list[str] = []
+    literal: int | None = None
+    for line in text.splitlines():
+        depth = len(line) - len(line.lstrip())
+        if literal is not None and (not line.strip() or depth > literal):
+            continue
+        literal = depth if line.rstrip().endswith("::") else None
+        lines.append(_ENTRY.sub(r"- \1", line))
+    return "\n".join(lines)
 
 
 def texts_below(*folders: Path) -> Iterator[tuple[Path, Text]]:

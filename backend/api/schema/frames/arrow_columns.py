@@ -207,7 +207,7 @@ class _MessageBody:
         return found
 
     def end(self) -> None:
-        """Pass over what is left."""
+        """Skip the rest."""
         self._skip(self._left)
 
     def _skip(self, place: int) -> None:
