@@ -103,5 +103,5 @@ class WorkProgress:
             self._where.write(text)
             self._where.flush()
         except (OSError, ValueError):
-            # Nobody reads it any more; the work goes on.
+            # Nobody reads it any more; the work continues.
             self._over.set()

@@ -59,7 +59,7 @@ async def resent(
                 continue
             problems[f"{letter.host}: {answer.words}"] = None
             if answer.result is not AttemptResult.REFUSED:
-                # Whoever is not there is not there for the next one either.
+                # A receiver that does not answer would not answer the next message either.
                 silent.add(letter.hook)
     finally:
         for sender in senders.values():

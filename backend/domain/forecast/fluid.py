@@ -202,7 +202,7 @@ class _Running:
             return np.empty(0, np.int64)
         fresh = self._turns.ended(gone)
         self._begins_s[fresh] = self._now_s
-        # Its leader went on writing while it waited.
+        # Its leader took more records while it waited.
         self._remaining[fresh] += self._flows.written_bytes_per_s[fresh] * self._now_s
         return fresh
 

@@ -71,7 +71,7 @@ def _in_trouble(
 ) -> bool:
     """Whether any of the reports that are asked for has this partition, as Kafka's tool sees it."""
     if partition.mode is PartitionMode.NONE:
-        # It is being deleted: nobody leads it, and nobody shall.
+        # It is being deleted: it has no leader, and gets none.
         return False
     in_sync, least = len(partition.isr), topic.min_isr
     return (
