@@ -24,13 +24,13 @@ from tests.support.paths import ROOT
 from tests.support.runs import examples, groups, shares, tiers
 from tests.support.waiting import require
 
-# A dashboard that a test starts records what it sees: not into the home of whoever runs the tests,
+# A dashboard that a test starts records what it sees: not into the home of the user of the tests,
 # and reads no settings of theirs.
 _HOME = tempfile.mkdtemp(prefix="kshunt-tests-")
 os.environ["XDG_STATE_HOME"] = _HOME
 os.environ["XDG_CONFIG_HOME"] = _HOME
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
-# Ends are told by the clock of whoever looks, and golden frames have one.
+# Ends are told by the reader's clock, and golden frames have one.
 os.environ["TZ"] = "UTC"
 time.tzset()
 # Placers of tests lie in the project's folder, and no process takes one from where it starts.

@@ -80,7 +80,7 @@ class Slow:
             held.append(one)
             while len(held) > self._count // len(self._threads):
                 held.pop(0).close()
-            # 2,000 within a few seconds; then as many again every ten seconds, for the backend
+            # 2,000 within a few seconds; then another 2,000 every ten seconds, for the backend
             # closes each after that time.
             self._ended.wait(0.004 if self.came < self._count else 0.02)
         for one in held:

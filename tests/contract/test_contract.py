@@ -134,7 +134,7 @@ async def test_throttles_are_written_item_by_item(cluster: ContractCluster, admi
     )
     assert topics[topic].ok
     assert topics["no-such-topic"].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
-    # Read at once: what was written is there when the call returns.
+    # Read immediately: what was written is there when the call returns.
     read = await admin.throttles.describe([1, 2], [topic], timeout_s=TIMEOUT_S)
     assert read.rates[1].rate == ThrottledRate(RATE, None)
     assert read.rates[1].log_dir_bytes_per_s == RATE

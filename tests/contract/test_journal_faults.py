@@ -59,7 +59,7 @@ def delete(where: Where, topic: str, *, anew: bool) -> None:
         create_topic(where.servers, topic, [[1, 2, 3]], {"cleanup.policy": "compact"})
 
 
-# --- who only looks
+# --- followers
 
 
 async def test_a_backend_that_only_looks_makes_no_topic(where: Where) -> None:

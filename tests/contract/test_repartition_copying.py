@@ -167,7 +167,7 @@ def test_what_is_copied_is_not_copied_again(servers: str) -> None:
     topics, plan = topics_of(servers, "again")
     sent(servers, plan.source, b"a", b"b", b"c")
     copied(topics, plan)
-    # Whoever does not know how far it was is told by the group.
+    # A worker that does not know how far the copy is asks the group.
     assert sum(each.records for each in copied(topics, plan)) == 0
     believed = copy_range(plan, Range(0, 0, 3))
     assert (believed.position, believed.records, believed.failure) == (3, 0, None)

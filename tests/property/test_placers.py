@@ -163,6 +163,6 @@ def test_new_brokers_catch_up_and_nobody_gets_more_than_levels_them(
     )
     after = Counter(before)
     after.update(replicas[0] for replicas in ask(placer, num_partitions, 1, brokers))
-    # Who got something holds no more than one over whoever holds least.
+    # A broker that got a replica holds at most one more than the broker that holds least.
     grown = [after[one] for one in before if after[one] > before[one]]
     assert max(grown) <= min(after[one] for one in before) + 1

@@ -80,7 +80,7 @@ def test_each_operation_weighs_the_same() -> None:
     assert ours == pytest.approx(theirs, abs=0.02)
 
 
-# --- the reckoning
+# --- the computation
 
 
 def test_what_became_of_forecasts() -> None:

@@ -176,6 +176,6 @@ def test_what_is_odd_is_counted_as_often(results: Results) -> None:
     for row in delivered.rows_in(results.light, QUALITY.name, "expectation"):
         counted[row["expectation"]] = counted.get(row["expectation"], 0) + row["violations"]
     assert counted.pop("in_time") == counted.pop("there") == 0
-    # What is not closed yet has not been held beside what came before it.
+    # What is not closed yet has not been compared with what came before it.
     assert counted["log_grows"] > 0
     assert all(expected[name] - 2 <= n <= expected[name] for name, n in counted.items())

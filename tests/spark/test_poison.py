@@ -121,7 +121,7 @@ def test_an_hour_of_which_nothing_can_be_read_keeps_its_results(
         backfill(spark, tmp_path, results, check(tmp_path, None, None), clock, lambda made: None)
     assert rows_in(results, "rates") == former
     assert [*aside(results).values()] == ["damaged"]
-    # The hours beside it are made though this one cannot be, whatever is known of its brokers.
+    # The hours next to it are made though this one cannot be, whatever is known of its brokers.
     write(tmp_path, [sample(n * 3600 + 5 * i, i) for n in (-1, 1) for i in range(20)], number=2)
     write_brokers(tmp_path, [broker_sample(60 * i, 4) for i in range(-30, 90, 10)])
     backfill(spark, tmp_path, results, check(tmp_path, None, None), clock, lambda made: None)
@@ -199,7 +199,7 @@ def test_a_signal_to_all_its_processes_ends_it_well(tmp_path: Path, *, everyone:
         job.kill()
     assert job.returncode == 0, error
     assert "Traceback" not in error + out, error
-    # What Java says of workers that were ended beside it cannot be prevented.
+    # Nobody can prevent what Java says of workers that ended meanwhile.
     assert everyone or not re.search("Exception|Error|ERROR", error + out), error
     wait_until(lambda: not any(map(runs, processes)), DEADLINE_S, "nothing of it is left")
 

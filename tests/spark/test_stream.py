@@ -134,13 +134,13 @@ def test_effects_and_loads_that_are_over_are_those_of_a_backfill(both: Both) -> 
 
 
 def test_what_is_odd_is_counted_as_often(both: Both) -> None:
-    # A stream does not hold samples of brokers beside what is expected of them.
+    # A stream does not compare samples of brokers with what is expected of them.
     quality = [row for row in rows_in(both.filled, "quality") if row["of"] != "brokers"]
     counted = {row["expectation"]: 0 for row in quality}
     for row in rows_in(both.streamed, "quality"):
         counted[row["expectation"]] = counted.get(row["expectation"], 0) + row["violations"]
     assert counted.pop("in_time") == counted.pop("there") == 0
-    # What is not closed yet has not been held beside what came before it.
+    # What is not closed yet has not been compared with what came before it.
     expected = {row["expectation"]: row["violations"] for row in quality}
     assert counted["log_grows"] > 0
     assert all(expected[name] - 2 <= n <= expected[name] for name, n in counted.items())

@@ -172,7 +172,7 @@ async def test_throttles_are_obeyed_and_what_else_is_configured_stays(
         timeout_s=TIMEOUT_S,
     )
     assert topics["no-such-topic"].error_name == "UNKNOWN_TOPIC_OR_PARTITION"
-    # The brokers are asked at once: what the call returned for is in force.
+    # The brokers are asked immediately: what the call returned for is in force.
     seen = await brokers.throttles.describe([2], [topic], timeout_s=TIMEOUT_S)
     assert seen == await admin.throttles.describe([2], [topic], timeout_s=TIMEOUT_S)
     assert seen.rates[2].rate == ThrottledRate(RATE, None)

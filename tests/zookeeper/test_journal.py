@@ -304,7 +304,7 @@ async def test_what_names_the_last_append_may_be_spoilt_without_harm(
         await journal.append({ONE: {"a": 1}})
         await _until(seen, {ONE: {"a": 1}})
         client.set(COMMIT, b'{"id":"')
-        # The writer goes on, and the follower reads everything.
+        # The writer continues, and the follower reads everything.
         await journal.append({TWO: {"b": 2}})
         await _until(seen, {ONE: {"a": 1}, TWO: {"b": 2}})
 

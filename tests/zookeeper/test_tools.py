@@ -138,7 +138,7 @@ def test_a_second_move_is_refused_as_by_kafkas_tool(
                 (TopicPartition(topic, 0),), preserve_throttles=False, timeout_ms=5000
             )
         assert refused.value.status == 501
-        # What is offered works: at full speed it is over at once.
+        # What is offered works: at full speed it is over immediately.
         fast = dict.fromkeys((1, 2, 3), ThrottledRate(10**9, 10**9))
         live.throttles.alter_rates(fast)
     wait_until(lambda: not throttled(client, topic), DEADLINE_S, "the throttle has gone")

@@ -75,7 +75,7 @@ def measured(servers: str, records: int, record_bytes: int, runs: int) -> None:
     fill(clients, "bench", records, record_bytes)
     found: dict[str, list[float]] = {"librdkafka loop": [], "kshunt pipeline repartition": []}
     with session(SETTINGS, QUICK_JAVA) as spark:
-        # What is loaded and connected once is so before the first that counts.
+        # Everything is loaded and connected before the first run that counts.
         spark_copy(spark, clients, "warm", records // 10)
         for run in range(runs):
             create(servers, f"loop-{run}", TARGET_PARTITIONS)

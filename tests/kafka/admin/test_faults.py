@@ -132,7 +132,7 @@ async def test_a_dead_broker_is_skipped_and_found_again(fragile: RealKafka, admi
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     assert await answers(admin, VICTIM)
     async with killed(fragile, VICTIM):
-        # At once: the cluster lists the broker until its session times out.
+        # Immediately: the cluster lists the broker until its session times out.
         async with promptly():
             with pytest.raises(BrokerUnreachable, match=f"Broker {VICTIM}"):
                 await admin.logs.dirs(VICTIM, timeout_s=TIMEOUT_S)

@@ -108,7 +108,7 @@ async def test_added_partitions_and_replicas_lie_where_the_placer_says(
     results = await alter(admin, wanted | {fewer: AlteredTopic(-1, 1)})
     assert {result.error_name for result in results.values()} == {"NONE"}, results
     await lies(admin, added, [*BEFORE, [2, 1], [2, 1]])
-    # What is there stays; the placer names what comes besides.
+    # What is there stays; the placer names what is added.
     await lies(admin, wider, [[3, 2], [1, 2]])
     await lies(admin, both, [[3, 2], [1, 2], [2, 1]])
     await lies(admin, fewer, [[1], [2]])

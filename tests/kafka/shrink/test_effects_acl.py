@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.own_brokers]
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Whoever comes over the plain listener.
+    # The principal of a client on the plain listener.
     "super.users": "User:ANONYMOUS",
     "allow.everyone.if.no.acl.found": "true",
 }

@@ -46,7 +46,7 @@ def own_environment() -> Iterator[None]:
     os.environ.update(before)
 
 
-# What goes before what
+# What overrides what
 
 
 def test_a_flag_goes_before_the_environment_and_that_before_the_context(tmp_path: Path) -> None:

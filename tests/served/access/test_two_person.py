@@ -205,7 +205,7 @@ def test_a_deletion_is_called_off_by_one_while_its_delay_runs(team: Shared, topi
     team.bob.proposals.approve(awaits.value.proposal_id)
     assert modes_of(team.ada, topic) == ["ReadWrite", "ReadWrite", "ReadOnly", "ReadOnly"]
     before = len(team.ada.proposals.list())
-    # What goes on with it, or makes it come sooner, takes two as ever.
+    # An action that continues it, or makes it happen sooner, takes two people as ever.
     for count, delay_ms in ((3, HOUR_MS), (2, 0)):
         with pytest.raises(AwaitsApproval):
             team.ada.shrinks.delete_partitions({topic: DeletePartitions(count, delay_ms)})

@@ -104,7 +104,7 @@ def test_another_backend_takes_over_what_waits(cluster: Running, tmp_path: Path)
         process, one = stack.enter_context(backend(cluster, tmp_path, "one", tokens))
         id = propose(one["ada"])
         _, two = stack.enter_context(backend(cluster, tmp_path, "two", tokens))
-        # Whoever follows shows the same, and passes on what changes it.
+        # A follower shows the same, and forwards what changes it.
         wait_until(lambda: two["bob"].proposals.list(), DEADLINE_S, "the follower has read it")
         with pytest.raises(BackendError, match="another person"):
             two["ada"].proposals.approve(id)

@@ -98,9 +98,9 @@ def test_what_one_steers_another_has_to_take_over(team: Shared, moved: Operation
         assert held.value.status == 409, what
         assert "the disks are slow" in str(held.value)
         assert "take_over" in str(held.value)
-    # What it does not touch goes on.
+    # What it does not touch continues.
     oli.throttles.alter_rates({4: ThrottledRate(5_000, None)}, Change(validate_only=True))
-    # Whoever claimed it steers it.
+    # The person who claimed it steers it.
     team.ada.operations.pause(moved.id)
     with pytest.raises(BackendError, match="To take it over, give a reason") as unsaid:
         oli.operations.claim(moved.id, take_over=True)

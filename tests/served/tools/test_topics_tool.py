@@ -361,7 +361,7 @@ def test_a_cluster_that_knows_no_such_request_is_offered_a_copy(tool: Tool) -> N
         assert tool("--list", *at) == (0, "t\n", "")
 
 
-# Beside Kafka's own tool
+# Compared with Kafka's own tool
 
 
 def ours(line: str) -> str:

@@ -22,7 +22,7 @@ MOVE = 32
 def shown(tmp_path: Path) -> Iterator[EmulatedTerminal]:
     """The demo, once its first numbers are there."""
     environ = {"XDG_STATE_HOME": str(tmp_path / "s"), "XDG_CONFIG_HOME": str(tmp_path / "c")}
-    # A runner of tests may have set others, which go before the size of the terminal.
+    # A runner of tests may have set others, which override the size of the terminal.
     environ |= {"COLUMNS": str(SIZE[0]), "LINES": str(SIZE[1])}
     command = [sys.executable, "-m", "kshunt", "demo", "--scenario", "stuck-replica"]
     with emulated(command, environ, SIZE, tmp_path) as running:

@@ -50,7 +50,7 @@ def key_reporting(base: type[Any]) -> type[Any]:
             if not self._diff.pending:
                 self._tell(done)
 
-    # Textual looks for the styles beside the module of the class.
+    # Textual looks for the styles next to the module of the class.
     KeyReporting.__module__ = base.__module__
     return KeyReporting
 

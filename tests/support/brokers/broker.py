@@ -95,7 +95,7 @@ class BrokerProcess:
         """Whether it serves and its own view of the cluster has these brokers unfenced."""
         try:
             address = (HOST, self.plan.ports["PLAINTEXT"])
-            # A refused connection says so at once; librdkafka would wait its timeout out.
+            # A refused connection says so immediately; librdkafka would wait its timeout out.
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
             client = AdminClient(
                 {"bootstrap.servers": self.plan.address("PLAINTEXT"), "log_level": 0},

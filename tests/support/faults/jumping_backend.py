@@ -33,7 +33,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, lambda number, frame: jump(HOUR_MS))
     signal.signal(signal.SIGUSR2, lambda number, frame: jump(-HOUR_MS))
     kshunt.backend.clock.SystemClock = JumpingClock  # type: ignore[misc]
-    # Whoever asks for the system's clock from here on gets this one.
+    # Code that asks for the system's clock from here on gets this one.
     from kshunt.backend.cli.main import main
 
     sys.exit(main(sys.argv[1:]))

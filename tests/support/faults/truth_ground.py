@@ -203,7 +203,7 @@ class Ground:
 
         with filled(Path(disk)), suppress(AssertionError):
             wait_until(offline, FULL_S, "the full directory is offline")
-        # It may be the controller, which this client would go on asking; and of each attempt to
+        # It may be the controller, which this client would keep asking; and of each attempt to
         # connect to a broker that is down kafka-python leaves a socket open.
         self.raw.close()
         self.kafka.stop_broker(SMALL_DISK_OF)
@@ -214,7 +214,7 @@ class Ground:
         """Delete a topic: a hundred rounds do not fit on the small volume."""
         self.admin.delete_topics([topic])[topic].result(90)
 
-    # What is so
+    # The state of the cluster
 
     def own(self, kind: ResourceType, name: str) -> dict[str, str]:
         """What is set there itself, of throttles."""

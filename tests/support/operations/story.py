@@ -52,7 +52,7 @@ class Story:
             self.tick(10)
         raise AssertionError([str(operation) for operation in self.backend.registry])
 
-    # What is so
+    # The state of the cluster
 
     def throttles(self) -> dict[tuple[int, str, str], str | None]:
         """Every throttle that is set."""

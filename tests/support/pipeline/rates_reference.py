@@ -290,7 +290,7 @@ def _wants(row: Row) -> bool:
 def _stall(rid: int, island: Sequence[Row], *, open: bool) -> list[tuple[Any, ...]]:
     if not island or island[-1]["at"] - island[0]["at"] < timedelta(seconds=STALL_S):
         return []
-    # Of several with as many votes, the one that comes first in the reversed order was seen last.
+    # Of several with equal votes, the one that comes first in the reversed order was seen last.
     votes = Counter(row["cause"].lower() for row in reversed(island) if row["cause"])
     cause = votes.most_common(1)[0][0] if votes else UNKNOWN_CAUSE
     return [(rid, island[0]["at"], island[-1]["at"], open, cause)]

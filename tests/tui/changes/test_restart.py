@@ -150,7 +150,7 @@ async def test_rates_that_are_pending_outlive_the_backend(shown: Shown) -> None:
     await shown.pilot.press("enter")
     await shown.pilot.pause()
     assert shown.said == "The connection is lost: nothing can be sent until it is back."
-    # Steps go on: they are about what is shown.
+    # Steps continue: they are about what is shown.
     await shown.pilot.press("plus")
     await back(shown)
     await shown.until(lambda: "25.0 MB/s -> 30.3 MB/s" in shown.frame(), "it is still pending")

@@ -88,7 +88,7 @@ async def test_a_replay_shows_frame_for_frame_what_was_live(tmp_path: Path) -> N
                 await replay.go(key)
                 assert body(replay.lines()) == lines, f"moment {number}, view {key}"
                 assert "REPLAY" in replay.lines()[0]
-                # Whoever recorded it sat here alone.
+                # The operator who recorded it was alone here.
                 assert " here" not in replay.lines()[0]
 
 

@@ -125,7 +125,7 @@ def test_two_dashboards_share_what_was_read_with_the_same_colours() -> None:
 async def test_the_head_changes_its_colours_with_the_rest(tmp_path: Path) -> None:
     async with dashboard(tmp_path / "s", incident()) as shown:
         status = shown.app.screen.query_one(StatusBar)
-        # It looks again each second; that must not be what mends it.
+        # It looks again each second; that must not be what repairs it.
         for timer in list(status._timers):
             timer.stop()
         shown.app.themes.wear("mono")

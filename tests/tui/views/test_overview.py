@@ -272,7 +272,7 @@ def test_many_silent_brokers_are_one_thing_to_look_at() -> None:
         "9 brokers did not answer in time: 1, 2, 3, 4, 5 and 4 more.",
         other.message,
     ]
-    # It stays the same line to the cursor, whoever answers again.
+    # It stays the same line to the cursor, whichever broker answers again.
     assert many[0].key == unread(silent[1:], range(5))[0].key
 
 

@@ -86,7 +86,7 @@ def test_what_the_cluster_places_is_what_was_asked_for(
     size = there.factor if factor == UNCHANGED else factor
     lists = {number: tuple(one) for number, one in enumerate(replicas)}
     if found.created is not None:
-        # A broker takes new partitions only with as many replicas as the topic has.
+        # A broker takes new partitions only with the number of replicas that the topic has.
         assert {len(set(one)) for one in found.created} <= {there.factor}
         lists |= dict(enumerate(found.created, len(replicas)))
     else:

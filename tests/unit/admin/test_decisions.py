@@ -452,7 +452,7 @@ def test_lag_is_the_leaders_end_less_the_replicas() -> None:
         # Read a moment later than the leader: ahead of it is not behind it.
         (3, 0, True),
     ]
-    # A lag is as old as the older of the two offsets that it is reckoned from.
+    # A lag is as old as the older of the two offsets that it is computed from.
     assert [lag.status_ms for lag in found] == [5, 4, 5]
     assert all(lag.result.ok for lag in found)
 

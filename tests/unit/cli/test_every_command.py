@@ -296,7 +296,7 @@ OURS_ONLY_TO_RUN = (
 
 
 def test_no_help_loads_what_only_running_needs() -> None:
-    # All commands in one process: what one of them loads is told of the first that needs it.
+    # All commands in one process: the first that needs a module counts as the one that loads it.
     look = (
         "import sys; from kshunt.backend.cli.main import main\n"
         "seen = set()\n"

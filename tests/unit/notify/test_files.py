@@ -260,7 +260,7 @@ def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
         read_letters(tmp_path / "none" / "dead.jsonl")
     with pytest.raises(BadInput, match="there is none yet"):
         read_letters(tmp_path / "dead.jsonl")
-    # Whoever only looks leaves nothing behind.
+    # A reader leaves nothing behind.
     assert not list(tmp_path.iterdir())
     with pytest.raises(BadInput, match="cannot be written"):
         remove_letters(tmp_path / "none" / "dead.jsonl", {(HOOK, "msg_1")})

@@ -86,7 +86,7 @@ def test_the_journal_and_the_audit_have_it(story: Story) -> None:
     assert (line["who"], line["reason"]) == ("ada", "the night is over")
     assert line["outcome"] == "its plan was started again: throttle 3 MB/s"
     assert "broker 4 follower rate: 500 kB/s → 3 MB/s" in line["touched"]["throttles"]
-    # Another backend goes on with the new rate.
+    # Another backend continues with the new rate.
     known = story.world.known
     assert known.operations[first.operation_id or ""].throttle_bytes_per_s == 3 * MB
     assert known.works[first.operation_id or ""].throttle_bytes_per_s == 3 * MB

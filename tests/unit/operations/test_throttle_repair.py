@@ -67,7 +67,7 @@ def test_drift_is_put_back_or_kept(story: Story, ours: bool, done: str, verb: st
     assert story.rates(3)[1] == (str(RATE) if ours else "7000")
     assert story.world.config(TOPIC, "a", ListKey.LEADERS) == ("0:1,0:2" if ours else "0:1")
     assert run(mending.drift()) == ()
-    # What is no drift any more is passed over, and said.
+    # What is no drift any more is left alone, and the answer says so.
     again = run(mending.reapply_or_accept(ids[:1], REAL, ours=ours))
     assert [one.error_code for one in again.results] == [-1]
     assert [one.error_name for one in again.results] == ["CHANGED_SINCE"]

@@ -241,7 +241,7 @@ def test_a_target_of_another_kind_is_wrong_usage(done: Path) -> None:
         main([OPERATION, "--samples", str(done), "--to", "report.pdf"])
 
 
-# Reckoning
+# Computation
 
 
 def test_course_and_copies_are_those_of_loops_over_rows() -> None:

@@ -59,7 +59,7 @@ async def test_it_runs_while_the_backend_does_and_ends_with_it(tmp_path: Path) -
     supervised = PipelineSupervisor(child(STAYS, str(noted)), SystemClock())
     assert not supervised.status().running
     async with supervised.beside():
-        # The process may write before its supervisor goes on.
+        # The process may write before its supervisor continues.
         await wait_until_async(
             lambda: pids(noted) and supervised.status().running, DEADLINE_S, "it has started"
         )

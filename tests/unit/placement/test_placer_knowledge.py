@@ -132,7 +132,7 @@ async def test_a_broker_that_is_down_is_told_of_as_fenced() -> None:
         assert result.ok, result
         fenced = UsableBroker(4, None, fenced=True)
         assert {call[3] for call in placer.asked} == {(*UP[:3], fenced)}
-        # Whoever keeps a broker that is down gains no more than those that are up.
+        # Partitions that keep the broker that is down ask for those that are up: a factor of 3.
         assert [call[:3] for call in placer.asked] == [(0, 2, 3), (2, 1, 4)]
         assert [at(cluster, "u", n) for n in (0, 1, 2)] == [
             (1, 4, 3, 2),

@@ -76,7 +76,7 @@ def test_where_it_does_not_place_then_an_operator_is_waited_for(
     run(driver, waited_for)
     assert FULL in said[0]
     assert driver.work.assignment[0] == (GONE, 1)
-    # A backend that is started with another placer, or none, goes on.
+    # A backend that is started with another placer, or none, continues.
     driver.placer = PlacerSettings()
     run(driver, Driver.to_end)
     assert driver.done, driver.operation

@@ -179,7 +179,7 @@ def test_expanding_from_three_brokers_to_five() -> None:
 
 
 def test_skewed_bytes_are_evened_out_by_one_move() -> None:
-    # 1 has 90 GB, 2 has 30 and 3 has 30: 40 GB of broker 1 is the one replica that mends it.
+    # 1 has 90 GB, 2 has 30 and 3 has 30: 40 GB of broker 1 is the one replica that balances it.
     found = world(
         [[1], [1], [1], [2], [3]],
         [40 * GB, 30 * GB, 20 * GB, 30 * GB, 30 * GB],

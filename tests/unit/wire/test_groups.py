@@ -130,7 +130,7 @@ def test_a_described_group_needs_no_tags() -> None:
     assert described(RawAnswer(1, answer(1, endless([])))) == GROUPS
 
 
-# What a broker wants of us besides
+# What else a broker wants of us
 
 
 @pytest.mark.parametrize(

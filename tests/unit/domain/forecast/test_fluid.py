@@ -156,7 +156,7 @@ def test_what_followers_in_the_isr_take_goes_along() -> None:
     then.in_sync_bytes_per_s[:] = [4.0, 0.0]
     then.which[:] = [True, False]
     found = fluid_run(flows([80.0, 80.0], passes), capacity, None, then)
-    # Both have 60 B left after 5 s: one goes on at 10 - 4, the other at 8 + 4.
+    # Both have 60 B left after 5 s: one continues at 10 - 4, the other at 8 + 4.
     assert found.seconds.tolist() == [15.0, 10.0]
 
 
@@ -181,7 +181,7 @@ def test_moves_that_wait_get_their_next_leaders_at_a_later_check(count: int) -> 
     assert np.isfinite(found.seconds).all()
     assert (np.diff(found.seconds) <= 6.0 + 1e-9).all()
     if count > 2:
-        # After so many checks nobody waits for one any more.
+        # After this number of checks nobody waits for one any more.
         assert np.diff(found.seconds)[-1] == pytest.approx(0.06)
 
 

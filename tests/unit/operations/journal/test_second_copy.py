@@ -101,7 +101,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     ("found", "lost"),
     [
         (journal(*THROTTLES), set()),
-        # It came off in order.
+        # It was removed in order.
         (journal("throttle/broker/1"), set()),
         (journal("throttle/broker/1", missing=("throttle/topic/t",)), {"throttle/topic/t"}),
         (journal(*THROTTLES, missing=tuple(THROTTLES)), set()),
