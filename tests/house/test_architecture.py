@@ -200,7 +200,7 @@ def is_reference(reference: str) -> bool:
 
 @dataclass
 class Members:
-    """Of all classes of one name."""
+    """The members and the bases of the classes with the same name."""
 
     own: set[str] = field(default_factory=set)
     bases: set[str] = field(default_factory=set)
@@ -258,11 +258,11 @@ def test_a_dead_name_is_noticed() -> None:
 
 WORD = re.compile(r"`([a-z][a-z_]*)(?:/|\.py)?`")
 OTHER_WORDS = frozenset({"file", "kshunt", "layers", "make", "themes", "y"})
-"""Words of the map that are neither a folder, a file, nor a name in one that it tells of."""
+"""Words of the map that are neither a folder, a file, nor a name in a file that it describes."""
 
 
 def test_a_bare_name_of_the_map_is_a_folder_or_a_file() -> None:
-    """Or a subject of the port: `admin.topics` is told of as `topics`."""
+    """Or a subject of the port: the map writes `admin.topics` as `topics`."""
     tops = [ROOT / top for top in ("backend", "tui", "tests")]
     there = {path.stem for top in tops for path in top.rglob("*") if path.suffix in ("", ".py")}
     port = names_of(ROOT / "backend/admin/port/cluster_admin.py")

@@ -1,4 +1,4 @@
-"""The lock files: one of what runs kshunt, one with what tests and checks need besides."""
+"""The lock files: one of what runs kshunt, one with what tests and checks also need."""
 
 from __future__ import annotations
 

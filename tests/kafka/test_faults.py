@@ -1,8 +1,8 @@
 """What production does to a backend while it moves data, and that nothing is lost by it.
 
 One throttled move on real brokers, a backend that reaches them over a network of its own, and a
-dashboard. Brokers restart in turn, the network is cut, the recorder's disk is full, the clock jumps
-by an hour and back, the backend is told to stop and another one comes. `-s` prints what the
+dashboard. Brokers restart in turn, the network is cut, and the recorder's disk is full. The clock
+jumps by an hour and back. The test stops the backend and starts another one. `-s` prints what the
 dashboard showed. `KSHUNT_CUT_S=60` cuts the network for a minute.
 """
 

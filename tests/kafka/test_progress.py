@@ -1,4 +1,4 @@
-"""`--progress` and `--verify` of a throttled move on real Kafka, beside Apache's own tool."""
+"""`--progress` and `--verify` of a throttled move on real Kafka, compared with Apache's tool."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A private backend that was killed is started again, and the dashboard goes on."""
+"""The dashboard starts a private backend again that was killed, and continues."""
 
 from __future__ import annotations
 

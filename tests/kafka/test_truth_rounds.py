@@ -1,4 +1,4 @@
-"""What is told is what is so: rounds of edits, refusals and faults on real brokers.
+"""What kshunt reports is true: rounds of edits, refusals and faults on real brokers.
 
 `KSHUNT_TRUTH_ROUNDS=100` plays a hundred, `KSHUNT_TRUTH_SEED` names the first; `-s` prints each.
 """

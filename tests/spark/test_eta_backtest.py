@@ -1,4 +1,4 @@
-"""Forecasts against how it went: the reckoning by hand, and operations on an embedded core."""
+"""Forecasts against how it went: results computed by hand, and operations on an embedded core."""
 
 from __future__ import annotations
 

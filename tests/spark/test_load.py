@@ -83,7 +83,7 @@ def left_behind(cause: str | None) -> list[Row]:
 
 
 def twice() -> list[Row]:
-    """A copy of ten minutes, beside a follower that leaves the ISR in between."""
+    """A copy of ten minutes, and a follower that leaves the ISR during it."""
     later = [row | {"at": row["at"] + timedelta(seconds=300)} for row in copy(20_000)]
     follower = {"rid": 7, "leader": 3, "adding": False}
     return [

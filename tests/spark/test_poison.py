@@ -80,7 +80,7 @@ def test_a_stream_sets_files_aside_and_counts_the_others(
 
 
 def rates_of(rows: Sequence[Row]) -> Sequence[Row]:
-    """What is made of samples, beside files that cannot be used or without them."""
+    """The rates that these samples give, whether or not unusable files lie next to them."""
     expected = sorted(reference_rates(rows), key=lambda r: (str(r["rid"]), str(r["tick"])))
     return [{name: row[name] for name in RATES.names} for row in expected]
 

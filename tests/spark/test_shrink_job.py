@@ -74,7 +74,7 @@ def groups_of(ends: Mapping[int, int]) -> Sequence[dict[int, int]]:
 
 @asynccontextmanager
 async def running(job: ProcessJob, command: JobCommand) -> AsyncIterator[int]:
-    """The session of a job that has copied a batch, and goes on."""
+    """The session of a job that has copied a batch and continues."""
     await job.start(command)
     assert job._process is not None
     session = job._process.pid
@@ -172,7 +172,7 @@ def _translated(
     before: Sequence[Record],
     after: Sequence[Record],
 ) -> None:
-    """Each group goes on with exactly what it has not read."""
+    """Each group continues with exactly what it has not read."""
     where = StoredOffsetMap(folder)
     assert sum(map(len, where)) == COUNT
     ends = {int(p): end for p, end in found["target_ends"].items()}

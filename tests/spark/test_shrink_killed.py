@@ -86,7 +86,7 @@ class Shrinking:
         return self.client.backend_status().duty in (LeaseState.IDLE, LeaseState.ACT)
 
     def kill(self) -> None:
-        """The backend, at once; another one takes its lease over."""
+        """Kill the backend with SIGKILL and start another one, which takes its lease over."""
         os.kill(self.backend, signal.SIGKILL)
         self.start()
 

@@ -55,7 +55,7 @@ pytestmark = pytest.mark.spark
 KILLS = int(os.environ.get("KSHUNT_KILLS", "2"))
 DEADLINE_S = 600.0
 CLOSED_S = 62
-"""So long after its end an interval is made."""
+"""The stream makes an interval this long after the interval's end."""
 INTERVALS = {
     THROTTLE_EFFECT.name: ("start", "direction", "broker", "permitted_bytes_per_s"),
     BROKER_LOAD.name: ("start", "broker"),
@@ -151,7 +151,7 @@ def test_what_is_odd_is_counted_as_often(both: Both) -> None:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A clock that stands."""
+    """A clock that always shows the same time."""
 
     ms: int
 
@@ -308,8 +308,8 @@ def test_hours_that_were_put_together_unseen_are_made_by_a_backfill(
 def test_a_stream_that_is_killed_again_and_again_leaves_what_another_does(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The first job is killed as its first batch begins; each other one in the midst of a later
-    batch, which has written its rates and has not said that it counts."""
+    """The test kills the first job as its first batch begins. It kills each other job in the middle
+    of a later batch, which has written its rates and has not said that it counts."""
     require(missing_java())
     rows = simulated(seed=5, replicas=6, seconds=1400)
     flushed(tmp_path, by_time(rows, 1400 / (4 * KILLS)))

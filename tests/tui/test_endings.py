@@ -110,7 +110,7 @@ def test_a_notification_reaches_the_terminal_around_tmux() -> None:
 
 
 class Telling(KshuntApp):
-    """Keeps what a terminal would have been sent beside what is painted."""
+    """Keeps the codes that the app would send to a terminal in addition to what it paints."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
         Path(getfile(KshuntApp)).parent / one for one in KshuntApp.CSS_PATH

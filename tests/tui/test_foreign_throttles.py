@@ -21,7 +21,7 @@ LIST_KEYS = ("leader.replication.throttled.replicas", "follower.replication.thro
 
 
 def rates_operation(cluster: ScriptedCluster, **more: object) -> Operation:
-    """Rates that an operator set for moves of others, to come off with them."""
+    """Rates that an operator set for moves of others, and that are removed with those moves."""
     options = {"state": OperationState.RUNNING, **more}
     return cluster.note(OperationKind.THROTTLED_RATES, "rates of 5 brokers", **options)
 
@@ -36,7 +36,7 @@ def cell(setting: str, where: int | str, state: ShareState = ShareState.HELD) ->
 def owns(
     throttles: Throttles, *, lists: bool, state: ShareState = ShareState.HELD
 ) -> list[OwnedThrottle]:
-    """Every rate that stands, and every list too."""
+    """Every rate that is set, and with `lists` every list too, as owned throttles."""
     cells = [cell(key, broker, state) for broker in throttles.rates for key in RATE_KEYS]
     if lists:
         cells += [cell(key, topic, state) for topic in throttles.replicas for key in LIST_KEYS]

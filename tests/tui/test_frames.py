@@ -1,6 +1,6 @@
 """Golden frames: every screen in plain text, at 80x24 and at 160x50.
 
-After a change that is meant, write them anew with KSHUNT_REWRITE_FRAMES=1 and read the diff.
+After an intended change, write them anew with KSHUNT_REWRITE_FRAMES=1 and read the diff.
 """
 
 from collections.abc import AsyncIterator

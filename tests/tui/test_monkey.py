@@ -1,7 +1,7 @@
 """Any keys at all, in any order, over faults of the backend and terminals of any size.
 
-Whatever is pressed, the dashboard lives, nothing is changed that was not agreed to at a question,
-and nothing that the cluster calls itself is taken for markup or for a terminal's command.
+Whatever the test presses, the dashboard lives. It changes nothing that the user did not agree to
+at a question. It never takes a name of the cluster for markup or for a terminal's command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Screens as SVG pictures: colours and styles, which the golden frames in plain text do not show.
 
-After a change that is meant, write them anew with KSHUNT_REWRITE_FRAMES=1 and look at them.
+After an intended change, write them anew with KSHUNT_REWRITE_FRAMES=1 and look at them.
 """
 
 from __future__ import annotations

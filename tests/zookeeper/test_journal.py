@@ -312,7 +312,7 @@ async def test_what_names_the_last_append_may_be_spoilt_without_harm(
 async def test_what_cannot_be_understood_is_said_to_be_the_journals_trouble(
     session: Session, client: KazooClient
 ) -> None:
-    """Whoever keeps the lease goes on after such an error, and after no other."""
+    """The keeper of the lease continues after such an error, and after no other."""
     journal = journal_in(session)
     await journal.open()
     client.set("/cluster/id", b"half")
@@ -350,7 +350,8 @@ async def test_a_journal_of_another_cluster_is_not_touched(
 async def test_who_may_not_write_what_throttles_need_does_not_become_the_writer(
     session: Session, client: KazooClient, place: tuple[str, KazooClient], tmp_path: Path
 ) -> None:
-    """Where /kshunt was made before the ACLs were: else nobody who may could act meanwhile."""
+    """/kshunt was made before the ACLs were. If this backend became the writer, a backend with the
+    right could not act for that time."""
     await journal_in(session).open()
     ops = make_digest_acl("ops", "secret", all=True)
     client.set_acls("/admin", [make_acl("world", "anyone", read=True), ops])

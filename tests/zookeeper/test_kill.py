@@ -49,7 +49,7 @@ PRIOR = {"leader.replication.throttled.rate": "70000000"}
 """On broker 1, by an operator."""
 PRIOR_LISTS = {"leader.replication.throttled.replicas": "7:2"}
 SAME_AS_BEFORE = "/config/brokers/2"
-"""Rates are written to several brokers at once: the first and the last of them are enough."""
+"""The backend writes rates to several brokers in one go; the first and the last are enough."""
 REASSIGN = "/admin/reassign_partitions"
 SEED = ("/admin/throttled_replicas_removal", "/admin/throttled_rates_removal")
 

@@ -1,10 +1,15 @@
-"""Seven defects that other tools were seen to have, on real Kafka: here they do not happen.
+"""Eight defects that other tools were seen to have, on real Kafka: here they do not happen.
 
-Each test does what brought the defect about: D1 a cancellation that takes off everybody's
-throttles, D2 a refused plan that leaves throttles behind, D3 a verification that deletes an
-operator's own rate, D4 a growing replication factor that cannot be cancelled, D5 a dead source
-broker that stops everything, D6 a verification of what is not there, D7 a plan that keeps a dead
-broker, and D17 two changes of one topic's lists at the same time.
+Each test does what brought the defect about:
+
+- D1: a cancellation that removes everybody's throttles.
+- D2: a refused plan that leaves throttles behind.
+- D3: a verification that deletes an operator's own rate.
+- D4: a growing replication factor that cannot be cancelled.
+- D5: a dead source broker that stops everything.
+- D6: a verification of what is not there.
+- D7: a plan that keeps a dead broker.
+- D17: two changes of one topic's lists at the same time.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The embedded cluster beside real brokers."""
+"""The embedded cluster compared with real brokers."""

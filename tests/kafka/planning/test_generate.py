@@ -1,4 +1,4 @@
-"""`--generate` beside Apache's tool."""
+"""`--generate` compared with Apache's tool."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Plans that a cluster cannot carry out, beside Apache's tool."""
+"""Plans that a cluster cannot carry out, compared with Apache's tool."""
 
 from pathlib import Path
 

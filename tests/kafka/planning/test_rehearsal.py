@@ -1,4 +1,4 @@
-"""A rehearsal beside the same move on real brokers."""
+"""A rehearsal compared with the same move on real brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's murmur2 over arrays, beside Java's and librdkafka's."""
+"""Kafka's murmur2 over arrays, compared with Java's and librdkafka's."""
 
 from __future__ import annotations
 

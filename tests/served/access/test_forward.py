@@ -49,7 +49,7 @@ class Two:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def post(self, path: str, body: object, held: str = "") -> httpx.Response:
-        """The stand-by's answer to whoever holds a token."""
+        """The stand-by's answer to a caller with the token of the role `held`, or with none."""
         headers = {"authorization": f"Bearer {self.tokens[held]}"} if held else {}
         with _http(self.asked) as http:
             return http.post(path, json=body, headers=headers)

@@ -1,7 +1,7 @@
 """Every route against its own OpenAPI, with requests good and bad.
 
-Many on the embedded cluster, where every request shows an admin's token, and what is asked without
-one, or with a wrong one, is refused; fewer on real Kafka, where each change takes a while.
+The embedded cluster gets many requests, each with an admin's token. There the backend refuses a
+request without a token or with a wrong one. Real Kafka gets fewer, as each change takes a while.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ pytestmark = pytest.mark.slow
 PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
 """By cluster: what is tried, and how many requests a route are made up at random."""
 ANSWERS_S = "60"
-"""An answer on a busy machine; the description of all routes is the first one."""
+"""How long the client waits for an answer on a busy machine. It first asks for the description of
+the routes."""
 ENDLESS = ("/v1/replicas/stream", "/v1/events")
 """Streams, which answer for ever; `tests/kafka/test_backend.py` and `test_server.py` read them."""
 

@@ -1,4 +1,4 @@
-"""Ten thousand broken frames against a live broker, which answers or closes and goes on.
+"""Ten thousand broken frames against a live broker, which answers or closes and then continues.
 
 A run has a seed, which a failure prints; KSHUNT_FUZZ_SEED runs that one again.
 """
@@ -79,7 +79,8 @@ def framed(key: int, version: int, message: Any) -> bytes:
 
 
 def place(rng: random.Random, frame: bytearray) -> int:
-    """An offset after the length; mostly in the body, as a broken header is refused at once."""
+    """An offset after the length, mostly in the body: the broker refuses a broken header
+    immediately."""
     in_body = len(frame) > BODY_AT and rng.random() < 0.8
     return rng.randrange(BODY_AT if in_body else 4, len(frame))
 

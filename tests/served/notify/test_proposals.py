@@ -1,4 +1,4 @@
-"""What webhooks are told of changes that take two people."""
+"""What the backend reports to webhooks about changes that take two people."""
 
 from __future__ import annotations
 

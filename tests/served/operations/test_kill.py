@@ -1,7 +1,7 @@
 """A backend that is killed at any boundary of an operation leaves nothing undone.
 
-Another one, started anew, takes the operation to its end: the moves are over, no throttle of ours
-is left, and what an operator had set is back, with the source that it had.
+A newly started backend takes the operation to its end. Then the moves are over, and no throttle
+of ours is left. What an operator had set is back, with the source that it had.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ QUICK = ("--terms", "0.5", "2", "2.5", "2")
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is asked of a backend, besides a move with a throttle."""
+    """What the test asks of a backend, in addition to a move with a throttle."""
 
     name: str
     steps: tuple[str, ...]
@@ -172,7 +172,7 @@ class Heir:
 
 
 class Undecided(Exception):
-    """It did not come to what shall be shown, as on a machine that is too busy."""
+    """The run did not reach what the test must show, as on a machine that is too busy."""
 
 
 async def whole(ground: Ground, story: Story, folder: Path, *more: str) -> list[Boundary]:

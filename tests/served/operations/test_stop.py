@@ -1,4 +1,4 @@
-"""SIGTERM in the middle of an operation: what clients see, what is left, and who goes on."""
+"""SIGTERM in the middle of an operation: what clients see, what is left, and who continues it."""
 
 from __future__ import annotations
 
@@ -273,7 +273,7 @@ def _journal(kept: MemoryLog, clock: TestClock, _: str, name: str) -> MemoryJour
 
 
 class Failing:
-    """A recorder that ends by an error at once."""
+    """A recorder that ends with an error immediately."""
 
     status = RecorderStatus()
 

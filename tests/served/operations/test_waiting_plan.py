@@ -1,4 +1,4 @@
-"""An operation says where those of its partitions shall be that wait for their turn."""
+"""An operation names the target replicas of its partitions that still wait for their turn."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ def test_a_mistake_is_said_before_a_cluster_is_started(tmp_path: Path) -> None:
 
 
 def test_the_settings_file_is_read_once(tmp_path: Path) -> None:
-    """What a pipe says can be read once: whoever opens it again waits for ever."""
+    """A pipe can be read once: a process that opens it again waits for ever."""
     path = tmp_path / "s.toml"
     os.mkfifo(path)
     command = (sys.executable, "-m", "kshunt", "--backend", f"unix:{tmp_path / 'none'}")

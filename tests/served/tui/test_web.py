@@ -39,7 +39,7 @@ from tests.support.tui.screen import Emulator
 
 DEADLINE_S = 60.0
 AGAIN_S = 5.0
-"""After so long somebody presses a key again that did nothing."""
+"""The test waits this long before it presses a key again that did nothing."""
 CTRL_U = "\x15"
 """Empties a field."""
 PORT = 8096

@@ -1,4 +1,4 @@
-"""Progress over all moves: it goes on while moves of one batch end, and begins anew after it."""
+"""Progress over all moves: it continues while moves of one batch end, and begins anew after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shrink in lines, to the word: in much room, in little, and for whoever types the name."""
+"""A shrink in lines, to the word: in much room, in little, and for the user who types the name."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Proposed(Problem):
 
 @pytest.fixture(autouse=True)
 def named_ada(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sits here, on any machine."""
+    """The dashboard's user is ada@bastion-1, on any machine that runs the tests."""
     monkeypatch.setenv("KSHUNT_USER", "ada@bastion-1")
 
 

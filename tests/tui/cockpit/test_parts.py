@@ -52,7 +52,7 @@ def home_of(cluster: ScriptedCluster) -> Home:
 
 
 def wide(brokers: int, moves: int) -> ScriptedCluster:
-    """So many brokers, and so many moves between them."""
+    """A cluster with this number of brokers, and this number of moves between them."""
     cluster = ScriptedCluster.of(brokers, {"orders": max(moves, brokers)})
     for number, (partition, state) in enumerate(list(cluster.partitions.items())[:moves]):
         first = number * 7 + number // brokers

@@ -1,4 +1,4 @@
-"""What was asked is recorded in words; notes for whoever takes over, and of what happened."""
+"""Requests are recorded in words; notes for the person who takes over, and of what happened."""
 
 from pathlib import Path
 

@@ -190,7 +190,7 @@ async def test_what_is_pasted_is_text_and_no_command(shown: Shown) -> None:
 
 
 def burst(shown: Shown, *keys: str) -> None:
-    """All at once, as a terminal's driver hands them on that came late over a slow line."""
+    """Post all keys together, as a terminal's driver does when they come late over a slow line."""
     for key in keys:
         letter = key if len(key) == 1 else None
         shown.app.post_message(events.Key(key, letter).set_sender(shown.app))

@@ -33,7 +33,7 @@ def partitions(shown: Shown) -> TableScreen:
 
 
 async def out_of_sight(shown: Shown, seconds: float) -> None:
-    """Look at another view for so long."""
+    """Look at another view for that time."""
     await shown.press("3")
     shown.time.now += seconds
     await shown.publish()

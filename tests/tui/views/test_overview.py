@@ -171,7 +171,7 @@ async def test_no_data_yet(size: str) -> None:
 
 
 async def answered(shown: Shown) -> None:
-    """Wait until what is asked beside the stream is known."""
+    """Wait until the answers to the requests next to the stream are known."""
     wanted = ["drift ?", "orphan throttles ?"]
     await shown.until(
         lambda: shown.app.store.scene.answered(BACKEND_STATUS), "it is known who acts"
