@@ -1,4 +1,4 @@
-"""The dashboard starts a private backend again that was killed, and continues."""
+"""The dashboard's link starts a killed private backend again, and continues."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LIST_KEYS = ("leader.replication.throttled.replicas", "follower.replication.thro
 
 
 def rates_operation(cluster: ScriptedCluster, **more: object) -> Operation:
-    """Rates that an operator set for moves of others, and that are removed with those moves."""
+    """Rates that an operator set for moves of others, to be removed when those moves end."""
     options = {"state": OperationState.RUNNING, **more}
     return cluster.note(OperationKind.THROTTLED_RATES, "rates of 5 brokers", **options)
 

@@ -1,1 +1,1 @@
-"""The embedded cluster compared with real brokers."""
+"""The embedded cluster compared with real brokers, and Apache's own tools on it."""

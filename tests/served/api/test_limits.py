@@ -152,7 +152,7 @@ def test_a_peer_on_a_socket_is_its_user() -> None:
 
 
 class Failing(socket.socket):
-    """A listening socket whose first `failures` accepts fail for lack of descriptors."""
+    """A listening socket whose next `failures` accepts fail for lack of descriptors."""
 
     failures = 0
 

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.slow
 PHASES = {"embedded": ("coverage,fuzzing", "8"), "kafka": ("fuzzing", "3")}
 """By cluster: what is tried, and how many requests a route are made up at random."""
 ANSWERS_S = "60"
-"""How long the client waits for an answer on a busy machine. It first asks for the description of
-the routes."""
+"""How long the client waits for an answer on a busy machine. The first answer describes the
+routes."""
 ENDLESS = ("/v1/replicas/stream", "/v1/events")
 """Streams, which answer for ever; `tests/kafka/test_backend.py` and `test_server.py` read them."""
 

@@ -1,7 +1,7 @@
 """`kshunt kafka-reassign-partitions`: flags, words, exit codes, and the way to a backend.
 
-The backend is bytes on a Unix-domain socket. The tests of plans, of progress and of placement
-compare the tool with Apache's own on real brokers.
+The backend is bytes on a Unix-domain socket. The tests of plans, of `--progress` and of
+`--generate` in `tests/kafka` compare the tool with Apache's own on real brokers.
 """
 
 import json
