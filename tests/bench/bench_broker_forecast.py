@@ -2,11 +2,12 @@
 
     python -m tests.bench.bench_broker_forecast [--moves 21]
 
-Each round begins three moves at once, each from another broker to another, under a throttle of the
-round's own. Sizes, throttles and what is written meanwhile are drawn anew in each run. A move takes
-minutes, so that its beginning is a small part of it. The ends that snapshots told are scored as
-those of simulated operations are (`bench_forecast`), with the ranges that they had. The whole takes
-about half an hour, and up to 6 GB of disk. `KSHUNT_BENCH_MOVES` is the number of moves, too.
+Each round begins three moves at the same time, each from another broker to another, under a
+throttle of the round's own. Sizes, throttles and what is written meanwhile are drawn anew in each
+run. A move takes minutes, so that its beginning is a small part of it. The ends that snapshots told
+are scored as those of simulated operations are (`bench_forecast`), with the ranges that they had.
+The whole takes about half an hour, and up to 6 GB of disk. `KSHUNT_BENCH_MOVES` is the number of
+moves, too.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def main() -> None:
 
 
 def as_line(run: Watched) -> str:
-    """What was first told of one, and how it went."""
+    """The first forecast of a move, and how long it took or that it was given up."""
     took = "given up" if run.took_s is None else f"{run.took_s:.0f} s"
     told = (look for look in run.looks if look.end is not None and look.end.p50_s is not None)
     first = next(told, None)
@@ -100,7 +101,7 @@ def as_line(run: Watched) -> str:
 def run_round(
     bootstrap: str, address: str, number: int, pairs: Sequence[tuple[int, int]]
 ) -> list[Watched]:
-    """A move from and to each of these brokers, all at once, to their ends."""
+    """A move for each pair of source and target, all at the same time, to their ends."""
     dice = SystemRandom()
     throttle = round(dice.uniform(LEAST_MB_PER_S, MOST_MB_PER_S) * MB)
     moves = []
@@ -172,7 +173,7 @@ def _write(bootstrap: str, moves: Sequence[RealMove], done: threading.Event) -> 
 
 
 def _watched(number: int, topic: str, id: str, seen: Sequence[Snapshot]) -> Watched:
-    """What snapshots told of a move while it ran, and when the last of them still had it."""
+    """What snapshots said about a move while it ran, and the seconds to the first without it."""
     looks, first_ms, ended_ms = [], None, None
     for snapshot in seen:
         rows = rows_of(snapshot, topic)

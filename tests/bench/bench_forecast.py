@@ -2,8 +2,9 @@
 
     python -m tests.bench.bench_forecast [--operations 200] [--seed N] [--calibration FILE]
 
-runs operations of fresh seeds on embedded cores, and prints how often the 80 % range held at some
-points of the way, how wide it was and how far the middle was off, beside the two common ways.
+runs operations of fresh seeds on embedded cores. At some points of the way it prints how often the
+80 % range held, how wide it was and how far the middle was off. Next to that it prints the same for
+the two common ways.
 `make bench` measures the processor time.
 """
 

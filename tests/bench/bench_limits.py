@@ -1,4 +1,4 @@
-"""What a backend answers beside 2,000 slow clients, and how long its event loop is ever held up."""
+"""What a backend answers next to 2,000 slow clients, and how long its event loop is held up."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def load() -> str:
 
 
 class Slow:
-    """So many clients that say little; each that is closed comes again."""
+    """`count` clients that say little; for each that is closed another one connects."""
 
     def __init__(self, path: str, count: int) -> None:
         self._path = path

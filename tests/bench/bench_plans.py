@@ -1,4 +1,4 @@
-"""CPU and memory of the planners at 201,000 replicas on 100 brokers, beside `--generate`."""
+"""CPU and memory of the planners at 201,000 replicas on 100 brokers, next to `--generate`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python -m tests.bench.bench_scenario_forecast [--runs 5] [--seed N] [SCENARIO ...]
 
-runs scenarios on embedded cores, each with fresh seeds, and prints what was forecast at some points
-of the way beside the truth, and whether the number left the range that it first had. In
+runs scenarios on embedded cores, each with fresh seeds. It prints what was forecast at some points
+of the way next to the truth, and whether the number left the range that it first had. In
 `throttle-too-low` an operator raises the throttle after a minute. In `hot-broker` one moves
 partitions away from the broker, with and without the election that the scenario advises.
 The way begins then. Five runs of each take about eight minutes of a processor.

@@ -1,4 +1,4 @@
-"""Whole-process time of `--progress` and `--verify` beside Apache's Java tool, in one run."""
+"""Whole-process time of `--progress` and `--verify` next to Apache's Java tool, in one run."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """The dashboard in a pseudo-terminal, on 200,000 rows that change every second.
 
-Beside it in the same run: Textual's own table with 2,000 rows, and an app of one line as the floor.
+Next to it in the same run: Textual's own table with 2,000 rows, and an app of one line as the
+floor.
 By hand, with fewer repetitions: `python -m tests.bench.bench_tui --quick`.
 
-Times are medians unless they say otherwise. The machine is shared: of figures that a busy
-neighbour spoils, the CPU time stands beside the wall time.
+Times are medians unless they say otherwise. The machine is shared: for figures that a busy
+neighbour spoils, the bench prints the CPU time next to the wall time.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Sheet:
         return next(value for w, s, value, _ in self.lines if (w, s) == (what, where))
 
     def times(self, count: int) -> int:
-        """So many repetitions, fewer in a quick run."""
+        """`count` repetitions; in a quick run a quarter of them, at least two."""
         return max(count // 4, 2) if self.quick else count
 
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Decoding 100,000 partitions: our columns beside kafka-python's objects, in one run."""
+"""Decoding 100,000 partitions: our columns next to kafka-python's objects, in one run."""
 
 import statistics
 import time

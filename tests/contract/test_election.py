@@ -271,7 +271,7 @@ async def test_batches_end_before_the_next_begins(held: ElectionCluster) -> None
 
 
 def frozen(handler: Handler) -> Handler:
-    """Brokers that go on saying what they said first."""
+    """Brokers that repeat their first answer to each question."""
     said: dict[object, Any] = {}
 
     async def answer(context: RequestContext, message: Any) -> Any:

@@ -42,7 +42,7 @@ async def create(admin: Reached, name: str) -> None:
 
 
 async def known(admin: Reached, name: str, partitions: int) -> str:
-    """Wait until every broker knows so many partitions; the topic's id."""
+    """Wait until every broker knows this number of partitions; the topic's id."""
     found: list[KnownTopic | None] = []
 
     async def everywhere() -> bool:

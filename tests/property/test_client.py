@@ -76,7 +76,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 def usable(snapshot: Snapshot) -> None:
-    """What whoever shows a snapshot relies on."""
+    """What code that shows a snapshot relies on."""
     rows = snapshot.replicas
     for name in COLUMNS:
         column = getattr(rows, name)

@@ -119,7 +119,7 @@ class EngineLaw(RuleBasedStateMachine):
         self.ghosts.by_operator = self.cleared_late
         self.world.effected, self.world.committed = self.on_effect, self.on_commit
         self.broken: AssertionError | None = None
-        """What was seen to be wrong; the engine goes on where a step of it fails."""
+        """What was seen to be wrong; the engine itself continues where one of its steps fails."""
         self.unique = 1_200_000
         self.moved: dict[TopicPartition, tuple[str, bool]] = {}
         """The operation that moved a partition last, and whether it was still before."""

@@ -214,7 +214,7 @@ class OwnershipLaw(RuleBasedStateMachine):
                 assert ghosts.added | (ghosts.left & present.lists[j].pairs) <= aim.pairs
 
     def write(self, cell: Any, value: Any, planned: Any) -> None:
-        """What somebody did since it was planned is passed over."""
+        """A write ignores what somebody did since it was planned."""
         if cell in self.rates:
             if cell[0] in self.dark:
                 return

@@ -1,7 +1,7 @@
-"""Laws of a topic that shrinks (KIP-694), whatever fails meanwhile and whoever writes.
+"""Laws of a topic that shrinks (KIP-694), whatever fails and whatever clients write meanwhile.
 
-A model is kept beside the cluster: what producers were told was written, which partitions shall
-go, and not before which time.
+The test keeps a model next to the cluster: what the cluster acknowledged to producers, which
+partitions the cluster must delete, and not before which time.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Walk:
         self.told: dict[int, list[bytes]] = {number: [] for number in range(COUNT)}
         """What was acknowledged, by partition."""
         self.going: dict[int, int] = {}
-        """Partitions that shall go, and the time before which they are whole."""
+        """Partitions to delete, and the time in ms before which the cluster keeps them whole."""
         self._count = 0
 
     # --- commands
@@ -273,7 +273,7 @@ class Walk:
                 assert found == self.told[number], f"records of {number}"
 
     def end(self) -> None:
-        """Once brokers are up, what shall go has gone; and the rest is as it was."""
+        """Once brokers are up, the partitions to delete have gone; and the rest is as it was."""
         for broker in range(1, BROKERS + 1):
             self._start(broker)
         for _ in range((max(DELAYS_MS) + 10_000) // 500):

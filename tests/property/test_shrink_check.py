@@ -143,7 +143,7 @@ def test_the_answer_is_the_same_behind_the_api(of: ShrinkFacts) -> None:
 def test_a_copy_fits_if_there_is_any_way_to_place_it(
     rooms: list[int], partitions: int, factor: int
 ) -> None:
-    """Against all ways to place the replicas, where each broker has room for so many."""
+    """Compared with all ways to place the replicas; `rooms` is how many fit on each broker."""
     each = 1000
     places = [LogDir(broker, "/d", 0, room * each + room % 7) for broker, room in enumerate(rooms)]
     room = room_for(

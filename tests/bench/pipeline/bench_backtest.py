@@ -3,8 +3,8 @@
     python -m tests.bench.pipeline.bench_backtest [--operations 210] [--real] [--keep FOLDER]
 
 records operations, of seeds that no calibration was made from, and back-tests them with the
-shipped calibration; `--real` takes moves on real brokers instead. `--calibrate FILE` records as
-many others and makes a calibration. `make bench` measures the kernel.
+shipped calibration; `--real` takes moves on real brokers instead. `--calibrate FILE` records
+the same number of others and makes a calibration. `make bench` measures the kernel.
 """
 
 from __future__ import annotations

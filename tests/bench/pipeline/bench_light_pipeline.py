@@ -1,9 +1,9 @@
 """Results inside `kshunt serve`: what a batch costs, by how many replicas there are.
 
-As a recorder writes them, replicas of partitions that move have a sample each second, a tenth of
-all here, and the others one a minute. A flush of 5 s is a batch. Before, there are so many files
-as a recorder leaves before it puts hours together; then an hour ends, with what is made of whole
-hours. `KSHUNT_LIGHT_REPLICAS` says of how many replicas, with commas between.
+As a recorder writes them, replicas of partitions that move have a sample each second; they are a
+tenth here. The other replicas have a sample each minute. A flush of 5 s is a batch. Before, there
+are the files that a recorder leaves before it puts hours together; then an hour ends, with what is
+made of whole hours. `KSHUNT_LIGHT_REPLICAS` says of how many replicas, with commas between.
 """
 
 from __future__ import annotations

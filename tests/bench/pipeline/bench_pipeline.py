@@ -1,4 +1,4 @@
-"""The pipeline over millions of samples: rates, a whole backfill, and two queries beside DuckDB.
+"""The pipeline over millions of samples: rates, a whole backfill, and two queries next to DuckDB.
 
 Both engines have two threads, read the same files, and keep nothing of what comes out.
 The tables take minutes, so they are made once by default, and the queries are run some times.
@@ -84,7 +84,7 @@ class Took:
         return statistics.median(self.seconds)
 
     def text(self, samples: int) -> str:
-        """For whoever reads the bench."""
+        """The times and the rate, for the person who reads the bench."""
         least, most = min(self.seconds), max(self.seconds)
         rate = samples / self.median_s
         times = f"{self.median_s:.1f} s ({least:.1f}-{most:.1f}, {len(self.seconds)} runs)"

@@ -1,4 +1,4 @@
-"""How fast a topic is copied, beside a plain loop of librdkafka's.
+"""How fast a topic is copied, compared with a plain loop of librdkafka's.
 
     python -m tests.bench.pipeline.bench_repartition \\
         [--records N] [--bytes N] [--runs N] [--connector]

@@ -53,7 +53,7 @@ SECONDS: Final = 45.0
 SETTLE_S: Final = 15.0
 """Until then the first frames, some 20 MB for each client, are on their way."""
 PEOPLE: Final = 5
-"""So many tokens there are; one may have sixteen streams."""
+"""The number of tokens; each token may have sixteen streams."""
 ASK: Final = (
     "GET /v1/replicas/stream?header_changes=true HTTP/1.1\r\nhost: 127.0.0.1\r\n"
     "authorization: Bearer {}\r\n\r\n"

@@ -1,7 +1,7 @@
 """The streaming job: how long after samples are written their results can be read.
 
-A recording of 200,000 replicas, of which each has a sample every 5 s and a tenth is being copied,
-is written in step with the clock while `kshunt pipeline run` follows it as a process of its own.
+The bench writes a recording of 200,000 replicas in step with the clock. Each replica has a sample
+every 5 s, and a tenth is being copied. `kshunt pipeline run` follows it as a process of its own.
 `KSHUNT_STREAM_REPLICAS` and `KSHUNT_STREAM_FLUSHES` change how much.
 """
 

@@ -17,7 +17,7 @@ from kshunt.backend.limits import LIMITS
 
 
 class Moved(SystemClock):
-    """A clock that goes on only when it is told to."""
+    """A clock whose time changes only when a test sets it."""
 
     def __init__(self) -> None:
         self.now_s = 1_000.0
@@ -107,7 +107,7 @@ class OneToken:
         self.checked = 0
 
     async def caller(self, text: str) -> Caller | None:
-        """Whoever has it is ada."""
+        """The caller who shows the token `good` is ada; any other token names nobody."""
         self.checked += 1
         return Caller("ada", Role.VIEWER, "token-1") if text == "good" else None
 

@@ -1,8 +1,8 @@
 """Nobody gets more than their role: every route, caller, way in and backend, and paths in disguise.
 
-The cases are generated from the routes that are declared. Of each request that reaches an
-application it is asked which routes its path could mean to the most careless reader: one that reads
-escapes twice, folds characters and case, drops parameters, and resolves dots.
+The cases are generated from the routes that are declared. For each request that reaches an
+application, the test asks which routes its path could mean to the most careless reader. That reader
+reads escapes twice, folds characters and case, drops parameters, and resolves dots.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def credential(case: Case, held: str) -> str:
 
 
 def caller_of(way_in: str, held: str) -> Caller | None:
-    """Whoever comes in a way, by what they show."""
+    """The caller of a way in, with the role that is held; None if a credential is missing."""
     if way_in not in ASKS:
         return LOCAL
     return Caller(f"the {held}", Role(held), f"token-{held}") if held else None
@@ -221,7 +221,7 @@ class Setting:
         return answer.status
 
     def check(self, method: str, case: Case, held: str, name: str) -> None:
-        """What reached an application is within the role, and in the name, of whoever asked."""
+        """Each request that an application got is within the caller's role and in their name."""
         about = (method, case.raw_path, held or "nobody", name, self.asked, self.active)
         expected = caller_of(self.asked, credential(case, held))
         for app in (self.here, self.there):

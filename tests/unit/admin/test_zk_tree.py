@@ -118,7 +118,7 @@ def test_no_json_leads_to_another_error(found: object) -> None:
 
 @pytest.mark.parametrize("version", [2, "2", None, [1]], ids=str)
 def test_what_is_written_again_is_of_a_version_that_is_known(version: object) -> None:
-    """Else what it holds besides would be lost."""
+    """Otherwise a write would lose the other fields that the znode holds."""
     data = json.dumps({"version": version, "config": {}, "topics": [], "quota": 1}).encode()
     with pytest.raises(UnreadableZnode, match="/config has version"):
         znode_layout.read_config("/config", data)

@@ -1,4 +1,4 @@
-"""Frames that streams share: whoever reads them, in whatever steps, has the newest snapshot."""
+"""Frames that streams share: every reader, in whatever steps it reads, has the newest snapshot."""
 
 from __future__ import annotations
 

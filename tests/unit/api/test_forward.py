@@ -122,7 +122,7 @@ async def test_a_backend_that_acts_answers_itself(pair: Pair) -> None:
 
 
 async def test_the_first_change_of_a_cluster_goes_to_whoever_begins_to_act(pair: Pair) -> None:
-    """Nobody acts yet: two backends are asked at once, and the other one wins."""
+    """Nobody acts yet: two backends are asked at the same time, and the other one wins."""
     winner = pair.one.active
     pair.one.active, pair.one.wins, pair.one.duty = None, winner, LeaseState.IDLE
     body = {"throttle": 1}

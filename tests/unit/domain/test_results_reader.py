@@ -443,7 +443,7 @@ def test_what_was_read_stays_while_there_is_no_time_for_what_is_new(tmp_path: Pa
 
 
 class Impatient(SystemClock):
-    """A clock on which all time is over at once."""
+    """A clock that is a second later at each look, so that a time limit passes immediately."""
 
     def __init__(self) -> None:
         self._now_s = 0.0

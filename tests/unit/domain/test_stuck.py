@@ -1,4 +1,4 @@
-"""Why a replica does not advance: each cause is built, named in time, and gone when mended."""
+"""Why a replica does not advance: each cause is built, named in time, and gone when repaired."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def test_null_topics_are_all_topics(wire: Wire) -> None:
 
 @contextmanager
 def consuming(cluster: Running, group: str, topic: str, **more: Any) -> Iterator[Consumer]:
-    """A consumer that notices at once when it has to join again."""
+    """A consumer that notices immediately when it has to join again."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

@@ -36,7 +36,7 @@ LOOK_S = 2
 def run(
     sim: Replication, until_ms: int, step_ms: int | None = None, *, obey: bool = True
 ) -> list[Event]:
-    """Go on to a time, deciding every proposal as the leader wants it."""
+    """Advance to a time; if `obey`, decide every proposal as the leader wants it."""
     seen: list[Event] = []
     while sim.now_ms < until_ms:
         events = sim.tick(until_ms, step_ms)

@@ -30,7 +30,7 @@ Answer = Callable[[RequestContext, Any], Awaitable[Any]]
 
 
 class ManualClock:
-    """A clock that a test moves; who waits is let go by `pass_time`."""
+    """A clock that a test moves: `pass_time` ends every wait."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -75,7 +75,7 @@ async def served(server: BrokerServer) -> bool:
 
 
 class HeldHandler:
-    """A handler whose answers wait until each is let go."""
+    """A handler whose answers wait until the test releases each."""
 
     def __init__(self) -> None:
         self.started: list[int] = []

@@ -63,7 +63,7 @@ def types(news: Iterable[News]) -> list[str]:
 
 
 def walked(watch: Watch, *states: OperationState, tell: bool = True) -> list[str]:
-    """What is told of an operation that goes through these states."""
+    """The types of the messages about an operation that goes through these states."""
     found: list[str] = []
     for state in states:
         found += types(watch.operation(operation(state), 0.0, tell=tell))

@@ -45,7 +45,7 @@ def numbers(receiver: Receiver) -> list[int]:
 
 
 def all_kept(notifier: Notifier, count: int) -> bool:
-    """Whether a single hook has, or had, so many messages."""
+    """Whether the single hook has, or had, exactly `count` messages."""
     (status,) = notifier.status
     return status.waiting + status.delivered == count
 

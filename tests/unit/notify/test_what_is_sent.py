@@ -88,7 +88,7 @@ async def notifying_backend(servers: str, folder: Path, url: str) -> AsyncIterat
 
 
 async def told(receiver: Receiver, kind: str, count: int = 1) -> Received:
-    """The newest message of that type, once so many have come."""
+    """The newest message of the type `kind`, once at least `count` have come."""
 
     def found() -> list[Received]:
         return [one for one in tuple(receiver.received) if one.document["type"] == kind]

@@ -251,7 +251,7 @@ def test_a_pause_does_not_hold_what_somebody_else_has_retargeted(story: Story) -
 
 @pytest.mark.parametrize("rate", [None, RATE])
 def test_a_pause_that_is_cancelled_leaves_no_floor(story: Story, rate: int | None) -> None:
-    """Also where the throttle shall stay: what the pause has put there is none."""
+    """Also where the caller keeps the throttle: the floor that the pause has set is no throttle."""
     answer = story.start({"a-0": (1, 3)}, throttle_bytes_per_s=rate)
     one = story.operation(answer).id
     story.world.run(story.backend.operation_control.pause(one, Change()))

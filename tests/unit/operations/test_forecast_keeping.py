@@ -46,7 +46,7 @@ class ForecastStory(Story):
         self.world.latest = lambda: self.sample
 
     def look(self, seconds: int = 1) -> None:
-        """So many seconds pass, each with a snapshot, a tick of the engine and a look."""
+        """Let `seconds` seconds pass, each with a snapshot, a tick of the engine and a look."""
         for _ in range(seconds):
             self.sample = self._eye.snapshot()
             self.tick()

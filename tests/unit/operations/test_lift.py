@@ -1,4 +1,4 @@
-"""How an operation ends: what comes off, what comes back, and what stays."""
+"""How an operation ends: which settings are removed, which are restored, and which stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cluster refuses as a whole is refused: told at once, taken back, and not done later."""
+"""What the cluster refuses as a whole: kshunt says so immediately and takes it back for good."""
 
 from __future__ import annotations
 

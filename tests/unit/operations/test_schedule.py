@@ -235,7 +235,7 @@ def test_a_partition_of_the_plan_under_min_isr_holds_only_itself() -> None:
 
 
 def test_a_move_that_heals_starts_though_others_are_under_min_isr() -> None:
-    """A broker is gone for good: draining it must not wait for what only draining can mend."""
+    """A broker is gone for good: draining it must not wait for what only draining can repair."""
     states = [at("a-0", [1, 2, 3], [1]), at("b-0", [4, 2, 3], [4]), at("a-1", [4, 5, 6])]
     plan = queue({"a-0": (1, 4, 5), "a-1": (5, 6, 7)})
     batch = next_moves(plan, view_with(*states, min_isr=2))

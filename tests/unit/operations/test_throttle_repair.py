@@ -1,4 +1,4 @@
-"""Throttles that are not as they should be: shown with an id, mended by it, and only as shown."""
+"""Throttles that are not as they should be: shown with an id, repaired by it, and only as shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operation ends in the state that is so, and its audit says what was read back."""
+"""An operation ends in the state that is true, and its audit says what was read back."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_settled_hours_are_compacted(tmp_path: Path) -> None:
 
 
 def killed_and_resumed(tmp_path: Path, *, first: int, by: int, jobs: int) -> list[str]:
-    """Kill jobs at steps of their second batch, and let others go on; who was killed."""
+    """Kill jobs at steps of their second batch, and let others continue; how each job ended."""
     rows = throttled(seed=8, replicas=6, seconds=330)
     flushed(tmp_path, by_time(rows, 100))
     folders = [tmp_path / f"results {number}" for number in range(jobs)]

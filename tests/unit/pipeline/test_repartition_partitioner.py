@@ -1,4 +1,4 @@
-"""Kafka's murmur2 over arrays, beside Java's, librdkafka's and one written out plainly."""
+"""Kafka's murmur2 over arrays, compared with Java's, librdkafka's and one written out plainly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java, sessions, and results that appear at once; nothing here starts Spark."""
+"""Java, sessions, and results that all appear at the same time; nothing here starts Spark."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_a_folder_that_is_not_there_is_said_and_not_made(tmp_path: Path) -> None
 
 
 def written(folder: Path, hours: Mapping[int, int], made_ms: int) -> None:
-    """Publish a run with so many rates in these hours, and no stall."""
+    """Publish a run with this number of rates in each of these hours, and no stall."""
     start = min(hours)
     with new_run(folder, start, max(hours) + HOUR_MS, made_ms) as run:
         for hour, rows in hours.items():

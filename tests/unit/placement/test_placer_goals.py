@@ -29,7 +29,7 @@ def leads(placed: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def holding(*replicas: int | None) -> BrokerLoads:
-    """Brokers 0, 1, 2 … that hold so many replicas."""
+    """Brokers 0, 1, 2 … that hold these numbers of replicas; None if the number is not known."""
     return BrokerLoads({at: BrokerLoad(at, replicas=many) for at, many in enumerate(replicas)})
 
 

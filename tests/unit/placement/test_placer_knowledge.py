@@ -1,4 +1,4 @@
-"""What a backend's placer is told of a cluster, what that costs, and when the cluster decides."""
+"""What a backend's placer learns about a cluster, what that costs, and when the cluster decides."""
 
 from __future__ import annotations
 

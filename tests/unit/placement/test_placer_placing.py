@@ -37,7 +37,7 @@ class Answering(Foreign):
 
 
 class Hanging(Foreign):
-    """Does not answer before it is let go, and counts how often it is asked."""
+    """Does not answer before the test sets `let_go`, and counts how often it is asked."""
 
     def __init__(self) -> None:
         self.let_go = Event()

@@ -29,7 +29,7 @@ def servers() -> Iterator[str]:
 
 
 async def lose_a_broker(driver: Driver) -> None:
-    """Go on until the topic is deleted; then somebody takes a broker away that was chosen."""
+    """Continue until the topic is deleted; then somebody takes a broker away that was chosen."""
     while driver.work.phase is not ShrinkPhase.CREATE:
         await driver.tick()
     work = replace(driver.work, assignment=((GONE, 1),) * PARTITIONS_LEFT)

@@ -139,7 +139,7 @@ def test_a_factor_is_reached_for_the_fewest_bytes_and_racks_are_kept(
 
 
 def check_best_racks(found: World, old: tuple[int, ...], target: tuple[int, ...]) -> None:
-    """As many racks as any other brokers would have brought, where there is room everywhere."""
+    """No other brokers would have brought more racks, where there is room everywhere."""
     if found.rooms:
         return
     others = [broker for broker in found.up if broker not in old]

@@ -1,4 +1,4 @@
-"""The planner for log directories: by hand, and beside the best there is."""
+"""The planner for log directories, compared with plans by hand and with the best there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes that plan and rehearse beside a backend: what goes wrong with one, and its end."""
+"""The processes that plan and rehearse for a backend: what goes wrong with one, and its end."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ async def settle() -> None:
 
 
 class Work:
-    """Questions whose order of service is noted; each works until it is let go on."""
+    """Questions whose order of service is noted; each works until the test lets it end."""
 
     def __init__(self, turns: PlannerQueue) -> None:
         self.served: list[str] = []

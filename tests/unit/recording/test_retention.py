@@ -27,7 +27,7 @@ FILES = 4
 
 
 def record(folder: Path, hours: int = 2, files: int = FILES) -> None:
-    """A recording of some hours with as many files each."""
+    """A recording of `hours` hours, with `files` files in each."""
     sink = FolderSink(folder)
     sink.open("cluster", START_MS)
     for hour in range(hours):

@@ -46,7 +46,7 @@ def facts(operations: Sequence[Operation] = ()) -> JournalFacts:
 
 
 def writer_of(folder: Path, clock: StoppedClock, *, samples: Path | None = None) -> ReportWriter:
-    """One that has just started, beside the recording in a folder."""
+    """A writer that has just started, next to the recording in a folder."""
     (folder / "reports").mkdir(exist_ok=True)
     samples = samples or folder
     return ReportWriter(folder / "reports", samples, samples / "results", clock)

@@ -1,7 +1,7 @@
 """Forecasts of operations on an embedded core, of seeds that nobody has seen before.
 
 Each run has other operations, so bounds are what chance alone breaks less than once in a million
-runs. They stand on these shares, which 240 seeds made worse by three standard errors: of the
+runs. They follow from shares that 240 seeds had, made worse by three standard errors. Of the
 forecasts at half-way at least 75 % hold (84 % did), and at most 20 % are off by more than 35 %
 (11 % were). At least half of all operations can be judged (72 % could); in others somebody changes
 the throttle later, or nothing was known yet. `tests.bench.bench_forecast` has the numbers.
@@ -33,7 +33,7 @@ ALARM = 4e-7
 
 
 def least(count: int, share: float) -> int:
-    """So many of `count` at least, each of which happens with this share, but for `ALARM`."""
+    """The least of `count` that happen, each with this share; less has a chance under `ALARM`."""
     so_far = 0.0
     for number in range(count + 1):
         so_far += comb(count, number) * share**number * (1 - share) ** (count - number)

@@ -23,7 +23,7 @@ A_TABLE = [(RATES, "at"), (COPIES_BY_HOUR, "start")]
 
 
 class Impatient(SystemClock):
-    """A clock on which all time is over at once: of each hour one file is read."""
+    """A clock on which any time limit passes immediately: of each hour one file is read."""
 
     def __init__(self) -> None:
         self._now_s = 0.0

@@ -1,4 +1,4 @@
-"""When a sampler reads min.insync.replicas: seldom of all topics, and of a new one at once."""
+"""When a sampler reads min.insync.replicas: seldom for all topics, immediately for a new topic."""
 
 from __future__ import annotations
 

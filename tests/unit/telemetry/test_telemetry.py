@@ -50,7 +50,7 @@ ONE = assignment_of({("a", 0): ([1, 2, 3], [1, 2])})
 def told(
     assignment: Assignment, offsets: dict[int, int], at_ms: int, *, silent: tuple[int, ...] = ()
 ) -> tuple[replica_lags.RowIndex, Replicas]:
-    """A snapshot's rows when each broker has told of partition a-0, and some have not."""
+    """A snapshot's rows when these brokers have answered about a-0, and the `silent` ones not."""
     index = replica_lags.RowIndex(assignment)
     observed = replica_lags.nothing_observed(len(assignment))
     asked = PartitionColumns(("a",), np.zeros(1, np.int32), np.zeros(1, np.int32))

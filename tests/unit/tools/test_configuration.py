@@ -1,4 +1,4 @@
-"""Settings from a file and the environment: what goes before what, and what is refused."""
+"""Settings from a file and the environment: what overrides what, and what is refused."""
 
 from __future__ import annotations
 

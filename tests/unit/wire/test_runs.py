@@ -33,7 +33,7 @@ def expected(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def described(number: int, replicas: int, in_sync: int, offline: int) -> tuple[Any, ...]:
-    """A partition with so many of each, on brokers of its own."""
+    """A partition with these numbers of replicas in each list, on brokers of its own."""
     brokers = [1_000 * number + place for place in range(replicas)]
     lost = brokers[replicas - offline :]
     return 0, number, brokers[0] if brokers else -1, 5, brokers, brokers[:in_sync], lost

@@ -1,4 +1,4 @@
-"""Ends in words, by the clock of whoever reads them."""
+"""Ends in words, by the clock of the person who reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that share what limits them, beside plain ways to reckon the same."""
+"""Copies that share what limits them, compared with plain ways to compute the same."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_what_has_arrived_goes_on_to_use_what_it_passed_or_makes_room() -> None:
 
 
 def test_a_way_that_is_overdrawn_gives_nothing_and_nothing_to_others() -> None:
-    """The first one goes on to take 15 B/s where 10 are; the third shares another way."""
+    """The first one, once there, takes 15 B/s of a way with 10; the third shares another way."""
     passes, capacity = as_arrays([[0], [0, 1], [1]], [10.0, 10.0])
     found = fluid_run(flows([50.0, 100.0, 100.0], passes, after=15.0), capacity)
     assert found.seconds.tolist() == [10.0, math.inf, 15.0]

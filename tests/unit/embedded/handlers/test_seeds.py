@@ -386,7 +386,7 @@ async def test_brokers_that_are_not_native_close_on_every_one_of_them() -> None:
 
 @pytest.mark.conforms("kip-179:protocol")
 async def test_many_ask_at_once() -> None:
-    """Every throttle of moves that were asked for together goes with the last of them."""
+    """The cluster removes all throttles of moves that were asked for together after the last."""
     async with listening() as cluster:
         cluster.create("t", [1, 2], [2, 3], [3, 1])
         cluster.fill("t", 50 * MB)

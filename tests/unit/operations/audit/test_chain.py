@@ -1,4 +1,4 @@
-"""The chain of the audit's lines: whoever rewrites the past is found out."""
+"""The chain of the audit's lines: a reader finds out when somebody has rewritten the past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done to the journal's own entries, in the audit: few lines, whoever writes how much."""
+"""What was done to the journal's own entries, in the audit: few lines, even for many writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Told:
         self.audit = JournalAudit(self.here.registry, self.here.clock, lambda: self.repairs)
 
     async def after(self, **counts: int) -> list[tuple[AuditEvent, str]]:
-        """The lines that are new once the journal has counted so many."""
+        """The lines that are new once the journal has counted these numbers of repairs."""
         before = len(self.here.audit())
         self.repairs = replace(self.repairs, **counts)
         await self.audit.tell()

@@ -1,4 +1,4 @@
-"""Whoever can write the journal's topic makes no backend do anything, and harms no other entry.
+"""A stranger who can write the journal's topic makes no backend act, and harms no other entry.
 
 Every field of every kind of entry is changed; entries are forged, unsigned, written again, copied,
 cut short. What is believed stays what our backends wrote, and the next append goes well.

@@ -1,4 +1,4 @@
-"""The lease: at no time do two backends act, whatever is late and whoever is stopped."""
+"""The lease: at no time do two backends act, whatever is late and whichever backend is stopped."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ stops = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 60)), max_size=8)
 def history_of_active(stopped: list[list[tuple[int, int]]], steps: int) -> list[str]:
     """Three backends, each stopped at some steps for some steps; who acts after each step.
 
-    Two that act at once are an error.
+    Two that act at the same time are an error.
     """
     log = SimulatedLog()
     backends = [Simulated(name, log) for name in "abc"]

@@ -1,4 +1,4 @@
-"""Heartbeats go on while a backend's event loop is held up, and end where it never comes back."""
+"""Heartbeats continue while a backend's event loop is held up, and end if it never comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shrink on paper, from its start to its end: whoever is lost or changes their mind meanwhile."""
+"""A shrink on paper from start to end, where backends are lost and people change their minds."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ EQUAL = Compared({0: 1}, {0: 1}, 1, 77)
 
 @dataclass(frozen=True)
 class StandingJob:
-    """A job that stands like this."""
+    """A job that always has the status `stands`."""
 
     stands: JobStatus
 

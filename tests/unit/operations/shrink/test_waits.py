@@ -1,4 +1,4 @@
-"""What a shrink waits for in each phase: it says so and for whom, and goes on once it is there."""
+"""What a shrink waits for: each phase says so and for whom, and continues once it is there."""
 
 from __future__ import annotations
 
