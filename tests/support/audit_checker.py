@@ -1,4 +1,4 @@
-"""Does the audit tell what is so? Replayed line by line, and compared with the cluster.
+"""Is the audit true? The checker replays it line by line and compares it with the cluster.
 
 It shares no code with `kshunt.backend.operations`: it reads the journal's records as JSON,
 understands the words of the audit as an operator would, and asks the cluster by other clients.
@@ -7,12 +7,12 @@ Goals
     From the lines alone: which value each throttle setting has at the end, and how each operation
     ended. Every line is held against what is known when the last one was written.
 Constraints
-    Settings that somebody edits after the last line about them cannot be known from the audit;
-    whoever calls says which these are (`edited_since`).
+    Somebody may edit a setting after the last line about it. The audit cannot show that, so the
+    caller says which settings these are (`edited_since`).
 Algorithm
     `replay` goes through the lines in their order. A line that read settings back ("broker 3 leader
-    rate: VALUE") sets them; one that announces ("A → B") leaves a promise, which the next reading
-    of the setting keeps or breaks, and a broken one must be said in the outcome. `problems`
+    rate: VALUE") sets them. A line that announces ("A → B") leaves a promise, which the next
+    reading of the setting keeps or breaks. The outcome must mention a broken promise. `problems`
     compares the last reading with the cluster, and each end with where the partitions are.
 """
 
@@ -65,7 +65,7 @@ _NOT_ARRIVED: Final = ("cancelled", "cancelled elsewhere", "superseded")
 
 @dataclass(frozen=True)
 class RequestedMove:
-    """A move that a test asked for: where a partition was, and where it shall be."""
+    """A move that a test asked for: where a partition was, and where it must end."""
 
     original: tuple[int, ...]
     target: tuple[int, ...]
@@ -266,7 +266,7 @@ def _shrink_amiss(
     shrunk: RequestedShrink,
     cluster: AuditedCluster,
 ) -> list[str]:
-    """A shrink that is done told of the deletion, then of the new topic; any other of neither."""
+    """A done shrink reported the deletion, then the new topic; any other reported neither."""
     steps = [word for outcome in outcomes for word in (_GONE, _ANEW) if word in outcome]
     expected = [_GONE, _ANEW] if state == "done" else []
     found = [] if steps == expected else [f"{operation} is {state}, and its steps are {steps}"]

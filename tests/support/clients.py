@@ -24,7 +24,7 @@ def newest(client: BackendClient) -> Operation:
 
 
 def operation_of(client: BackendClient, answer: ChangeAnswer) -> Operation:
-    """The operation that an answer told of."""
+    """The operation that an answer names."""
     return next(o for o in client.operations.list() if o.id == answer.operation_id)
 
 

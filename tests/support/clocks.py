@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class StoppedClock:
-    """A clock that stands until it is moved."""
+    """A clock that moves only when a test moves it."""
 
     ms: int = 1_000
 

@@ -1,4 +1,4 @@
-"""An authority of a test, and what it vouches for."""
+"""A certificate authority of a test, and the certificates that it signs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Issued:
 
 
 class Authority:
-    """Vouches for names and addresses."""
+    """Signs certificates of names and addresses."""
 
     def __init__(self) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())

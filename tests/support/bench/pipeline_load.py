@@ -23,7 +23,7 @@ RESTING: Final = 20
 """Replicas that rest, for each that moves."""
 MINUTES_A_FILE: Final = 15
 _SLOT_S: Final = 30
-"""So long a replica goes on with copying, or does not."""
+"""For this time a replica keeps copying, or stalls."""
 _STALLED: Final = 0.1
 _GROUP: Final = 500_000
 
@@ -38,7 +38,7 @@ class Load:
 
     @classmethod
     def of(cls, samples: int, hours: int = HOURS) -> Load:
-        """About so many samples."""
+        """A load of about that number of samples."""
         seconds = hours * 3600
         moving = max(1, round(samples / (seconds + RESTING * seconds / 60)))
         return cls(moving, RESTING * moving, seconds)

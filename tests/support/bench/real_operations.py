@@ -22,7 +22,7 @@ KB, MB = 1_000, 1_000_000
 RECORD_BYTES = 50 * KB
 DEADLINE_S = 900.0
 AFTER_S = 15.0
-"""So long replicas that have come are still recorded."""
+"""After the last operation the replicas that have arrived are recorded for this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Move:
     changes: Sequence[tuple[float, int]] = ()
     """Seconds after its start, and the throttle from then on."""
     written: int = 0
-    """Bytes a second that go on being produced to the topic."""
+    """Bytes a second that somebody produces to the topic meanwhile."""
 
 
 MOVES = (
@@ -116,7 +116,7 @@ def _make(client: BackendClient, servers: str, move: Move) -> None:
 
 @contextmanager
 def written_to(servers: str, topic: str, partitions: int, bytes_per_s: int) -> Iterator[None]:
-    """Somebody goes on producing, to all partitions alike."""
+    """Somebody keeps producing, to all partitions alike."""
     done = threading.Event()
     pause_s = 0.0 if not bytes_per_s else partitions * RECORD_BYTES / bytes_per_s
 

@@ -3,10 +3,10 @@
 Run as a module: `SOCKET` as its argument; on its standard input, a share of rows to change with
 each tick (`0.05`, `0.05 fixed`), or `stop` for no more ticks. Frames are as the service's.
 
-The replicas that are furthest behind stand at fixed places of the order by lag. A share of these
-places is given to other replicas with each tick, so that of a table sorted by lag just that share
-of the visible lines is replaced; the same share of all other rows has other numbers. `fixed` leaves
-every replica at its place, and gives it other numbers: half of the cells that a table shows of it.
+The replicas that are furthest behind have fixed places of the order by lag. Each tick gives a share
+of these places to other replicas. So a table sorted by lag replaces just that share of its visible
+lines. The same share of all other rows gets other numbers. `fixed` leaves every replica at its
+place, and gives it other numbers: half of the cells that a table shows of it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ BROKERS = 30
 COPIES = 3
 PARTITIONS = 40
 MOVING_EVERY = 50
-"""One replica in so many is being added."""
+"""At most one replica in this number is being added."""
 PLACES = 200
-"""So many replicas stand at fixed places of the order by lag."""
+"""This number of replicas have fixed places of the order by lag."""
 STEP_BYTES = 10_000_000_000
 TICK_S = 1.0
 

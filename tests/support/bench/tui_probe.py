@@ -41,7 +41,7 @@ class Probe:
         self._at_s = time.perf_counter()
 
     def read(self, seconds: float) -> bytes:
-        """Read for so long, or until the next bytes; what was read."""
+        """Read for that time, or until the next bytes; returns what was read."""
         data = self._read_slowly() if self.bytes_per_s else self.shown.take(seconds) or b""
         self.sent += len(data) - sum(len(found[0]) for found in TOKEN.finditer(self._tail + data))
         self._understand(data)
@@ -80,14 +80,14 @@ class Probe:
         return time.perf_counter() - self.started_s
 
     def rest(self, seconds: float) -> int:
-        """Read on for so long; how many bytes came."""
+        """Read for that time; returns how many bytes came."""
         sent, until_s = self.sent, time.perf_counter() + seconds
         while (left_s := until_s - time.perf_counter()) > 0:
             self.read(min(left_s, 0.1))
         return self.sent - sent
 
     def ticks(self, seconds: float) -> list[int]:
-        """Read on for so long; the bytes of each burst, which a pause of some length ends."""
+        """Read for that time; returns the bytes of each burst. A pause of some length ends a burst."""
         bursts: list[int] = []
         now_s = last_s = time.perf_counter()
         until_s = now_s + seconds

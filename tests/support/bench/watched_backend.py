@@ -1,6 +1,6 @@
 """A backend that writes down each stall of its event loop: when it ended, and how long it was.
 
-The processor time that the process took meanwhile stands beside it: on a machine with other work
+It also writes down the processor time that the process took meanwhile. On a machine with other work
 the clock alone would count that work too.
 """
 

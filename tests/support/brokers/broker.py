@@ -87,7 +87,7 @@ class BrokerProcess:
         return True
 
     def kill(self) -> None:
-        """End it at once, as a crash would, and reap it."""
+        """End it immediately, as a crash would, and reap it."""
         self.send(signal.SIGKILL)
         self.wait_gone(deadline_s=30.0)
 

@@ -1,7 +1,7 @@
 """What a broker's Java has loaded, kept in a file, so that the next one need not load it again.
 
 Java's own class-data sharing: a broker that starts with the archive takes half the processor time
-of one without, and tests start hundreds. An archive of another Java is passed over.
+of one without, and tests start hundreds. Java ignores an archive of another Java.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ PROTOCOLS = {
 
 
 FAR, NETWORK = "FAR", "NETWORK"
-"""A listener that is reached over a network: clients are told the port `NETWORK` for it, where
-nobody listens but whoever stands between, and passes on to the port of `FAR`."""
+"""A listener that clients reach over a network. The broker tells them the port `NETWORK` for it.
+The broker itself does not listen there: the network in between does, and forwards to the port of
+`FAR`."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """A watchdog that ends the brokers when their launcher is gone, however it went.
 
-Why a process and not `prctl(PR_SET_PDEATHSIG)`: that signal fires when the *thread* which started
-the child ends, so a broker restarted from a worker thread would die with it; it needs code between
-fork and exec, which is unsafe in a process with threads; and it cannot remove the folder.
+It is a process and not `prctl(PR_SET_PDEATHSIG)` for three reasons. That signal fires when the
+*thread* which started the child ends, so a broker restarted from a worker thread would die with
+that thread. It needs code between fork and exec, which is unsafe in a process with threads. And it
+cannot remove the folder.
 
 The launcher holds the only write end of a pipe; the watchdog reads it. A child reports itself on
-that pipe (`+pid`) before it becomes Java, so none can start unseen; the launcher takes it off
-(`-pid`) once it has reaped it, so a reused process id is never hit. End of file means that the
-launcher is gone: what is left on the list is killed by process id and the folder removed.
+that pipe (`+pid`) before it becomes Java, so none can start unseen. The launcher takes it off the
+list (`-pid`) once it has reaped it, so the watchdog never hits a reused process id. End of file
+means that the launcher is gone. The watchdog then kills what is left on the list by process id,
+and removes the folder.
 """
 
 import contextlib
@@ -79,7 +81,7 @@ class Guard:
             self._pipe.write(b"-%d\n" % pid)
 
     def close(self) -> None:
-        """Let the watchdog go; it removes the folder if that still stands."""
+        """Let the watchdog go; it removes the folder if that still exists."""
         self._pipe.close()
         self._process.wait()
 

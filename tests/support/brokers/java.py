@@ -1,7 +1,8 @@
 """Apache Kafka's jars and the commands that run them.
 
-The jars come from Maven once and stay in `libs` beside this file. They are copied into a folder
-beside it and renamed into place, so a `libs` that exists is complete even if Maven was stopped.
+The jars come from Maven once and stay in `libs` next to this file. Maven copies them into a folder
+next to `libs`, and this module renames it. So a `libs` that exists is complete, even if Maven was
+stopped.
 """
 
 import re
@@ -92,8 +93,8 @@ def java_command(
 ) -> list[str]:
     """The command line of one of Kafka's Java programs.
 
-    Only the first compiler tier and the serial collector: these processes live for seconds
-    beside other ones on few cores, where a warm JVM never pays back its warming.
+    Only the first compiler tier and the serial collector: these processes live for seconds and
+    share few cores with others, where a warm JVM never pays back its warming.
     """
     archive = CLASSES if libs == LIBS and CLASSES.is_file() else None
     return [

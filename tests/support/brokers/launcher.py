@@ -4,8 +4,8 @@
         AdminClient({"log_level": 0, "bootstrap.servers": kafka.bootstrap_servers})
 
 Each broker has two log directories and a rack of its own. Everything lives in one temporary
-folder, which is gone after `stop`, after Ctrl-C and after `kill -9` of this process: a watchdog
-sees to the last (`guard.py` says why it is a process and not PR_SET_PDEATHSIG).
+folder, which is gone after `stop`, after Ctrl-C and after `kill -9` of this process. A watchdog
+removes it after a `kill -9` (`guard.py` says why that is a process and not PR_SET_PDEATHSIG).
 `python -m tests.support.brokers.launcher` runs a cluster until it is interrupted.
 """
 
@@ -207,7 +207,7 @@ class RealKafka:
         self._brokers[broker_id].send(signal.SIGSTOP)
 
     def resume_broker(self, broker_id: int) -> None:
-        """Let a frozen broker go on."""
+        """Let a frozen broker continue."""
         self._brokers[broker_id].send(signal.SIGCONT)
 
     def start_broker(self, broker_id: int) -> None:

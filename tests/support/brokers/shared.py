@@ -1,7 +1,7 @@
 """The real clusters that the tests of one folder share.
 
-pytest makes such a fixture once for each folder whose `conftest.py` imports it, and ends it as soon
-as another folder's tests come: brokers that nobody asks take a tenth of a processor.
+pytest makes such a fixture once for each folder whose `conftest.py` imports it. It ends the fixture
+as soon as another folder's tests come: idle brokers take a tenth of a processor.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class ZooKeeperServer:
                 os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def kill(self) -> None:
-        """End it at once, as a crash would; what it acknowledged is on its disk."""
+        """End it immediately, as a crash would; what it acknowledged is on its disk."""
         if self._process is None:
             return
         self.send(signal.SIGKILL)

@@ -73,7 +73,7 @@ class Block:
         return {int(code) for code in self.options.get("exits", "0").split()}
 
     def commands(self) -> Iterator[str]:
-        """Each command, with the lines that it goes on over."""
+        """Each command, with the lines that continue it."""
         command = ""
         for line in self.text.splitlines():
             command = f"{command}{line}\n"

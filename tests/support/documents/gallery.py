@@ -1,7 +1,7 @@
 """Pictures of every view at several sizes: `python -m tests.support.documents.gallery`.
 
 Goals
-    Whoever changes a screen sees all of its forms on one page, with moves under way and without.
+    A developer who changes a screen sees all of its forms on one page, with and without moves.
 Constraints
     The pictures are in `docs/gallery`, for readers of the manual too. `pictures` makes those that
     its pages show.

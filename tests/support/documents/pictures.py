@@ -161,7 +161,7 @@ class _Film:
         """How long it is by now."""
 
     async def take(self, app: KshuntApp, pilot: Pilot[None], lasts_s: float) -> None:
-        """Take what is shown for so long."""
+        """Take pictures of what is shown for that time."""
         began_s = time.monotonic()
         for number in range(int(lasts_s * FRAMES_PER_S)):
             next_s = began_s + number / FRAMES_PER_S

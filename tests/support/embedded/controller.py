@@ -1,4 +1,4 @@
-"""A controller without a network: decisions are replayed at once, and kept."""
+"""A controller without a network: it replays decisions immediately, and keeps them."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def remove_broker(image: ClusterImage, broker: int) -> Decision[int]:
 
 
 def replicas_to_delete(image: ClusterImage, broker: int) -> Iterator[tuple[str, TopicPartition]]:
-    """What a broker shall delete and has not answered for: topic id and partition."""
+    """What a broker must delete and has not answered for: topic id and partition."""
     for topic, number, partition in image.deleting():
         found = replica_deletion(partition.deletion, broker)
         if found is not None and found.state is ReplicaState.DELETION_STARTED:

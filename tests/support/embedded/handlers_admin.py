@@ -81,7 +81,7 @@ class AdminCluster:
         assert decision.results[0].ok, decision
 
     def fill(self, name: str, number: int, size_bytes: float) -> None:
-        """Let every replica of a partition hold so many bytes."""
+        """Let every replica of a partition hold that many bytes."""
         topic = self.image.topic(name)
         assert topic is not None
         self.core.plane.fill([(topic.topic_id, number)], [size_bytes], ROW_BYTES)
@@ -141,7 +141,7 @@ def versions(key: int) -> range:
 def listening(brokers: int = 3) -> Iterator[tuple[AdminCluster, str]]:
     """A cluster behind real sockets on a thread of its own, and its bootstrap servers.
 
-    The test and that thread take turns: a client waits for its answer before the test goes on.
+    The test and that thread take turns: a client waits for its answer before the test continues.
     """
     thread = LoopThread()
     cluster = AdminCluster(0)

@@ -77,7 +77,7 @@ class Played:
         self.timeline.begin()
 
     def run(self, seconds: float) -> None:
-        """Let the cluster's time go on."""
+        """Let the cluster's time pass."""
         self.core.advance(self.core.now_ms + int(seconds * 1000))
 
     @property
@@ -87,7 +87,7 @@ class Played:
 
     @property
     def under_replicated(self) -> int:
-        """Partitions with fewer replicas in sync than there shall be in the end."""
+        """Partitions with an original replica that is out of sync."""
         return sum(
             not set(partition.original) <= set(partition.isr)
             for topic in self.image.topics.values()

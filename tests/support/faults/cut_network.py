@@ -1,7 +1,7 @@
 """A stretch of network between clients and servers on loopback that can be cut, as a cable is.
 
 While it is cut nothing is refused and nothing arrives: connections stay open and silent, new ones
-are not answered. It can be slow, too: each connection then carries so many bytes a second.
+are not answered. It can be slow, too: each connection then carries a set number of bytes a second.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def full_disk(room_bytes: int) -> Iterator[None]:
-    """No file of this process grows over so many bytes meanwhile; writes are cut off there."""
+    """Meanwhile no file of this process grows over that many bytes; writes are cut off there."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, hard))
     try:

@@ -1,6 +1,6 @@
 """`kshunt serve` whose wall clock jumps: an hour on at SIGUSR1, an hour back at SIGUSR2.
 
-Its monotonic clock goes on, as a machine's does when somebody sets the time.
+Its monotonic clock continues, as a machine's does when somebody sets the time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 
 class JumpingClock(SystemClock):
-    """The system's, and so many hours more."""
+    """The system's clock, plus the jumps in milliseconds."""
 
     ahead_ms = 0
 

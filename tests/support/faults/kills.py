@@ -158,7 +158,7 @@ class Ground:
         return fold.state()
 
     def unsettled(self, records: Records) -> list[str]:
-        """What the journal holds that somebody would have to go on with; nothing, in the end."""
+        """What the journal holds that somebody would have to continue; nothing, in the end."""
         state = self.journalled(records)
         live = [
             f"operation {name} is {entry.body['state']}"
@@ -201,7 +201,7 @@ async def prior_rates(servers: str) -> AsyncIterator[None]:
 async def prepared(
     servers: str, cluster_id: str, topic: str, records: int, journal: str = JOURNAL_TOPIC
 ) -> Ground:
-    """A ground with a new topic, which holds so many records in each partition."""
+    """A ground with a new topic, which holds that many records in each partition."""
     await asyncio.to_thread(create_topic, servers, topic, list(BEFORE.values()), PRIOR_LISTS)
     for partition in TARGET:
         await asyncio.to_thread(produce, servers, topic, records, RECORD_BYTES, partition)
@@ -214,7 +214,7 @@ async def prepared(
 async def asked_until(
     condition: Callable[[], Awaitable[bool]], what: str, deadline_s: float = DEADLINE_S
 ) -> None:
-    """Ask a backend until it is so; not as often as a test may look at itself."""
+    """Ask a backend until the condition holds; less often than a test may look at itself."""
     pause = asyncio.Event()
 
     async def slowly() -> bool:
@@ -272,7 +272,7 @@ async def start(client: httpx.AsyncClient, ground: Ground) -> str:
 
 
 async def hurry(client: httpx.AsyncClient) -> str:
-    """Let the move go on at the fast rate; the id of that change.
+    """Let the move continue at the fast rate; returns the id of that change.
 
     To be asked only while it is slow, and so runs on: rates that come after its end stay.
     """

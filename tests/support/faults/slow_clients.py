@@ -1,4 +1,4 @@
-"""Clients that open connections and then say little, as many as a test wants."""
+"""Clients that open connections and then say little; a test says how many it wants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HALF_HELLO = b"\x16\x03\x01\x02\x00\x01"
 def slow_clients(
     address: str | tuple[str, int], count: int, said: bytes
 ) -> Iterator[list[socket.socket]]:
-    """So many connections that each have said the same; those that cannot be made are left out."""
+    """That many connections that have each said the same; those that fail are left out."""
     with ExitStack() as stack:
         found = []
         for _ in range(count):
@@ -53,7 +53,7 @@ def is_closed(one: socket.socket) -> bool:
 def serving_with(
     descriptors: int, bootstrap: str, where: Path, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
-    """`kshunt serve` on a socket or port, in a process that may open only so many files."""
+    """`kshunt serve` on a socket or port, in a process that may open only that many files."""
     listening = [] if "--listen" in options else ["--socket", str(where)]
     command = [sys.executable, "-m", "kshunt", "serve", "--bootstrap-server", bootstrap]
 
@@ -81,7 +81,7 @@ def serving_with(
 
 
 def more_descriptors(wanted: int) -> None:
-    """Let this process open so many files, as far as it may."""
+    """Let this process open that many files, as far as it may."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

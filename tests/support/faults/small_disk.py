@@ -17,7 +17,7 @@ FILLER = "filler"
 def small_disk(
     kafka: RealKafka, broker: int, disk: Path, backup: Path, *, megabytes: int
 ) -> Iterator[None]:
-    """Mount a volume of so many megabytes there, with what the directory holds; needs root.
+    """Mount a volume of that many megabytes there, with what the directory holds; needs root.
 
     Args:
         kafka: The cluster; the broker is started again, twice.

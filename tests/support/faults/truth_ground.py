@@ -49,7 +49,7 @@ SMALL_DISK_OF: Final = 3
 """The broker whose second log directory is a small volume."""
 DISK_MB: Final = 400
 FULL_S: Final = 15.0
-"""For so long the small volume stays full where its broker has nothing to write."""
+"""The small volume stays full at most this long where its broker has nothing to write."""
 RATE_KEYS: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LIST_KEYS: Final = (
     "leader.replication.throttled.replicas",

@@ -4,14 +4,15 @@ Goals
     After each round the cluster is as the edits of everybody make it, and no line of the audit is
     untrue (`tests.support.audit_checker`).
 Constraints
-    The brokers ask who kshunt is and obey ACLs, so that a refusal is the cluster's own. What is
-    expected is reckoned here, from the edits alone. A round is its seed.
+    The brokers ask who kshunt is and obey ACLs, so that a refusal is the cluster's own. This module
+    computes what to expect from the edits alone. A round is its seed.
 Algorithm
-    A topic and rates of an operator's; a start that may be refused first; up to four events, drawn
-    from edits of rates, lists and moves, refusals, journal faults, kills and steering; the end. A
-    rate ends as the last that somebody else set while it was not put back, or else as before. A
-    replica that somebody listed stays listed, one that somebody took out of the prior list does not
-    come back. A partition is where the last word about it wants it.
+    A round has a topic and rates of an operator's, and a start that may be refused first. Up to
+    four events follow, drawn from edits of rates, lists and moves, refusals, journal faults, kills
+    and steering. Then the round ends. A rate ends as the last that somebody else set while it was
+    not put back, or else as before. A replica that somebody listed stays listed, one that somebody
+    took out of the prior list does not come back. A partition is where the last word about it wants
+    it.
 """
 
 from __future__ import annotations
