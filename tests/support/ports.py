@@ -1,4 +1,4 @@
-"""Ports for servers of tests: of all processes of this machine, one at a time has a port.
+"""Ports for servers of tests: only one process of this machine at a time has a port.
 
 A server binds its port seconds after it was found free: a broker has to start its JVM first. Until
 then a lock keeps the port, and the lock ends with the process that asked.
@@ -45,7 +45,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def first_of_free_ports(count: int) -> int:
-    """The first of so many ports in a row, each of them as `free_ports` has them."""
+    """The first of that many ports in a row, each of them as `free_ports` has them."""
     firsts = PORTS[: len(PORTS) + 1 - count]
     for first in random.sample(firsts, len(firsts)):
         with ExitStack() as sockets:

@@ -12,7 +12,7 @@ import pytest
 
 POLL_S = 0.02
 RESTS = 10
-"""What takes long to ask keeps those busy that it waits for: the pause is so many times longer."""
+"""The pause is this many times longer than the question: slow ones keep the asked busy."""
 REST_S = 0.1
 """But not longer than this."""
 PATIENCE_IN_CI = 4

@@ -87,7 +87,7 @@ class Probe:
         return self.sent - sent
 
     def ticks(self, seconds: float) -> list[int]:
-        """Read for that time; returns the bytes of each burst. A pause of some length ends a burst."""
+        """Read for that time; returns the bytes of each burst, which a long enough pause ends."""
         bursts: list[int] = []
         now_s = last_s = time.perf_counter()
         until_s = now_s + seconds

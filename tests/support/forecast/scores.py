@@ -1,4 +1,4 @@
-"""How good forecasts were, at a quarter of the way and elsewhere, beside the two common ways.
+"""How good forecasts were, at a quarter of the way and elsewhere, against the two common ways.
 
 Those are: what is left over the rate between the last two looks, and over the mean rate since the
 start. Each operation counts once at each point of its way. A forecast is of throttles as they are:

@@ -209,7 +209,7 @@ class WatchedOperation(Operation):
         self.eye = self._eye
 
     def _begin(self) -> None:
-        """All at once, or under its caps the largest first; its throttle is there before."""
+        """Begin all moves together, or under caps the largest first, after the throttle is set."""
         self._since_ms = self.core.now_ms
         self.began_ms = self._since_ms
         if self.caps is None:

@@ -26,7 +26,7 @@ QUICK = RetryPolicy(attempts=4, attempts_refused=2, pause_s=2, pause_s_max=20, a
 
 
 class EagerClock:
-    """Its pauses take no time, and are remembered; `held` stops whoever pauses."""
+    """Its pauses take no time, and it remembers them; a pause waits while `free` is not set."""
 
     def __init__(self) -> None:
         self.seconds = 1_700_000_000.0

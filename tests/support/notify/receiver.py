@@ -74,7 +74,7 @@ class Receiver(ThreadingTCPServer):
         return connection, address
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: whoever is refused or breaks off is meant to."""
+        """Say nothing: the tests want clients that are refused or that end the connection."""
 
 
 class _Handler(StreamRequestHandler):

@@ -89,7 +89,7 @@ class WorldClock:
         return self._cluster.core.now_ms / 1000
 
     async def wait_s(self, seconds: float) -> None:
-        """Let the cluster's time go on."""
+        """Let the cluster's time pass."""
         self._cluster.pass_s(seconds)
 
 
@@ -142,7 +142,7 @@ class World:
         self.faults, self.calls = dict(faults), 0
 
     async def at(self, backend: Process, *faults: Fault) -> Fault | None:
-        """A call begins: what shall happen to it, of what can."""
+        """A call begins; returns the fault that it has, if that is one of `faults`."""
         await asyncio.sleep(0)
         if not backend.alive:
             raise Crash

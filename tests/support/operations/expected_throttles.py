@@ -84,7 +84,7 @@ class Ghosts:
             if world.config(TOPIC, t, key) != "*"
         }
         self.planned = dict(self.lists)
-        """The lists' ghosts when the backend decided: later edits are passed over unseen."""
+        """The lists' ghosts when the backend decided: it does not see later edits."""
         self.stars = [(t, key) for t in topics for key in ListKey if (t, key) not in self.lists]
         self.by_operator: Callable[[Effect], bool] = lambda effect: False
         self.reapplied_rates: Collection[RateCellId] = ()

@@ -71,7 +71,7 @@ async def journal(
 async def a_stand_by_sees(where: Where, topic: str, expected: JournalState) -> None:
     """A follower that begins to read comes to this state.
 
-    Not always at once: Kafka acknowledges a transaction before its end is in the log.
+    It may take a moment: Kafka acknowledges a transaction before its end is in the log.
     """
     state = None
     async with (

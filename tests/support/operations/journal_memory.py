@@ -17,7 +17,7 @@ STEP_S = 0.05
 
 
 class TestClock:
-    """Time that stands still until `passes`."""
+    """Time that moves only in `passes`."""
 
     __test__ = False
 
@@ -48,7 +48,7 @@ class TestClock:
                 await asyncio.sleep(0)
 
     async def until(self, condition: Callable[[], object], deadline_s: float = 60.0) -> float:
-        """Let time pass until something is so; returns how long that took."""
+        """Let time pass until the condition holds; returns how many seconds that took."""
         began_s = self.seconds
         while not condition():
             assert self.seconds < began_s + deadline_s, "it does not come to this"

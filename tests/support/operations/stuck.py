@@ -71,7 +71,7 @@ class Observer:
         return diagnose(snapshot, self._watch.update(snapshot), moves)
 
     def run(self, seconds: int) -> Diagnosis:
-        """So many ticks; the last one's diagnosis."""
+        """Tick once for each second; returns the diagnosis of the last tick."""
         for _ in range(seconds - 1):
             self.tick()
         return self.tick()
@@ -189,7 +189,7 @@ def explained_in(diagnosis: Diagnosis) -> dict[tuple[str, int, int], Stuck]:
 
 
 def words_of(diagnosis: Diagnosis) -> dict[tuple[str, int, int], CauseText]:
-    """What an operator is told of each."""
+    """What an operator reads about each stuck replica."""
     return {key: stuck_text(one) for key, one in explained_in(diagnosis).items()}
 
 

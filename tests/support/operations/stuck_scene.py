@@ -118,7 +118,7 @@ class Scene:
         return found[0]
 
     def hurry(self) -> None:
-        """Let what is under way go on without delay; to be asked while much is left of it.
+        """Let what is under way continue without delay; to be asked while much is left of it.
 
         A broker that has just started may be too slow for the first write; it is asked again.
         """
@@ -190,7 +190,7 @@ class Scene:
 
     @contextmanager
     def written_to(self, topic: str, rate_bytes_per_s: int) -> Iterator[None]:
-        """Somebody goes on producing to partition 0."""
+        """Somebody keeps producing to partition 0."""
         count = max(rate_bytes_per_s // 10 // 10_000, 1)
         with written_to(self.kafka.bootstrap_servers, topic, count, 10_000):
             yield
@@ -210,7 +210,7 @@ def _until_active() -> Iterator[None]:
 def written_to(
     bootstrap_servers: str, topic: str, records: int, record_bytes: int
 ) -> Iterator[None]:
-    """Somebody produces so many records to partition 0, ten times a second."""
+    """Somebody produces that many records to partition 0, ten times a second."""
     done = threading.Event()
 
     def write() -> None:

@@ -1,4 +1,4 @@
-"""Copies that go on, as the forecast's kernel reads them."""
+"""Copies under way, as the forecast's kernel reads them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Jobs of results without Spark, each killed by itself at another step.
 
-Arguments of `python -m tests.support.pipeline.killed_light`: the recording; the batch that steps
-are counted from; the number of the first step, and by how many they go on; then one folder of
-results a job. A step is whatever changes a file or folder: the process is killed before it does.
+`python -m tests.support.pipeline.killed_light` takes the recording and the batch that steps are
+counted from. The number of the first step follows, then the distance to the next one, and then one
+folder of results a job. A step is whatever changes a file or folder: the process is killed before
+it does.
 """
 
 from __future__ import annotations

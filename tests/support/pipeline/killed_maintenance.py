@@ -21,7 +21,7 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.utime"}
 
 
 def kill_at(number: int) -> None:
-    """End this process at so many changes of the disk."""
+    """Let that many changes of the disk happen, and end this process before the next one."""
     steps = iter(range(number))
 
     def hear(event: str, args: tuple[object, ...]) -> None:

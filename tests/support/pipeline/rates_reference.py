@@ -1,4 +1,4 @@
-"""The table `rates` by loops over lists, to hold Spark's beside: slow, and short enough to see."""
+"""The table `rates` by loops over lists, to compare with Spark's: slow, and short enough to see."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ def write_results(folder: Path, table: ResultTable, rows: Sequence[Row], batch: 
 def moved(until_s: int = SECONDS) -> list[Row]:
     """Samples of four partitions whose replicas go from brokers 1 and 2 to 4 and 5.
 
-    The rate is doubled after four minutes, broker 5 stands still for a minute and a half, a leader
-    changes, and a follower that stays falls out of the ISR for a while.
+    The rate doubles after four minutes, and broker 5 stops copying for a minute and a half. A
+    leader changes, and a follower that stays falls out of the ISR for a while.
     """
     rows: list[Row] = []
     for partition in range(4):

@@ -1,9 +1,10 @@
 """Operations that were never run: moves on an embedded core, and samples of them as recorded.
 
-Everything about an operation is drawn from its seed: how many brokers, which replicas move and how
-unequal they are, throttles and when somebody changes them, what is written meanwhile, and what
-fails. The core's fluid is smoother than a cluster is, so capacities jitter: what a throttle lets
-through stays a little below its rate and wanders, and now and then one link carries less.
+Everything about an operation is drawn from its seed. The seed says how many brokers there are,
+which replicas move and how unequal they are, and which throttles somebody changes when. It also
+says what is written meanwhile, and what fails. The core's fluid is smoother than a cluster is, so
+capacities jitter. What a throttle lets through stays a little below its rate and wanders, and now
+and then one link carries less.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tests.support.embedded.core import MB, SmallCluster
 from tests.support.operations.stuck import Observer, configure
 
 APART_MS = 6 * HOUR_MS
-"""From the start of one operation to that of the next: they are of one recording, not at once."""
+"""From the start of one operation to that of the next: one recording has them one by one."""
 START_MS = 1_750_000_000_000 - 1_750_000_000_000 % HOUR_MS
 LOOKS = 80
 """About so often an operation is looked at, but not more than once in `SHORTEST_LOOK_S`."""
@@ -46,11 +47,11 @@ SHORTEST_LOOK_S, LONGEST_LOOK_S = 1.25, 4.5
 SHORTEST_S, LONGEST_S = 90.0, 1_200.0
 AFTER_S = 15.0
 TOO_LONG = 4.0
-"""After so many times what it was meant to take, and after each time more, the throttle is doubled:
-some are written to faster than they may be copied, and would never end."""
+"""The throttle doubles after this many times the expected duration, then after each further one.
+Some topics are written to faster than they may be copied, and would never end."""
 GIVEN_UP = 8.0
 DIAGNOSED = 3
-"""One look of so many is diagnosed; in between causes stay what they were."""
+"""One look in this number is diagnosed; in between causes stay what they were."""
 
 
 class Eye(Observer):

@@ -211,7 +211,7 @@ def least_bytes(
 
 
 def check_cheap(proposal: Proposal, best: int | None, *, most: float = 1.1) -> None:
-    """The planner's bytes beside the best there is for what it reached."""
+    """The planner's bytes are at most `most` times the best there is for what it reached."""
     assert best is not None
     assert proposal.cost.moved_bytes <= most * best + 1e-6
 
@@ -242,7 +242,7 @@ def check_untouched(
     Args:
         proposal: what was carried out.
         before: the replicas of every partition at the time of planning.
-        after: the same now; partitions that were created since are passed over.
+        after: the same now; partitions that were created since are ignored.
 
     Raises:
         PlanError: a partition of the proposal was elsewhere before, or is not on its target; or

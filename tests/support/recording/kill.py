@@ -16,7 +16,7 @@ from kshunt.backend.telemetry.recording.retention import Retention
 
 
 def killed_at(number: int) -> Callable[[str], None]:
-    """Ends this process at so many steps."""
+    """Lets that many steps pass, and ends this process at the next one."""
     steps = iter(range(number))
 
     def step(_: str) -> None:

@@ -1,7 +1,7 @@
 """What a run under coverage reached, as a table by package.
 
 `python -m tests.support.runs.coverage_table` reads what `coverage combine` leaves. A package is
-what lies in one folder of `backend` or of `tui`, with the folders in it; modules beside those
+what lies in one folder of `backend` or of `tui`, with the folders in it; modules next to those
 folders count as `backend` or `tui`.
 """
 

@@ -1,7 +1,7 @@
 """How many examples Hypothesis makes up: few where someone waits, many in continuous integration.
 
-`pytest --hypothesis-profile full` makes as many as there. The header of a run prints its seed;
-`--hypothesis-seed` plays the same examples again.
+`pytest --hypothesis-profile full` makes the same number as there. The header of a run prints its
+seed; `--hypothesis-seed` plays the same examples again.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ PRELOADED: Final = (
 )
 """All that backends need, what they import only as they start, and what leaves it to the parent.
 
-A process has one parent of all its forks, so there is one list for all kinds of them.
+All forks of a process have the same parent, so all kinds of them share this list.
 """
 
 

@@ -1,7 +1,7 @@
 """Which tests run one after another in one process, and which of these groups begin first.
 
 A group is what shares something dear: real brokers or a Spark of the process, else the fixtures of
-a file. The longest groups begin first, for a run is never shorter than one of them, and at the end
+a file. The longest groups begin first, for a run is never shorter than one of them. So at the end
 no process waits for another one that has just begun something long.
 """
 

@@ -122,7 +122,7 @@ def changed(node: ast.AST) -> ast.AST:
 
 
 def mutants(folder: Path, count: int, chance: random.Random) -> list[Mutant]:
-    """So many places of a folder, each line as likely as any other that can be mutated."""
+    """That many places of a folder, each as likely as any other that can be mutated."""
     found = [
         (path, node)
         for path in sorted((ROOT / folder).rglob("*.py"))

@@ -1,4 +1,4 @@
-"""Topics to shrink, and what must hold of them afterwards, whoever was lost on the way."""
+"""Topics to shrink, and what must hold of them afterwards, whichever process was lost."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def nothing_left(before: Before, driver: Driver) -> None:
 
 
 def audit_is_true(before: Before, driver: Driver) -> None:
-    """Each line of the audit is so on the cluster."""
+    """Each line of the audit is true on the cluster."""
     lines = [dict(entry.body) for _, entry in sorted(driver.book.state.of(EntryKind.AUDIT).items())]
     there = cluster_seen(AdminClient({**QUIET, "bootstrap.servers": before.servers}), before.topic)
     shrunk = RequestedShrink(before.topic, PARTITIONS, PARTITIONS_LEFT)

@@ -36,7 +36,7 @@ def write(
     key: bytes | None = b"k",
     settings: Mapping[str, Any] = QUIET,
 ) -> None:
-    """Write so many records to each partition, and wait until they are there."""
+    """Write that many records to each partition, and wait until they are there."""
     producer = Producer({**QUIET, "bootstrap.servers": servers, "acks": "all", **settings})
     for number, count in counts.items():
         for index in range(count):

@@ -251,7 +251,7 @@ def write_map(folder: Path, rows: Sequence[tuple[int, int, int, int]]) -> None:
 
 @dataclass(eq=False)
 class Driver:
-    """One shrink, and whoever is at work on it."""
+    """One shrink, and the backend that is at work on it."""
 
     servers: str
     folder: Path
@@ -320,7 +320,7 @@ class Driver:
         return self.runner.progress(self.operation, self.work).words
 
     async def tick(self) -> None:
-        """One step of whoever is at work; after a crash another one begins."""
+        """One step of the backend at work; after a crash another one begins."""
         try:
             await self.runner.advance(self.operation, self.work)
             task = self.runner._live[self.operation_id].task if self.runner._live else None
@@ -334,7 +334,7 @@ class Driver:
         self.clock.seconds += 1.0
 
     async def until(self, *needs: str) -> None:
-        """Go on until it waits for one of these, or has ended."""
+        """Continue until it waits for one of these, or has ended."""
         for _ in range(TICKS_MAX):
             if self.operation.state.ended or self.needs in needs:
                 return
@@ -342,7 +342,7 @@ class Driver:
         raise AssertionError(f"it does not come to this: {self.work.phase}: {self.words}")
 
     async def to_end(self) -> None:
-        """Go on to the end, and type the name when it is asked for; accept no difference."""
+        """Continue to the end, and type the name when it is asked for; accept no difference."""
         while not self.operation.state.ended:
             await self.until("confirm")
             if not self.operation.state.ended:

@@ -42,7 +42,7 @@ def run(driver: PaperDriver, *steps: Step, delay_ms: int = 0, **changes: Any) ->
 
 
 def to(phase: ShrinkPhase) -> Step:
-    """Go on until it is in a phase; the topic's name is typed where that is asked for."""
+    """Continue until it is in a phase; the topic's name is typed where that is asked for."""
 
     async def reach(driver: PaperDriver) -> None:
         for _ in range(TICKS_MAX):
@@ -58,7 +58,7 @@ def to(phase: ShrinkPhase) -> Step:
 
 
 def ticks(count: int) -> Step:
-    """So many ticks."""
+    """That many ticks."""
 
     async def go_on(driver: PaperDriver) -> None:
         for _ in range(count):

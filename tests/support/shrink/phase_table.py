@@ -22,7 +22,7 @@ class PhaseStep:
     undo: str
     """What takes the effect back."""
     resume: str
-    """How a backend that takes over goes on."""
+    """How a backend that takes over continues."""
 
 
 _P: Final = ShrinkPhase

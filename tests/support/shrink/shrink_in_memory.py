@@ -1,7 +1,7 @@
 """Shrinks on paper: topics, groups and records as plain values, and no broker, socket or process.
 
-What a phase of a shrink asks of a cluster is answered at once from these values, which a test
-changes as clients and other operators would. `PaperCluster.refuses` says which call comes to what.
+These values answer immediately what a phase of a shrink asks of a cluster. A test changes them as
+clients and other operators would. `PaperCluster.refuses` says which call comes to what.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PaperCluster:
     transactions: dict[int, int] = field(default_factory=dict)
     """First offsets of open transactions, by partition of the source."""
     unreplicated: dict[int, int] = field(default_factory=dict)
-    """How many records a leader has besides, by partition of the source."""
+    """How many more records a leader has than `records`, by partition of the source."""
     producers: dict[int, tuple[ActiveProducer, ...]] = field(default_factory=dict)
     brokers: tuple[int, ...] = (1, 2, 3)
     seen: KeysSeen = field(default_factory=KeysSeen)
@@ -123,7 +123,7 @@ class PaperCluster:
         return self.topics_by_name[name]
 
     def change(self, verb: str, effect: Callable[[], ItemResult]) -> ItemResult:
-        """Carry something out, unless it shall be refused."""
+        """Carry something out, unless `refuses` names it."""
         if verb in self.refuses:
             return self.refuses[verb]
         result = effect()

@@ -44,7 +44,7 @@ REWRITE = os.environ.get("KSHUNT_REWRITE_FRAMES") == "1"
 
 
 class ManualTime:
-    """A monotonic clock that stands still unless a test moves it."""
+    """A monotonic clock that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -101,7 +101,7 @@ class Shown:
         await self.until_shown()
 
     async def publish(self, seconds: float = 1.0) -> None:
-        """Let the cluster go on, and wait until it is shown."""
+        """Let the cluster's time pass, and wait until the app shows it."""
         self.backend.publish(seconds)
         await self.until_shown()
 

@@ -1,9 +1,9 @@
 """A backend for the dashboard's tests: real bytes on a Unix socket, from a scripted cluster.
 
 It speaks what `kshunt.backend.api.client.backend_client` reads (Arrow frames, server-sent events,
-JSON, problems), and lets a test do what a real service does not do on demand: cut every connection,
-fall silent, refuse, answer late. It runs on the test's own event loop; the dashboard reads it from
-its threads.
+JSON, problems). It also lets a test do what a real service does not do on demand: cut every
+connection, fall silent, refuse, answer late. It runs on the test's own event loop; the dashboard
+reads it from its threads.
 """
 
 from __future__ import annotations

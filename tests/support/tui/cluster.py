@@ -487,7 +487,7 @@ def throttle(
 
 
 def moving() -> ScriptedCluster:
-    """A throttled move that goes on for two minutes, faster and slower."""
+    """A throttled move that has run for two minutes, faster and slower."""
     cluster = incident()
     cluster.min_isr = 2
     running_move(cluster)

@@ -136,7 +136,7 @@ def eta(operation_id: str, now_ms: int, **others: Any) -> EtaRow:
 
 
 def transfer_history(now_ms: int) -> TransferHistory:
-    """Two moves, of which the second goes on."""
+    """Two moves, of which the second is still under way."""
     step_ms = 15 * MINUTE_MS
     last = now_ms // step_ms
     points = [
@@ -148,7 +148,7 @@ def transfer_history(now_ms: int) -> TransferHistory:
 
 
 def stalls(now_ms: int) -> tuple[StallRow, ...]:
-    """One that goes on, and one that was."""
+    """One stall that lasts, and one that has ended."""
     return (
         StallRow(
             *(now_ms - 12 * MINUTE_MS, now_ms - 4_000, 716.0, True, "orders", 2, 3, 4),

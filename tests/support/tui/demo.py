@@ -21,7 +21,7 @@ from tests.support.tui.cluster import incident, running_move
 
 
 async def serve(socket: Path) -> None:
-    """An incident that goes on: a slow broker, one that grows, one that is silent at times."""
+    """An endless incident: a slow broker, one that grows, one that is silent at times."""
     cluster = incident()
     cluster.copy_bytes_per_s = {5: 900_000}
     cluster.growing = {2}

@@ -112,7 +112,7 @@ class Monkey:
     """Changes that may have been agreed to at a question that was in sight."""
 
     async def do(self, stroke: Stroke) -> None:
-        """One stroke, and everything that it leads to at once."""
+        """One stroke, and everything that it leads to immediately."""
         match stroke.kind:
             case "keys":
                 self._press(stroke.keys)
@@ -152,7 +152,7 @@ class Monkey:
             self._post(events.Key(key, key if len(key) == 1 else None))
 
     async def _go_on(self, keys: tuple[str, ...]) -> None:
-        """What an operator who wants something changed does next, and sees before they go on."""
+        """What an operator who wants something changed does next, and sees before they continue."""
         app = self.shown.app
         question, focused, before = self.question(), app.focused, (app.screen, self._step())
         if app.screen is app.view:
@@ -199,7 +199,7 @@ class Monkey:
         return min(x, width - 1), min(y, height - 1)
 
     def _report(self, kind: type[events.MouseEvent], x: int, y: int) -> None:
-        """What a terminal tells of its mouse."""
+        """What a terminal reports about its mouse."""
         self._post(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
 
     def question(self) -> AskPart | None:

@@ -46,7 +46,7 @@ class Recorded(Shown):
         assert self.recorder.flush(DEADLINE_S)
 
     async def later(self, seconds: float, *, publish: bool = True) -> None:
-        """Let the clock go on, and the cluster with it."""
+        """Let the clock advance, and the cluster with it."""
         self.time.now += seconds
         if publish:
             await self.publish()

@@ -1,4 +1,4 @@
-"""A terminal emulator beside the app: what Textual means, and what the terminal has after it."""
+"""A terminal emulator next to the app: what Textual means, and what the terminal has after it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def all_sent(app: DiffApp, pilot: Pilot[Any]) -> None:
 
 
 async def same(app: DiffApp, pilot: Pilot[Any], terminal: Emulator, what: str) -> None:
-    """The terminal shows what is meant, cell by cell, within a moment.
+    """The terminal shows what Textual means, cell by cell, within a moment.
 
     What Textual means is asked again while it differs: a frame may be on its way.
     """

@@ -316,7 +316,7 @@ async def fill(shown: Shown, count: str = "3", *choices: str) -> WizardScreen:
 
 
 async def choose(shown: Shown, wizard: WizardScreen, *choices: str) -> WizardScreen:
-    """Fill in the choices and go on to the preview."""
+    """Fill in the choices and continue to the preview."""
     for place in range(2, 7):
         await focused(shown, wizard.input(place))
         if place - 2 < len(choices):

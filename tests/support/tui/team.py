@@ -26,7 +26,7 @@ class TeamAnswers:
         self.present: list[ConnectedSession] = []
         """Who else is here."""
         self.you = ""
-        """What a backend with credentials calls whoever asks."""
+        """What a backend with credentials calls the client that asks."""
         self.full: Exception | None = None
         """Why nobody more is remembered; None where everybody is."""
         self.proposals: list[ShownProposal] = []

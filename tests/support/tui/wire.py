@@ -13,7 +13,7 @@ LAST_ROUNDS = 10
 
 
 class CuttableServer:
-    """Listens on a Unix socket; every connection can be cut at once, also one that only comes."""
+    """Listens on a Unix socket; can immediately cut every connection, even one on its way."""
 
     def __init__(
         self,
