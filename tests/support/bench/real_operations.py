@@ -22,7 +22,7 @@ KB, MB = 1_000, 1_000_000
 RECORD_BYTES = 50 * KB
 DEADLINE_S = 900.0
 AFTER_S = 15.0
-"""After the last operation the replicas that have arrived are recorded for this time."""
+"""After each operation the replicas that have arrived are still recorded for this time."""
 
 
 @dataclass(frozen=True, slots=True)

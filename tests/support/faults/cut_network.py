@@ -53,7 +53,7 @@ class Network:
 
         def accepting(target: int) -> object:
             async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                # It ended with the network, and has nothing to tell the side that accepted it.
+                # Ended with the network, it has nothing to tell the side that accepted it.
                 with suppress(asyncio.CancelledError):
                     await self._pass(reader, writer, target)
 

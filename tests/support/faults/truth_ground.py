@@ -214,7 +214,7 @@ class Ground:
         """Delete a topic: a hundred rounds do not fit on the small volume."""
         self.admin.delete_topics([topic])[topic].result(90)
 
-    # The state of the cluster
+    # What the cluster and the journal hold
 
     def own(self, kind: ResourceType, name: str) -> dict[str, str]:
         """What is set there itself, of throttles."""
