@@ -12,7 +12,7 @@ import pytest
 
 POLL_S = 0.02
 RESTS = 10
-"""The pause is this many times longer than the question: slow ones keep the asked busy."""
+"""The pause is this many times as long as the question, whose answer costs its target work."""
 REST_S = 0.1
 """But not longer than this."""
 PATIENCE_IN_CI = 4

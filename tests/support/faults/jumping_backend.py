@@ -15,7 +15,7 @@ HOUR_MS = 3_600_000
 
 
 class JumpingClock(SystemClock):
-    """The system's clock, plus the jumps in milliseconds."""
+    """The system's clock, plus the hours that it has jumped."""
 
     ahead_ms = 0
 
