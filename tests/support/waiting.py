@@ -12,7 +12,7 @@ import pytest
 
 POLL_S = 0.02
 RESTS = 10
-"""The pause is this many times as long as the question, whose answer costs its target work."""
+"""A slow question keeps the program that is asked busy: the pause is this many times longer."""
 REST_S = 0.1
 """But not longer than this."""
 PATIENCE_IN_CI = 4
