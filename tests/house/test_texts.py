@@ -35,7 +35,7 @@ def test_the_product_speaks_plain_english() -> None:
 def test_docstrings_are_in_plain_english() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{text.line}, {fault}"
-        for folder in FOLDERS
+        for folder in (*FOLDERS, ROOT / "tests")
         for path in sorted(folder.rglob("*.py"))
         for text in docstrings(path.read_text())
         for sentence in sentences(text.text)
