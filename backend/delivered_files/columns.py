@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from kshunt.backend.domain.pipeline.sample_columns import SampleColumn, Type
 
 Mask = Callable[[Any], Any]
 """Which rows of a table are wanted."""
+UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
+"""What `read_columns` raises of a file that is torn, or none of the table's."""
 
 _TYPES: Final[dict[Type, Any]] = {
     Type.TIME: pa.timestamp("ms", "UTC"),
@@ -52,6 +54,12 @@ def read_columns(
             for number in range(file.num_row_groups)
         ]
         return pa.concat_tables(groups) if groups else _typed(file.read(read), columns, None)
+
+
+def read_files(paths: Iterable[Path], table: ResultTable, names: Sequence[str]) -> Any:
+    """Some columns of files, together, as `read_columns` has them; None of no file."""
+    parts = [read_columns(path, table, names) for path in paths]
+    return pa.concat_tables(parts) if parts else None
 
 
 def _typed(rows: Any, columns: Sequence[SampleColumn], wanted: Mask | None) -> Any:

@@ -20,11 +20,15 @@ NEEDED: Final = (*STATED, *_GUESSED, "broker", "adding", "in_isr")
 """The columns of `rates` that `with_copies` needs."""
 
 
+def out_of_place(rows: Any) -> Any:
+    """Which rows of `rates` are of replicas that are added, or out of the ISR."""
+    return pc.or_(rows["adding"], pc.invert(rows["in_isr"]))
+
+
 def with_copies(rows: Any) -> Any:
     """The same rows of `rates`; each that belongs to a copy has its `copied_from`."""
     source = rows["copied_from"].cast(pa.int32())
-    out_of_place = pc.or_(rows["adding"], pc.invert(rows["in_isr"]))
-    copied = pc.and_kleene(out_of_place, pc.not_equal(rows["leader"], rows["broker"]))
+    copied = pc.and_kleene(out_of_place(rows), pc.not_equal(rows["leader"], rows["broker"]))
     former = pc.and_(pc.is_null(source), pc.fill_null(copied, False))
     for stated, guessed, type in zip(STATED, _GUESSED, _TYPES, strict=True):
         values = pc.if_else(former, rows[guessed].cast(type), rows[stated].cast(type))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kshunt.backend.delivered_files.columns import millis, read_columns
-from kshunt.backend.delivered_files.copies import NEEDED, with_copies
+from kshunt.backend.delivered_files.copies import NEEDED, out_of_place, with_copies
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, TICK_S
 
 MINUTE_MS: Final = 60_000
@@ -39,8 +39,7 @@ def copies_by_minute(path: Path) -> Any:
 
 
 def _may_be_copied(rows: Any) -> Any:
-    out_of_place = pc.or_(rows["adding"], pc.invert(rows["in_isr"]))
-    return pc.or_(out_of_place, pc.is_valid(rows["copied_from"]))
+    return pc.or_(out_of_place(rows), pc.is_valid(rows["copied_from"]))
 
 
 def copies_together(rows: Any) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kshunt.backend.arrow_rows import millis_column
-from kshunt.backend.delivered_files.columns import read_columns
+from kshunt.backend.delivered_files.columns import UNREADABLE, read_columns
 from kshunt.backend.delivered_files.result_files import files_of, hour_folders, read_manifest
 from kshunt.backend.domain.pipeline.result_columns import Manifest, ResultTable
 from kshunt.backend.domain.pipeline.roll_up_columns import (
@@ -31,8 +31,6 @@ from kshunt.backend.pipeline.results.hour_figures import HourFigures
 from kshunt.backend.pipeline.results.hour_forecasts import HourForecasts
 from kshunt.backend.pipeline.results.hour_rows import forecasts_by_hour, hours_of
 from kshunt.backend.pipeline.results.roll_ups import origin_of_hour
-
-_UNREADABLE = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def _rows(
                     parts.append(read_columns(file.path, table, table.names))
                 except FileNotFoundError:
                     raise
-                except _UNREADABLE as error:
+                except UNREADABLE as error:
                     problems.append(f"{file.path} cannot be read ({str(error).splitlines()[0]}).")
     if not parts:
         columns = {name: pa.array([], pa.string()) for name in table.names}

@@ -14,9 +14,8 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -24,13 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kshunt.backend.arrow_rows import millis_column
-from kshunt.backend.delivered_files.columns import read_columns
+from kshunt.backend.delivered_files.columns import millis
 from kshunt.backend.delivered_files.copies import NEEDED, with_copies
+from kshunt.backend.delivered_files.minutes import MINUTE_MS
 from kshunt.backend.domain.cluster.metadata import NO_BROKER
-from kshunt.backend.domain.pipeline.result_columns import RATES
 
-MINUTE_MS: Final = 60_000
 COLUMNS: Final = (
     "at", "rid", "topic", "partition", "removing", "leader_throttle_bytes_per_s",
     "follower_throttle_bytes_per_s", "operation_id", *NEEDED,
@@ -158,11 +155,10 @@ class _HourRows:
 
         rid, broker, leader = (longs(name) for name in ("rid", "broker", "leader"))
         in_isr, adding = flags("in_isr"), flags("adding")
-        at = millis_column(table["at"]).to_numpy()
         leader_rate, follower_rate = (f"{s}_throttle_bytes_per_s" for s in ("leader", "follower"))
         return cls(
             table=table,
-            at_ms=at,
+            at_ms=millis(table["at"]),
             rid=rid,
             broker=broker,
             leader=leader,
@@ -309,16 +305,3 @@ def _copy_of(rows: _HourRows, places: Longs) -> CopyOfOperation:
         copy.out_ms, after = int(at[out[-1]]), int(out[-1]) + 1
         copy.arrived_ms = int(at[after]) if after < len(at) else None
     return copy
-
-
-# Files
-
-
-def read_rates(paths: Iterable[Path], names: Iterable[str] = COLUMNS) -> Any:
-    """Some columns of files of rates, together.
-
-    Raises:
-        OSError, ValueError, KeyError, TypeError: one is torn, or none of rates.
-    """
-    parts = [read_columns(path, RATES, list(names)) for path in paths]
-    return pa.concat_tables(parts) if parts else None

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from kshunt.backend.arrow_rows import millis_column
-from kshunt.backend.delivered_files.columns import read_columns
-from kshunt.backend.domain.pipeline.result_columns import ETA, TICK_S
+from kshunt.backend.domain.pipeline.result_columns import TICK_S
 
 COLUMNS: Final = ("at", "rid", "operation_id", "p10_s", "p50_s", "p90_s", "bound", "model")
 """What is read of `eta`."""
@@ -65,13 +61,3 @@ def _add_first(found: HourForecasts, rows: Any) -> None:
         if row["p10_s"] is not None and row["p90_s"] is not None:
             seconds = (row["p10_s"], row["p50_s"], row["p90_s"])
             found.first[str(operation)] = FirstForecast(row["at"], *seconds)
-
-
-def read_eta(paths: Iterable[Path]) -> Any:
-    """The columns of files of `eta`, together.
-
-    Raises:
-        OSError, ValueError, KeyError, TypeError: one is torn, or none of `eta`.
-    """
-    parts = [read_columns(path, ETA, COLUMNS) for path in paths]
-    return pa.concat_tables(parts) if parts else None

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kshunt.backend.arrow_rows import millis_column
-from kshunt.backend.delivered_files.columns import read_columns
+from kshunt.backend.delivered_files.columns import UNREADABLE, read_columns, read_files
 from kshunt.backend.delivered_files.minutes import (
     COPY_SUMS,
     bounds_by_minute,
@@ -31,7 +31,7 @@ from kshunt.backend.delivered_files.result_files import (
     hour_folders,
     read_manifest,
 )
-from kshunt.backend.domain.pipeline.result_columns import Manifest, ResultTable
+from kshunt.backend.domain.pipeline.result_columns import ETA, RATES, Manifest, ResultTable
 from kshunt.backend.domain.pipeline.roll_up_columns import (
     BOTTLENECKS,
     COPIES,
@@ -46,13 +46,10 @@ from kshunt.backend.domain.pipeline.roll_up_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
-from kshunt.backend.pipeline.results.hour_figures import (
-    HourFigures,
-    LastRows,
-    figures_of,
-    read_rates,
-)
-from kshunt.backend.pipeline.results.hour_forecasts import HourForecasts, forecasts_of, read_eta
+from kshunt.backend.pipeline.results.hour_figures import COLUMNS as HOUR_COLUMNS
+from kshunt.backend.pipeline.results.hour_figures import HourFigures, LastRows, figures_of
+from kshunt.backend.pipeline.results.hour_forecasts import COLUMNS as FORECAST_COLUMNS
+from kshunt.backend.pipeline.results.hour_forecasts import HourForecasts, forecasts_of
 from kshunt.backend.pipeline.results.hour_rows import (
     drops_columns,
     forecasts_columns,
@@ -65,7 +62,6 @@ from kshunt.backend.pipeline.results.sorted_files import until_stopped
 
 _COPIED: Final = ("sampled_s", *COPY_SUMS)
 _BOUND: Final = ["operation_id", "bound"]
-_UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, KeyError, TypeError)
 Hours = Mapping[str, Sequence[HourFolder]]
 """Settled hours of each table that is rolled up."""
 
@@ -160,7 +156,7 @@ def _of_hour(one: RollUp, hour: SourceHour) -> Any:
     """The rows of an hour; None where a file cannot be read."""
     try:
         made = _MADE[one.by_hour.name](hour)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     rows, start_ms = len(next(iter(made.values()))), hour.start_ms
     columns = {
@@ -197,7 +193,7 @@ class SourceHour:
     @cached_property
     def figures(self) -> HourFigures | None:
         """Of an hour of rates; None where it has no rows."""
-        rows = read_rates(self.paths)
+        rows = read_files(self.paths, RATES, HOUR_COLUMNS)
         if rows is None or not len(rows):
             return None
         return figures_of(rows, last_rows(self.before))[0]
@@ -205,15 +201,15 @@ class SourceHour:
     @cached_property
     def forecasts(self) -> HourForecasts:
         """Of an hour of forecasts."""
-        rows = read_eta(self.paths)
+        rows = read_files(self.paths, ETA, FORECAST_COLUMNS)
         return HourForecasts() if rows is None else forecasts_of(rows)
 
 
 def last_rows(paths: Sequence[Path]) -> LastRows:
     """The last rows of an hour of rates; of one with a damaged file nothing is known."""
     try:
-        return LastRows.of(read_rates(paths))
-    except _UNREADABLE:
+        return LastRows.of(read_files(paths, RATES, HOUR_COLUMNS))
+    except UNREADABLE:
         return LastRows.nothing()
 
 
