@@ -55,6 +55,8 @@ FOUND: Final = pa.schema([("name", pa.string()), ("number", pa.int64()), ("rows"
 OLDEST: Final = "oldest "
 NEWEST: Final = "newest "
 """Begin the names of times in milliseconds: of all of a name the least, or the greatest, counts."""
+_STATE_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))
+"""Of 200,000 replicas a batch writes 40 MB so; by `lz4` it writes 67 MB, in 0.1 s of CPU less."""
 _NOTHING: Final = SAMPLES + 1000
 """Kind of a parcel without rows, for a bucket that nothing may have come for."""
 
@@ -346,8 +348,7 @@ def _write_state(batch: WorkerBatch, what: str, buckets: Iterable[int], rows: An
 
 def _write_rows(folder: Path, name: str, rows: Any) -> None:
     aside = folder / f".{name}.tmp"
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_file(str(aside), rows.schema, options=options) as file:
+    with pa.ipc.new_file(str(aside), rows.schema, options=_STATE_OPTIONS) as file:
         file.write_batch(rows)
     os.replace(aside, folder / name)
 

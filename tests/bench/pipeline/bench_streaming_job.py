@@ -23,7 +23,7 @@ import pytest
 from kshunt.backend.delivered_files.result_files import current_files
 from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_ids
 from kshunt.backend.files import make_folder, replace_file
-from kshunt.backend.pipeline.results.stream_state import newest
+from kshunt.backend.pipeline.results.stream_state import newest, state_folder
 from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
 from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
 from tests.support.waiting import wait_until
@@ -168,7 +168,13 @@ def said(latencies: list[float], results: Path) -> None:
         f"p95 {cuts[18]:.2f} s, most {max(latencies):.2f} s (target: p95 6 s)"
     )
     size = sum(path.stat().st_size for path in current_files(results, "rates"))
-    print(f"rates: {size / FLUSHES / REPLICAS:.1f} B a row")
+    meta = newest(results)
+    assert meta is not None
+    state = sum(path.stat().st_size for path in state_folder(results, meta.batch).rglob("*.arrow"))
+    print(
+        f"rates: {size / FLUSHES / REPLICAS:.1f} B a row; the state that the last batch wrote: "
+        f"{state / 1e6:.1f} MB (target 50)"
+    )
 
 
 def cpu_s(group: int) -> float:
