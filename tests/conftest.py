@@ -94,6 +94,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter free what was left out: DuckDB reports as leaks what it does not free."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Stop a real-broker test before its fixtures where there can be no broker."""
