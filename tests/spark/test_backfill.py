@@ -1,14 +1,15 @@
-"""`kshunt pipeline backfill` as a process of its own, on classic Spark and on Spark Connect."""
+"""`kshunt pipeline backfill` as a process, on Spark Connect and on a cluster of two workers."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from subprocess import PIPE, CompletedProcess, Popen
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -28,6 +29,7 @@ from tests.support.pipeline.rates_reference import reference_rates
 from tests.support.pipeline.recorded import START_MS, Row, sample, simulated, time_of, write
 from tests.support.pipeline.recorded_brokers import broker_sample, simulated_brokers, write_brokers
 from tests.support.pipeline.spark import QUICK_JAVA, same
+from tests.support.pipeline.standalone import standalone_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,19 +37,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 DEADLINE_S = 600.0
-CLASSIC, CONNECT = "classic", "connect"
+CLASSIC, CONNECT, STANDALONE = "classic", "connect", "standalone"
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What two backfills of one recording left: one here, and a process on Spark Connect."""
+    """What backfills of one recording left: one here, and processes where Spark runs elsewhere."""
 
     samples: Path
     good: Sequence[Row]
     said: Sequence[MadeTable]
-    code: int
-    out: str
-    error: str
+    processes: Mapping[str, CompletedProcess[str]]
 
     def results(self, name: str) -> Path:
         return self.samples / f"results-{name}"
@@ -66,25 +66,45 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
     # What was recorded is of a fixed day, so its beginning is named instead of two hours ago.
     names = {"/data/kshunt/prod": folder, "2h": time_of(START_MS).isoformat()}
     words = printed("docs/operating/pipeline.md", "kshunt pipeline backfill", names)
-    command = [sys.executable, "-m", "kshunt", *words, "--remote", "local[2]"]
-    command += ["--results", str(folder / f"results-{CONNECT}")]
-    with subprocess.Popen(
-        [*command, "--memory", "1g"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    command = [sys.executable, "-m", "kshunt", *words]
+    said: list[MadeTable] = []
+    with ExitStack() as stack:
+        url = stack.enter_context(standalone_cluster(2, folder, java_options=QUICK_JAVA))
+        begun = {
+            name: stack.enter_context(backfilling(command, folder / f"results-{name}", *options))
+            for name, options in {
+                CONNECT: ("--remote", "local[2]"),
+                STANDALONE: ("--master", url),
+            }.items()
+        }
+        results = folder / f"results-{CLASSIC}"
+        period = check(folder, None, None)
+        backfill(spark, folder, results, period, SystemClock(), said.append)
+        processes = {name: ended(process) for name, process in begun.items()}
+    return Done(folder, good, said, processes)
+
+
+@contextmanager
+def backfilling(command: Sequence[str], results: Path, *options: str) -> Iterator[Popen[str]]:
+    """A process that works, and does not outlast the tests."""
+    with Popen(
+        [*command, *options, "--results", str(results), "--memory", "1g"],
+        stdout=PIPE,
+        stderr=PIPE,
         text=True,
         # Spark's own switch for a Connect server on a port that is free, not on 15002.
         env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JAVA, "SPARK_TESTING": "1"},
     ) as process:
         try:
-            said: list[MadeTable] = []
-            results = folder / f"results-{CLASSIC}"
-            period = check(folder, None, None)
-            backfill(spark, folder, results, period, SystemClock(), said.append)
-            out, error = process.communicate(timeout=DEADLINE_S)
+            yield process
         finally:
             process.kill()
-    return Done(folder, good, said, process.returncode, out, error)
+
+
+def ended(process: Popen[str]) -> CompletedProcess[str]:
+    """How it ended."""
+    out, error = process.communicate(timeout=DEADLINE_S)
+    return CompletedProcess(process.args, process.returncode, out, error)
 
 
 def late(row: Row) -> Row:
@@ -93,14 +113,16 @@ def late(row: Row) -> Row:
     return row | {name: row[name] + later for name in ("at", "leader_at") if name in row}
 
 
-def test_it_makes_every_table_and_says_so(done: Done) -> None:
-    assert done.code == 0, done.error
+@pytest.mark.parametrize("name", [CONNECT, STANDALONE])
+def test_it_makes_every_table_and_says_so(done: Done, name: str) -> None:
+    process = done.processes[name]
+    assert process.returncode == 0, process.stderr
     for table in TABLES:
-        assert f"\n{table.name} " in f"\n{done.out}"
-    assert "1 dropped: unique" in done.out
-    assert "1 quarantined: sizes_not_negative" in done.out
-    assert "a file was set aside" in done.out
-    assert "Exception" not in done.error
+        assert f"\n{table.name} " in f"\n{process.stdout}"
+    assert "1 dropped: unique" in process.stdout
+    assert "1 quarantined: sizes_not_negative" in process.stdout
+    assert "a file was set aside" in process.stdout
+    assert "Exception" not in process.stderr
     assert [made.table for made in done.said] == [table.name for table in TABLES]
 
 
@@ -114,7 +136,8 @@ def test_rates_are_those_of_the_reference(done: Done) -> None:
     assert time_of(run.samples_newest_ms) == max(row["at"] for row in done.good)
 
 
-def test_spark_connect_makes_the_same_of_it(done: Done) -> None:
+@pytest.mark.parametrize("name", [CONNECT, STANDALONE])
+def test_spark_elsewhere_makes_the_same_of_it(done: Done, name: str) -> None:
     keys = {
         "rates": ("rid", "tick"),
         "stalls": ("rid", "start"),
@@ -129,14 +152,12 @@ def test_spark_connect_makes_the_same_of_it(done: Done) -> None:
     }
     assert keys.keys() == {table.name for table in TABLES}
     for table, order in keys.items():
-        classic, connect = (
-            rows_in(done.results(name), table, *order) for name in (CLASSIC, CONNECT)
-        )
+        classic, other = (rows_in(done.results(made), table, *order) for made in (CLASSIC, name))
         assert classic
         # When a run found a file is its own.
-        for row in (*classic, *connect):
+        for row in (*classic, *other):
             row.pop("found", None)
-        same(connect, classic)
+        same(other, classic)
 
 
 def test_other_readers_find_the_columns_as_they_are_described(done: Done) -> None:

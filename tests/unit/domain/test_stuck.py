@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.api.schema.replicas import CauseKey
@@ -76,10 +77,20 @@ def moving(
 
 def ends(core: Core, within_s: int) -> bool:
     """Let time pass until nothing moves any more."""
+    return end(core, moving_in(core), within_s)
+
+
+def end(core: Core, partitions: Collection[tuple[str, int]], within_s: int) -> bool:
+    """Let time pass until none of these moves any more."""
     until_ms = core.now_ms + within_s * 1_000
-    while core.image.is_moving and core.now_ms < until_ms:
+    while (still := moving_in(core).intersection(partitions)) and core.now_ms < until_ms:
         core.advance(core.now_ms + 60_000)
-    return not core.image.is_moving
+    return not still
+
+
+def moving_in(core: Core) -> set[tuple[str, int]]:
+    """The partitions that move."""
+    return {(topic.name, number) for topic, number, _ in core.image.moving()}
 
 
 # --- each cause
@@ -393,7 +404,9 @@ def test_the_rack_that_is_lost() -> None:
     throttle=st.integers(20_000, 6 * MB),
     leader_side=st.booleans(),
 )
-def test_the_rate_that_is_recommended_ends_the_move(
+# t0 gets 5 B/s more than what is written: it is slow, and not stuck.
+@example(written=[19_881, 20_088], throttle=39_767, leader_side=True)
+def test_the_rate_that_is_recommended_ends_the_moves_that_are_stuck(
     written: list[int], throttle: int, leader_side: bool
 ) -> None:
     cluster = SmallCluster()
@@ -410,9 +423,10 @@ def test_the_rate_that_is_recommended_ends_the_move(
         configure(cluster.core, ResourceType.BROKER, broker, rates)
     observer = Observer(cluster.core)
     diagnosis = observer.run(IN_TIME_S)
-    assert set(stuck_of(diagnosis).values()) <= {Cause.THROTTLE_TOO_LOW}
+    stuck = stuck_of(diagnosis)
+    assert set(stuck.values()) <= {Cause.THROTTLE_TOO_LOW}
     apply_needs(cluster.core, needs_of(diagnosis).values())
-    assert not stuck_of(diagnosis) or ends(cluster.core, 2 * HOUR_S)
+    assert end(cluster.core, {(topic, number) for topic, number, _ in stuck}, 2 * HOUR_S)
 
 
 def test_every_cause_has_words_and_a_key_in_the_api() -> None:

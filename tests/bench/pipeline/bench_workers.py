@@ -1,0 +1,73 @@
+"""A backfill on a Spark cluster of processes: two workers of one core beside one.
+
+Both clusters make the same tables of the same recording. Each is started anew, and makes them
+`RUNS` times after a first time that warms its Java. The driver runs beside the workers, so on a
+machine of two cores it takes from the second one.
+`KSHUNT_WORKERS_SAMPLES` says of how many samples.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kshunt.backend.clock import SystemClock
+from kshunt.backend.pipeline.jobs.backfill import backfill, check
+from kshunt.backend.pipeline.spark.session import PipelineSettings, start_session
+from tests.support.bench.pipeline_load import Load, write_load
+from tests.support.pipeline.spark import missing_java
+from tests.support.pipeline.standalone import standalone_cluster
+from tests.support.waiting import require
+
+pytestmark = [pytest.mark.bench, pytest.mark.spark]
+
+SAMPLES: Final = int(os.environ.get("KSHUNT_WORKERS_SAMPLES", "5000000"))
+RUNS: Final = 3
+TARGET: Final = 1.7
+
+
+def test_two_workers_beside_one(tmp_path: Path) -> None:
+    require(missing_java())
+    recording = tmp_path / "recording"
+    load = Load.of(SAMPLES)
+    write_load(recording, load)
+    print(f"\n{load.samples:,} samples; a backfill of all tables, {RUNS} runs after a first one")
+    medians = [said(workers, recording, tmp_path / f"cluster-{workers}") for workers in (1, 2)]
+    ratio = medians[0] / medians[1]
+    print(f"two workers make {ratio:.2f} times what one makes (target {TARGET})")
+
+
+def said(workers: int, recording: Path, folder: Path) -> float:
+    """The median of the seconds that a backfill takes there."""
+    folder.mkdir()
+    with standalone_cluster(workers, folder) as url:
+        session = start_session(PipelineSettings(master=url, shuffle_partitions=4))
+        try:
+            seconds = [made(session, recording, folder / "results") for _ in range(1 + RUNS)][1:]
+        finally:
+            session.stop()
+    median = statistics.median(seconds)
+    print(
+        f"  {workers} x 1 core: median {median:.1f} s ({min(seconds):.1f}-{max(seconds):.1f}), "
+        f"load of the machine {os.getloadavg()[0]:.1f}"
+    )
+    return median
+
+
+def made(session: object, recording: Path, results: Path) -> float:
+    """The seconds of one backfill into an empty folder."""
+    shutil.rmtree(results, ignore_errors=True)
+    began_s = time.monotonic()
+    period = check(recording, None, None)
+    backfill(session, recording, results, period, SystemClock(), lambda one: None)  # type: ignore[arg-type]
+    return time.monotonic() - began_s
+
+
+if __name__ == "__main__":
+    raise SystemExit(pytest.main([__file__, "-m", "bench", "-s", "-q"]))
