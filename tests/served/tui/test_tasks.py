@@ -175,22 +175,30 @@ def an_operation_is_steered(shown: EmulatedTerminal) -> None:
     shows(shown, r"Moving 1 partition .*done ≈")
     shown.write("5")
     shows(shown, r"running .* 1/2 ")
-    for key, button, state in (
-        ("p", "Pause it", "It is paused"),
-        ("p", "Resume it", "It is running"),
-        ("c", "Cancel it", "It is done"),
-    ):
-        shown.write(key)
-        shows(shown, button)
-        agree(shown)
-        shows(shown, state)
-        shown.press(ENTER)
-        shows(shown, r"── reassign \w+: (running|paused|partly cancelled) ─")
+    change(shown, "p", "Pause it", r"It is paused")
+    close_answer(shown)
+    change(shown, "p", "Resume it", r"It is running(.|\n)*c cancels it")
+    change(shown, "c", "Cancel it", r"It is done")
+    close_answer(shown)
     shows(shown, r"Outcome +1 of 2 where the plan wants them, 1 cancelled")
     shown.write("u")
     shows(shown, r"all 2 would succeed(.|\n)*Undo it")
     agree(shown)
     shows(shown, r"It is done after .*: 2 of 2 where the plan wants them")
+
+
+def change(shown: EmulatedTerminal, key: str, button: str, answer: str) -> None:
+    """Steer the operation, and wait for the answer."""
+    shown.write(key)
+    shows(shown, button)
+    agree(shown)
+    shows(shown, answer)
+
+
+def close_answer(shown: EmulatedTerminal) -> None:
+    """Return to the table, with the operation under the cursor."""
+    shown.press(ENTER)
+    shows(shown, r"── reassign \w+: (running|paused|partly cancelled) ─")
 
 
 def a_topic_loses_partitions(shown: EmulatedTerminal) -> None:
@@ -301,7 +309,7 @@ TASKS: Final = (
     Task("throttle-too-low", a_list_is_edited, 8),
     Task("small.toml", a_plan_file_is_started, 13),
     Task("small.toml", a_broker_is_drained, 10, most=12),
-    Task("running.toml", an_operation_is_steered, 12),
+    Task("running.toml", an_operation_is_steered, 11),
     Task("hot-broker", leaders_are_elected, 2),
     Task("shrink", a_topic_loses_partitions, 16),
     Task("orphan-throttles", throttles_of_a_broker_are_removed, 3),
