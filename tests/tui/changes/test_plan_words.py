@@ -29,6 +29,7 @@ from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
 from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.dialogs.save_file import SaveFileScreen
+from kshunt.tui.facts.brokers import disks
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Placed
@@ -248,6 +249,15 @@ def test_what_is_not_known_is_said() -> None:
     assert proposal_tables.shares_cell(unknown[0]).text == "?"
 
 
+@pytest.mark.parametrize(("peak", "tone"), [(90, ""), (91, "warn"), (100, "bad"), (101, "bad")])
+def test_a_disk_that_a_plan_fills_has_the_tone_that_the_brokers_view_gives_it(
+    peak: int, tone: str
+) -> None:
+    answer = plan_answer(quiet())
+    row = replace(answer.impact.brokers[0], bytes_peak=peak, disk_bytes=100)
+    assert proposal_tables.shares_cell(row).tone == tone == disks.peak_tone(peak / 100)
+
+
 def test_a_measure_without_bytes_is_a_number() -> None:
     told = plan_answer(quiet()).proposal.measure
     measure = replace(told, name="leaders outside the band", in_bytes=False)
@@ -285,6 +295,19 @@ def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> N
     about = proposal_tables.about(facts)
     assert about.brokers == {1, 2, 3, 4, 5}
     assert tuple(about.paths) == ("/var/lib/kafka",)
+
+
+def test_a_broker_to_choose_has_the_tone_that_the_brokers_view_gives_its_disks() -> None:
+    shares = (0.84, 0.86, 0.94, 0.96)
+    snapshot = quiet().step()
+    sized = tuple(
+        replace(one, total_bytes=100, usable_bytes=100 - round(100 * share))
+        for one, share in zip(snapshot.log_dirs, (*shares, 0.0), strict=True)
+    )
+    table = proposal_tables.pick_table(Facts(replace(snapshot, log_dirs=sized)))
+    used = next(column for column in table.columns if column.key == "disk")
+    tones = [table.cells(n, [Placed(used, 10)])[0].tone for n in range(4)]
+    assert tones == ["", "warn", "warn", "bad"] == [disks.disk_tone(share) for share in shares]
 
 
 # Rehearsals

@@ -21,8 +21,9 @@ from kshunt.backend.domain.text.formatting import (
     listed,
     rate_text,
 )
-from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
+from kshunt.tui.changes.plan.proposal_tables import line_table
 from kshunt.tui.changes.plan.proposal_words import TonedLine, clock_after
+from kshunt.tui.facts.brokers.disks import peak_tone
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 
@@ -139,7 +140,7 @@ def _fullest(impact: Impact, run: Rehearsal) -> Cell:
     shares = {broker: peak / sizes[broker] for broker, peak in peaks.items() if broker in sizes}
     if shares:
         broker = max(shares, key=lambda one: shares[one])
-        return Cell(f"{broker}: {shares[broker]:.0%}", share_tone(shares[broker]))
+        return Cell(f"{broker}: {shares[broker]:.0%}", peak_tone(shares[broker]))
     if not peaks:
         return Cell("-")
     broker = max(peaks, key=lambda one: peaks[one])
@@ -228,7 +229,7 @@ def _disk_share(row: BrokerRehearsal) -> Cell:
     if not row.size_bytes:
         return Cell(UNKNOWN, "dim")
     share = row.disk_bytes / row.size_bytes
-    return Cell(f"{share:.0%}", share_tone(share))
+    return Cell(f"{share:.0%}", peak_tone(share))
 
 
 _REHEARSED: Final[Sequence[ListColumn[BrokerRehearsal]]] = (
