@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.goals import Goal, Weighing
 from kshunt.backend.domain.planning.proposal import PlanNote
-from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
+from kshunt.backend.domain.planning.rehearsal import (
+    REHEARSED_S_MAX,
+    IsrEvent,
+    PlanForecast,
+    Rehearsal,
+)
 from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalAnswer
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
@@ -349,6 +354,21 @@ def test_what_never_ends_is_said_and_so_is_who_falls_behind() -> None:
     assert found["Under min ISR"][0] == ("2", "bad")
     assert rows_by_label(answer)["ISR drops"] == [("0", ""), ("0", ""), ("3", "warn"), ("0", "")]
     assert "In time" not in rows_by_label(rehearsal_answer(plan))
+
+
+def test_a_rehearsal_that_was_stopped_is_not_one_that_never_ends() -> None:
+    plan = plan_answer(quiet())
+    said = "The rehearsal was stopped after 30d00h. The plan takes longer than that."
+    begun = rehearsed(plan, MB, None, why=said)
+    late = replace(begun.timeline, at_s=begun.timeline.at_s * REHEARSED_S_MAX / 3_600)
+    answer = rehearsal_answer(plan)
+    stopped = (replace(begun, timeline=late), *answer.rehearsals[1:])
+    answer = replace(answer, rehearsals=stopped)
+    assert rows_by_label(answer)["Done at (UTC)"][0] == ("10:45", "strong")
+    chosen = rehearsal_tables.candidates(answer)[0]
+    assert chosen.remark == said
+    assert chosen.why == ""
+    assert rehearsal_tables.event_table(chosen, (), 200).value_of(0) == said
 
 
 def test_disks_of_unknown_size_are_compared_by_bytes() -> None:

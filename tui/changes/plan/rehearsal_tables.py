@@ -52,9 +52,16 @@ class RehearsedThrottle:
     @property
     def why(self) -> str:
         """Why it would not end, as the twin says, or else the forecast; empty where it does."""
-        if self.rehearsal.finish_s is None:
+        if self.rehearsal.never:
             return self.rehearsal.why
         return f"{never_text(self.forecast.end)}." if self.forecast.never else ""
+
+    @property
+    def remark(self) -> str:
+        """That it would not end, and why; or that the rehearsal was stopped; else empty."""
+        if self.why:
+            return f"It would not end: {self.why}"
+        return self.rehearsal.why if self.rehearsal.stopped else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +272,9 @@ def event_table(chosen: RehearsedThrottle, notes: Sequence[str], width: int) -> 
     lines = [_event_words(event) for event in events] or [NOBODY_LEAVES]
     if len(run.isr_events) > EVENTS_MOST:
         lines.append(f"... and {len(run.isr_events) - EVENTS_MOST:,} more")
-    why = [f"It would not end: {chosen.why}"] if chosen.why else []
+    remark = [chosen.remark] if chosen.remark else []
     room = max(width, 20)
-    return line_table("Rehearsed", [*_wrapped(why, room), *lines, *_wrapped(notes, room)])
+    return line_table("Rehearsed", [*_wrapped(remark, room), *lines, *_wrapped(notes, room)])
 
 
 def _wrapped(sentences: Iterable[str], width: int) -> Iterable[str]:
