@@ -45,7 +45,7 @@ ALWAYS: Final = "ctrl+q"
 WAITS_S: Final = 0.5
 """How long a key waits at most for the one before it: the widget that had it may be gone."""
 
-PAINTED_S: Final = 5.0
+PAINTED_S: Final = 20.0
 """How long a key waits for a question that is being painted: a busy machine may take a while."""
 
 
@@ -204,10 +204,21 @@ class InputApp(DiffApp):
         if self.too_small and self._diff is not None and renderable is not None:
             renderable = notice(self._terminal)
         super()._display(screen, renderable)
-        if self._frame_due is None and not self.too_small:
-            for question in self._unpainted:
-                if is_whole(question, screen):
-                    self._shown_at_s.setdefault(question, self._paints_at_s[screen])
+        self._note_questions(screen, self._paints_at_s[screen])
+
+    def _send_held(self) -> None:
+        begun_s = get_time()
+        super()._send_held()
+        if self.screen_stack:
+            self._note_questions(self.screen, begun_s)
+
+    def _note_questions(self, screen: Screen[object], begun_s: float) -> None:
+        """Note which questions the frame shows that was begun then, unless it has to wait."""
+        if self._frame_due is not None or self.too_small:
+            return
+        for question in self._unpainted:
+            if is_whole(question, screen):
+                self._shown_at_s.setdefault(question, begun_s)
 
 
 def once_painted(question: Widget, note: Callable[[], None]) -> None:
