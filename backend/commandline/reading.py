@@ -207,7 +207,7 @@ def _take_flags(
     """Put the values of the flags into `found`; the words that are left.
 
     Raises:
-        UsageError: a flag is unknown, lacks its value, or comes twice.
+        UsageError: a flag is unknown or not supported, lacks its value, or comes twice.
     """
     parser = argparse.ArgumentParser(
         formatter_class=_NeverShown, add_help=False, allow_abbrev=False, exit_on_error=False
@@ -228,6 +228,11 @@ def _take_flags(
         options = (error.argument_name or "").split("/")
         name = next(one.removeprefix("--") for one in options if one.startswith("--"))
         raise UsageError(_wrong(command, name, error.message)) from None
+    for flag in command.flags:
+        if flag.instead and flag.name in found.given:
+            raise UsageError(
+                f"--{flag.name} is not supported. Nothing was done.", advice=flag.instead
+            )
     for word in rest:
         if _is_flag(word):
             raise _unknown(family, command, word.partition("=")[0])
@@ -243,7 +248,7 @@ def _wrong(command: Command, name: str, message: str) -> str:
 
 def _unknown(family: Command, command: Command, word: str) -> UsageError:
     name = word.lstrip("-")
-    known = {flag.name for flag in command.flags if not flag.hidden}
+    known = {flag.name for flag in command.flags if not (flag.hidden or flag.instead)}
     hint = nearest(name, known)
     if command.kafka:
         advice = f"Did you mean --{hint}?" if hint else ""

@@ -55,6 +55,8 @@ class Flag(NamedTuple):
     """The heading of the help that it is below."""
     dest: str = ""
     """The attribute that holds its value; empty: the name, with underscores."""
+    instead: str = ""
+    """For a flag of Kafka's tool that kshunt does not support: what to use instead."""
 
     def goes_with(self, action: str) -> bool:
         """Whether it may be given with an action."""
@@ -78,6 +80,17 @@ class Flag(NamedTuple):
         if self.repeatable:
             return []
         return bool(self.default) if not self.metavar else self.default
+
+
+NOT_SUPPORTED: Final = "of Kafka's tools, and not supported"
+"""The heading of flags with `Flag.instead`."""
+
+
+def not_supported(name: str, instead: str, metavar: str = "") -> Flag:
+    """A flag of one of Kafka's tools that is read, and rejected with what to use instead."""
+    return Flag(
+        name, instead, metavar, repeatable=bool(metavar), group=NOT_SUPPORTED, instead=instead
+    )
 
 
 class Argument(NamedTuple):

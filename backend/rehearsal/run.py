@@ -14,7 +14,7 @@ Algorithm
     1. Start the moves in the twin.
     2. Let a second pass, look, and repeat; the longer it takes, the rarer the looks.
     3. End when every partition has moved. Give up where over half of the time so far nothing
-       became less, but not within the first two hours, and after `LIMIT_S` anyhow.
+       became less, but not within the first two hours, and after `REHEARSED_S_MAX` anyhow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from kshunt.backend.domain.cluster.metadata import TopicPartition
-from kshunt.backend.domain.planning.rehearsal import Rehearsal
+from kshunt.backend.domain.planning.rehearsal import REHEARSED_S_MAX, Rehearsal
 from kshunt.backend.domain.text.formatting import bytes_text, duration_text, listed, many
 from kshunt.backend.embedded.controller.throttled_reassign import UNTHROTTLED, reassign_partitions
 from kshunt.backend.embedded.core.cluster_core import Core
@@ -32,8 +32,6 @@ from kshunt.backend.rehearsal.picture import Picture
 from kshunt.backend.rehearsal.twin import twin_of
 from kshunt.backend.rehearsal.twin_timeline import TimelineRecorder
 
-LIMIT_S: Final = 30 * 86_400
-"""What takes longer is not waited for."""
 PATIENCE_S: Final = 3_600.0
 """A move may stand still for a while: it waits for others that pass the same throttle."""
 
@@ -78,7 +76,7 @@ def rehearse(
         recorder.timeline(brokers),
         done_s,
         None if outstanding else max(done_s.values()),
-        _why(core, outstanding, recorder) if outstanding else "",
+        _why(core, outstanding, recorder, throttle_bytes_per_s) if outstanding else "",
         tuple(recorder.events),
     )
 
@@ -126,28 +124,36 @@ def _share(recorder: TimelineRecorder) -> float:
 
 def _given_up(recorder: TimelineRecorder) -> bool:
     elapsed_s = recorder.elapsed_s
-    if elapsed_s >= LIMIT_S:
+    if elapsed_s >= REHEARSED_S_MAX:
         return True
     now_bytes = recorder.remaining_at(elapsed_s)
     return elapsed_s >= 2 * PATIENCE_S and now_bytes >= recorder.remaining_at(elapsed_s / 2)
 
 
-def _why(core: Core, outstanding: Sequence[TopicPartition], recorder: TimelineRecorder) -> str:
+def _why(
+    core: Core,
+    outstanding: Sequence[TopicPartition],
+    recorder: TimelineRecorder,
+    throttle_bytes_per_s: int | None,
+) -> str:
+    elapsed_s, left = recorder.elapsed_s, many(len(outstanding), "partition")
     lacking = dict(recorder.lacking())
     down = sorted(broker for broker in lacking if not core.plane.is_up(broker))
     waits = listed(
         f"broker {broker} ({bytes_text(size)})"
         for broker, size in sorted(lacking.items(), key=lambda one: -one[1])
     )
-    words = f"After {duration_text(recorder.elapsed_s)} {many(len(outstanding), 'partition')} "
-    words += "had not moved, and this did not decrease"
-    if recorder.elapsed_s >= LIMIT_S:
-        words = f"After {duration_text(recorder.elapsed_s)} "
-        words += f"{many(len(outstanding), 'partition')} had not moved"
-    words += f"; bytes are missing on {waits}." if waits else "."
+    missing = f"; bytes are missing on {waits}." if waits else "."
+    faster = "Use a higher throttle." if throttle_bytes_per_s is not None else ""
+    if elapsed_s >= REHEARSED_S_MAX:
+        words = f"The rehearsal was stopped after {duration_text(elapsed_s)}. By then {left} had "
+        words += f"not moved{missing} The plan takes longer than that."
+        return f"{words} {faster or 'Move fewer partitions in one plan.'}"
+    words = f"After {duration_text(elapsed_s)} {left} had not moved, and no fewer bytes were "
+    words += f"missing than after {duration_text(elapsed_s / 2)}{missing}"
     if down:
         return f"{words} Down: broker {listed(down)}."
     return (
         f"{words} Producers write at least as fast as replicas copy. Bytes that followers in the "
-        "ISR fetch from listed leaders also count against the throttle (KIP-73)."
-    )
+        f"ISR fetch from listed leaders also count against the throttle (KIP-73). {faster}"
+    ).rstrip()

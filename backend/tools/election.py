@@ -24,7 +24,7 @@ from kshunt.backend.commandline.cluster_flags import (
 )
 from kshunt.backend.commandline.exit_codes import ExitCode, KafkaExitCode
 from kshunt.backend.commandline.reading import UsageError, read
-from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.table import Command, Flag, not_supported
 from kshunt.backend.commandline.values import (
     ANSWER_MARGIN_S,
     REASON_HELP,
@@ -102,6 +102,15 @@ FLAGS: Final = (
     Flag("reason", f"{REASON_HELP} Needs a backend, and starts one if none runs.", "TEXT"),
     Flag("validate-only", "Show what would happen, and how it would spread the leaders."),
     JSON,
+    not_supported(
+        "election-type",
+        "Leave it out to elect preferred replicas; use Kafka's own kafka-leader-election.sh for "
+        "an unclean election.",
+        "TYPE",
+    ),
+    not_supported("all-topic-partitions", "Leave out --path-to-json-file to elect for all."),
+    not_supported("topic", "Name the topic in the file of --path-to-json-file.", "TOPIC"),
+    not_supported("partition", "Name the partition in the file of --path-to-json-file.", "N"),
 )
 COMMAND: Final = Command(
     ("kafka-preferred-replica-election",),

@@ -15,6 +15,7 @@ from kshunt.backend.commandline.cluster_flags import (
     COMMAND_CONFIG,
     JSON,
     backend_address,
+    check_command_config,
 )
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError, read
@@ -107,6 +108,7 @@ def _main(argv: Sequence[str]) -> int:
 
 
 def _check(options: Namespace) -> None:
+    check_command_config(options.given)
     if not backend_address(options.given):
         raise UsageError(
             "Proposals need a shared backend: name it by --backend, or by a context that has one."

@@ -241,7 +241,8 @@ LOOKS: Final = (
         "plotted",
         ("tab",),
         "Plot something else",
-        "Throughput under its throttle, bytes that remain, stuck replicas; days of the pipeline.",
+        "Throughput under its throttle, bytes that remain, stuck replicas, what is produced; days "
+        "of the pipeline.",
         "Look",
         _PAST,
         hint="plot",

@@ -15,6 +15,7 @@ from kshunt.tui.changes.wizard.change_service import READ_ONLY, ChangeService
 from kshunt.tui.changes.wizard.result import ErrorScreen
 from kshunt.tui.data.team import my_name, steered_words
 from kshunt.tui.dialogs.text_prompt import TextPromptScreen, needed
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.backend.api.client.backend_client import BackendClient
@@ -53,9 +54,7 @@ class Teamwork:
 
     def proposals(self) -> None:
         """Show what takes two people, and do what is wanted with it."""
-        # Not a coroutine: where a newer wish comes first, it would never be awaited.
-        work = self._proposals
-        self._app.run_worker(work, group="proposals", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self._app, self._proposals, "proposals")
 
     # What is asked, and what is sent
 

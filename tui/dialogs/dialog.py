@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.text.fitting import printable
+from kshunt.tui.workers import run_latest
 
 T = TypeVar("T")
 
@@ -109,8 +110,7 @@ class Dialog(Composed, ModalScreen[T]):
                 if self in self.app.screen_stack:
                     raise
 
-        # A callable: one that is replaced before it starts leaves no coroutine behind.
-        self.run_worker(unless_closed, group="ask", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self, unless_closed, "ask")
 
     def action_close(self) -> None:
         """Close without an answer."""

@@ -29,7 +29,8 @@ from kshunt.backend.domain.replicas.history import (
     merged,
 )
 from kshunt.backend.domain.replicas.snapshot import UNKNOWN, HistoryPoint
-from kshunt.tui.facts.snapshot_facts import Facts
+from kshunt.tui.facts.cockpit.traffic import written_rows
+from kshunt.tui.facts.snapshot_facts import Facts, rate_sum
 
 THIN_MS: Final = 15_000
 """Points become fewer so often: all of them are looked at for that."""
@@ -38,13 +39,15 @@ STEADY_MS: Final = 4_000
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Load:
-    """What moves cost each broker at one moment. Arrays have shape (brokers,)."""
+    """What moves and producers cost each broker at one moment. Arrays have shape (brokers,)."""
 
     brokers: tuple[int, ...]
     in_bytes_per_s: NDArray[np.float32]
     """What its added replicas fetch; NaN if unknown."""
     out_bytes_per_s: NDArray[np.float32]
     """What added replicas fetch from it; NaN if unknown."""
+    produced_bytes_per_s: NDArray[np.float32]
+    """What is produced to the partitions that it leads; NaN if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,13 @@ def load_of(facts: Facts) -> Load:
     rows, ids = facts.rows, tuple(sorted(facts.snapshot.brokers))
     moving = np.flatnonzero(facts.arriving)
     rate = rows.fetched_bytes_per_s[moving]
-    return Load(ids, _by(rows.broker[moving], rate, ids), _by(rows.leader[moving], rate, ids))
+    leads, written = written_rows(facts)
+    return Load(
+        ids,
+        _by(rows.broker[moving], rate, ids),
+        _by(rows.leader[moving], rate, ids),
+        _by(rows.broker[leads], written, ids),
+    )
 
 
 def _by(
@@ -204,6 +213,33 @@ def broker_history(moments: Sequence[SeenTransfer], broker: int) -> tuple[list[f
         received.append(float(load.in_bytes_per_s[place]) if known and load else math.nan)
         sent.append(float(load.out_bytes_per_s[place]) if known and load else math.nan)
     return received, sent
+
+
+def broker_produced(moments: Sequence[SeenTransfer], broker: int) -> list[float]:
+    """What was produced to the partitions that a broker led; NaN where nobody knows."""
+    found = []
+    for moment in moments:
+        load = moment.load
+        known = load is not None and broker in load.brokers
+        found.append(
+            float(load.produced_bytes_per_s[load.brokers.index(broker)])
+            if known and load
+            else math.nan
+        )
+    return found
+
+
+def produced(moments: Sequence[SeenTransfer]) -> list[float]:
+    """What was produced to all of them at each moment; NaN where nobody knows."""
+    return [
+        math.nan if moment.load is None else rate_sum(moment.load.produced_bytes_per_s)
+        for moment in moments
+    ]
+
+
+def nothing_moved(moments: Sequence[SeenTransfer]) -> bool:
+    """Whether nothing moved or waited at any of these moments; False if there is none."""
+    return bool(moments) and all(moment.point.is_last for moment in moments)
 
 
 def rates(moments: Sequence[SeenTransfer]) -> list[float]:

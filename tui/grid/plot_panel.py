@@ -51,11 +51,8 @@ class PlotPanel(Widget):
         """Plot the bytes that remained at these points; see `show`."""
         points, glyphs = tuple(history), self._glyphs
         if len(points) < 2 and self._build is None:
-            # What says that there is nothing takes one line.
-            self.add_class("-empty")
-            self._text = Text("Bytes remaining: no history yet", no_wrap=True)
+            self.say("Bytes remaining: no history yet")
             return
-        self.remove_class("-empty")
 
         def build(width: int, height: int) -> Text:
             from kshunt.tui.text.plots import plot_remaining
@@ -64,10 +61,19 @@ class PlotPanel(Widget):
 
         self.show(build, points[-1].at_ms if points else 0, every_ms=every_ms)
 
+    def say(self, words: str) -> None:
+        """Say in one line that there is nothing to plot."""
+        self._build = self._of = self._drawn = None
+        self.add_class("-empty")
+        if words != self._text.plain:
+            self._text = Text(words, no_wrap=True)
+            self.refresh()
+
     def show(
         self, build: Build, newest_ms: int, about: Hashable = "", every_ms: int = REBUILD_MS
     ) -> None:
         """Plot something up to a time; anew each `every_ms`, and immediately if `about` differs."""
+        self.remove_class("-empty")
         self._build = build
         self._of = (newest_ms // every_ms, about)
         self._build_soon()
@@ -91,7 +97,8 @@ class PlotPanel(Widget):
             text = await asyncio.to_thread(build, width, height)
         finally:
             self._building = False
-        if text.plain != self._text.plain:
+        # It may have been told to say something meanwhile.
+        if self._build is not None and text.plain != self._text.plain:
             self._text = text
             self.refresh()
         # What came while this was built is drawn next.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.errors import ConfigError
 from kshunt.tui.shell.theme_files import ANSI, DEFAULT, ThemeFolder, ThemeNews, builtin_themes
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +80,7 @@ class ThemeManager:
             self._app.set_interval(LOOK_S, self._look_soon)
 
     def _look_soon(self) -> None:
-        self._app.run_worker(self.look, group="themes", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self._app, self.look, "themes")
 
     async def look(self) -> None:
         """Read what has changed in the folder; the theme in use is applied anew."""

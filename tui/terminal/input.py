@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from textual import events, on
 from textual._time import get_time
+from textual.errors import NoWidget
 from textual.geometry import Size
 from textual.message import Message
 
@@ -44,7 +45,7 @@ ALWAYS: Final = "ctrl+q"
 WAITS_S: Final = 0.5
 """How long a key waits at most for the one before it: the widget that had it may be gone."""
 
-PAINTED_S: Final = 5.0
+PAINTED_S: Final = 20.0
 """How long a key waits for a question that is being painted: a busy machine may take a while."""
 
 
@@ -77,6 +78,8 @@ class InputApp(DiffApp):
         """When each screen's question was painted, by the clock of events."""
         self._paints_at_s: WeakKeyDictionary[Screen[Any], float] = WeakKeyDictionary()
         """When the newest frame of each screen was begun, by the same clock."""
+        self._shown_at_s: WeakKeyDictionary[Widget, float] = WeakKeyDictionary()
+        """When the first frame was begun that shows all of a question, by the same clock."""
 
         self._unpainted: WeakSet[Widget] = WeakSet()
         """Questions that are on their way to the terminal."""
@@ -171,14 +174,16 @@ class InputApp(DiffApp):
     def paints_question(self, question: Widget) -> None:
         """Keys wait until this question was painted, or is gone."""
         self._unpainted.add(question)
+        self._shown_at_s.pop(question, None)
         get_running_loop().call_later(PAINTED_S, self._no_longer_painting, question)
 
     def question_was_painted(self, question: Widget) -> None:
         """Keys that were pressed before this moment agree to nothing on its screen."""
-        # A key can follow its frame before anyone is told that the frame is there, and a frame of
-        # a screen behind it can come in between.
+        # A key can follow its frame before anyone is told that the frame is there. Meanwhile more
+        # frames can come: of the same question, and of a screen behind it.
         screen = question.screen
-        self._asked_at_s[screen] = self._paints_at_s.get(screen, get_time())
+        newest_s = self._paints_at_s.get(screen, get_time())
+        self._asked_at_s[screen] = self._shown_at_s.get(question, newest_s)
         self._no_longer_painting(question)
 
     def _no_longer_painting(self, question: Widget) -> None:
@@ -199,6 +204,21 @@ class InputApp(DiffApp):
         if self.too_small and self._diff is not None and renderable is not None:
             renderable = notice(self._terminal)
         super()._display(screen, renderable)
+        self._note_questions(screen, self._paints_at_s[screen])
+
+    def _send_held(self) -> None:
+        begun_s = get_time()
+        super()._send_held()
+        if self.screen_stack:
+            self._note_questions(self.screen, begun_s)
+
+    def _note_questions(self, screen: Screen[object], begun_s: float) -> None:
+        """Note which questions the frame shows that was begun then, unless it has to wait."""
+        if self._frame_due is not None or self.too_small:
+            return
+        for question in self._unpainted:
+            if is_whole(question, screen):
+                self._shown_at_s.setdefault(question, begun_s)
 
 
 def once_painted(question: Widget, note: Callable[[], None]) -> None:
@@ -216,6 +236,17 @@ def once_painted(question: Widget, note: Callable[[], None]) -> None:
 
     app.paints_question(question)
     question.call_after_refresh(painted)
+
+
+def is_whole(question: Widget, screen: Screen[object]) -> bool:
+    """Whether all of a question is laid out in sight; False if it is the screen itself."""
+    if question is screen:
+        return False
+    try:
+        place = screen.find_widget(question)
+    except NoWidget:
+        return False
+    return place.region.area > 0 and place.visible_region == place.region
 
 
 def grown(size: Size) -> Size:

@@ -166,7 +166,7 @@ class RehearsedMoves:
     timeline: TimelineLists
     done: tuple[FinishedMove, ...]
     finish_s: float | None
-    """Null where it would never end; `why` says why."""
+    """Null where it would never end, or not within 30 days; `why` says which, and why."""
     why: str
     isr_events: tuple[IsrEvent, ...]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,10 @@ class Timeline:
         )
 
 
+REHEARSED_S_MAX: Final = 30 * 86_400
+"""A rehearsal of moves that take longer is stopped."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
     """How moves went in a twin of the cluster."""
@@ -100,11 +104,21 @@ class Rehearsal:
     done_s: Mapping[TopicPartition, float]
     """When each partition had moved; those that had not are absent."""
     finish_s: float | None
-    """When the last one had; None if that would not be."""
+    """When the last one had; None if that would not be, or if it was `stopped`."""
     why: str = ""
-    """Why it would not end, and what stands in the way."""
+    """Why it would not end, and what is in the way; or that it was `stopped`."""
     isr_events: tuple[IsrEvent, ...] = ()
     """Replicas that had been in sync and fell behind, and their return; in their order."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped after `REHEARSED_S_MAX`, while the copies still came nearer."""
+        return self.finish_s is None and float(self.timeline.at_s[-1]) >= REHEARSED_S_MAX
+
+    @property
+    def never(self) -> bool:
+        """Whether it would not end."""
+        return self.finish_s is None and not self.stopped
 
     @property
     def moved_bytes(self) -> float:

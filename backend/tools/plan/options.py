@@ -18,6 +18,7 @@ from kshunt.backend.commandline.cluster_flags import (
     COMMAND_CONFIG,
     JSON,
     backend_address,
+    check_command_config,
 )
 from kshunt.backend.commandline.exit_codes import ExitCode
 from kshunt.backend.commandline.reading import UsageError
@@ -395,8 +396,7 @@ def _check_source(action: Goal | PlanAction, given: Mapping[str, str]) -> None:
     sources = [name for name in ("bootstrap-server", "backend", "picture") if given.get(name)]
     if len(sources) != 1:
         raise UsageError("Give one of --bootstrap-server, --backend and --picture")
-    if "command-config" in given and sources != ["bootstrap-server"]:
-        raise UsageError("--command-config needs --bootstrap-server")
+    check_command_config(given)
     if action is PlanAction.PICTURE and "out" not in given:
         raise UsageError("picture needs --out FILE")
     if action is PlanAction.PICTURE and sources == ["picture"]:

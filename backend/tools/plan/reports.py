@@ -155,7 +155,7 @@ def _throttle_rows(
 
 
 def _end_cells(one: PlanForecast, run: Rehearsal | None, now_ms: int) -> tuple[str, str]:
-    if one.never or (run is not None and run.finish_s is None):
+    if one.never or (run is not None and run.never):
         return NEVER, "-"
     if not one.ends or one.end.p50_s is None:
         return UNKNOWN, "-"
@@ -173,14 +173,17 @@ def _twin_cells(run: Rehearsal, impact: Impact) -> tuple[str, ...]:
 
 
 def _never_lines(name: str, answer: RehearsalAnswer) -> Iterator[str]:
-    """Why it never ends, once for each throttle: as the twin says, or else the model."""
+    """Why it never ends, or not soon, once for each throttle: by the twin, or else the model."""
     for place, one in enumerate(answer.forecasts):
         run = answer.rehearsals[place] if answer.rehearsals else None
-        why = run.why if run is not None and run.finish_s is None else ""
+        why = run.why if run is not None and run.never else ""
         if one.never and not why:
             why = f"{never_text(one.end)}."
+        title = _title(name, one.throttle_bytes_per_s)
         if why:
-            yield f"{_title(name, one.throttle_bytes_per_s)}: never done. {why}"
+            yield f"{title}: never done. {why}"
+        elif run is not None and run.stopped:
+            yield f"{title}: {run.why}"
 
 
 def _most(rates: Mapping[int, float]) -> str:

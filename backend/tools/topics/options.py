@@ -23,7 +23,7 @@ from kshunt.backend.commandline.cluster_flags import (
 )
 from kshunt.backend.commandline.exit_codes import KafkaExitCode
 from kshunt.backend.commandline.reading import UsageError
-from kshunt.backend.commandline.table import Command, Flag
+from kshunt.backend.commandline.table import Command, Flag, not_supported
 from kshunt.backend.commandline.values import (
     DEFAULT_TIMEOUT_MS,
     REASON_HELP,
@@ -54,13 +54,11 @@ replaces the topic with the copy.
 
 
 class TopicsAction(enum.StrEnum):
-    """What the tool is asked to do, in the order of Kafka's own message."""
+    """What the tool is asked to do."""
 
     LIST = "list"
     DESCRIBE = "describe"
-    CREATE = "create"
     ALTER = "alter"
-    DELETE = "delete"
 
 
 class TopicOptions(NamedTuple):
@@ -114,8 +112,6 @@ FLAGS: Final = (
     Flag("list", "List the topics."),
     Flag("describe", "Describe topics: partitions, leaders, replicas, configurations."),
     Flag("alter", "Change how many partitions a topic has; needs --topic and --partitions."),
-    Flag("create", "Not supported; use Kafka's own tool."),
-    Flag("delete", "Not supported; use Kafka's own tool."),
     Flag(
         "bootstrap-server",
         "Brokers to connect to first. REQUIRED unless --backend is given.",
@@ -159,7 +155,7 @@ FLAGS: Final = (
         "if-exists",
         "Do nothing, instead of failing, if there is no such topic.",
         "",
-        _with(TopicsAction.ALTER, TopicsAction.DESCRIBE, TopicsAction.DELETE),
+        _with(TopicsAction.ALTER, TopicsAction.DESCRIBE),
     ),
     Flag(
         "exclude-internal",
@@ -195,7 +191,27 @@ FLAGS: Final = (
     ),
     Flag("reason", REASON_HELP, "TEXT", _ALTER),
     JSON,
+    not_supported("create", "Use Kafka's own kafka-topics.sh --create."),
+    not_supported("delete", "Use Kafka's own kafka-topics.sh --delete."),
+    not_supported(
+        "replication-factor",
+        "Use `kshunt plan replication-factor` for a topic that exists, and Kafka's own "
+        "kafka-topics.sh for a new one.",
+        "N",
+    ),
+    not_supported("config", "Use Kafka's own kafka-configs.sh --alter --add-config.", "NAME=VALUE"),
+    not_supported(
+        "delete-config", "Use Kafka's own kafka-configs.sh --alter --delete-config.", "NAME"
+    ),
+    not_supported("if-not-exists", "It belongs to --create of Kafka's own kafka-topics.sh."),
+    not_supported("topic-id", "Name the topic with --topic.", "ID"),
+    not_supported(
+        "partition-size-limit-per-response",
+        "Leave it out: it changes nothing of what --describe prints.",
+        "N",
+    ),
 )
+"""Those that are not supported are last: the first one of them that is given is named."""
 
 
 COMMAND: Final = Command(
@@ -254,12 +270,6 @@ def _action(given: Mapping[str, str]) -> TopicsAction:
         raise UsageError(
             "Command must include exactly one action: --list, --describe, --create, --alter or "
             "--delete"
-        )
-    if asked[0] in (TopicsAction.CREATE, TopicsAction.DELETE):
-        raise UsageError(
-            f"--{asked[0]} is not supported: kshunt only changes existing topics. Nothing was "
-            "done.",
-            advice=f"Use Kafka's own kafka-topics.sh --{asked[0]}.",
         )
     return asked[0]
 

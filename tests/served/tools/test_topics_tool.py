@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -66,8 +67,16 @@ OUR_MISUSES = {
     f"--list {HOST} --topic '*'": "* is an invalid regex.",
     f"--describe {HOST} --topic ' '": "Option topic requires an argument",
     f"--describe {HOST} --if-exists": "--topic is required",
-    f"--create {HOST} --topic t": "--create is not supported",
+    f"--create {HOST} --topic t": "--create is not supported. Nothing was done.",
+    f"--create {HOST} --topic t --partitions 3 --replication-factor 3 --config a=b --config c=d": (
+        "--create is not supported"
+    ),
+    f"--create --if-not-exists {HOST} --topic t": "--create is not supported",
     f"--delete {HOST} --topic t": "--delete is not supported",
+    f"{ALTER} 3 --replication-factor 3": (
+        "--replication-factor is not supported. Nothing was done."
+    ),
+    f"--describe {HOST} --topic-id x": "--topic-id is not supported",
     f"{ALTER} 0": "The partitions must be greater than 0",
     f"{ALTER} -3": "The partitions must be greater than 0",
     f"{ALTER} many": "Cannot parse argument 'many' of option partitions",
@@ -407,3 +416,11 @@ def test_kafkas_tool_says_the_same_of_a_wrong_command_line(
     said = tool(*shlex.split(line))[2].splitlines()[0]
     assert said in java.stdout + java.stderr
     assert java.returncode == 1
+
+
+@pytest.mark.kafka
+def test_every_flag_of_kafkas_tool_is_known(kafka: RealKafka) -> None:
+    java = kafka.java_tool(JAVA_TOOL, "--help")
+    kafkas = set(re.findall(r"^--([a-z][a-z-]*)", java.stdout + java.stderr, re.MULTILINE))
+    assert {"create", "topic-id"} <= kafkas
+    assert kafkas <= {flag.name for flag in COMMAND.flags}

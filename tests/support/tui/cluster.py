@@ -132,6 +132,8 @@ class ScriptedCluster:
     racks: dict[int, str] = field(default_factory=dict)
     partitions: dict[TopicPartition, ScriptedPartition] = field(default_factory=dict)
     rates: dict[int, ThrottledRate] = field(default_factory=dict)
+    produced: dict[str, float] = field(default_factory=dict)
+    """By topic: what is produced to each of its partitions, in bytes a second, where known."""
     lists: dict[str, ThrottledReplicas] = field(default_factory=dict)
     stuck: dict[Replica, Stuck] = field(default_factory=dict)
     """Replicas that do not advance, and why."""
@@ -318,7 +320,11 @@ class ScriptedCluster:
             "log_dir": 0,
             "catch_up_messages_per_s": speed / MESSAGE_BYTES if known else math.nan,
             "catch_up_bytes_per_s": speed if known else math.nan,
-            "fetched_bytes_per_s": max(speed, 0.0) if known and adding else math.nan,
+            "fetched_bytes_per_s": max(speed, 0.0)
+            if known and adding
+            else self.produced.get(partition.topic, math.nan)
+            if broker == state.leader
+            else math.nan,
             "eta_s": self._eta(partition, broker, lag, speed) if known else math.nan,
             "sampled_ms": self.now_ms,
         }

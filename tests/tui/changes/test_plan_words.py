@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from kshunt.backend.domain.cluster.metadata import TopicPartition
 from kshunt.backend.domain.planning.goals import Goal, Weighing
 from kshunt.backend.domain.planning.proposal import PlanNote
-from kshunt.backend.domain.planning.rehearsal import IsrEvent, PlanForecast, Rehearsal
+from kshunt.backend.domain.planning.rehearsal import (
+    REHEARSED_S_MAX,
+    IsrEvent,
+    PlanForecast,
+    Rehearsal,
+)
 from kshunt.backend.domain.planning.requests import PlanRequest, RehearsalAnswer
 from kshunt.backend.domain.reassignment.plan import parse_plan
 from kshunt.backend.domain.replicas.expected_end_values import ExpectedEnd
@@ -29,6 +34,7 @@ from kshunt.tui.changes.plan.proposal_part import ProposalPart, Proposed
 from kshunt.tui.data.files import complete_path, new_audit_file, new_plan_file, plan_for, save_pair
 from kshunt.tui.dialogs.form import FormPart
 from kshunt.tui.dialogs.save_file import SaveFileScreen
+from kshunt.tui.facts.brokers import disks
 from kshunt.tui.facts.snapshot_facts import Facts
 from kshunt.tui.tables.list_table import ListTable
 from kshunt.tui.tables.model import Placed
@@ -248,6 +254,15 @@ def test_what_is_not_known_is_said() -> None:
     assert proposal_tables.shares_cell(unknown[0]).text == "?"
 
 
+@pytest.mark.parametrize(("peak", "tone"), [(90, ""), (91, "warn"), (100, "bad"), (101, "bad")])
+def test_a_disk_that_a_plan_fills_has_the_tone_that_the_brokers_view_gives_it(
+    peak: int, tone: str
+) -> None:
+    answer = plan_answer(quiet())
+    row = replace(answer.impact.brokers[0], bytes_peak=peak, disk_bytes=100)
+    assert proposal_tables.shares_cell(row).tone == tone == disks.peak_tone(peak / 100)
+
+
 def test_a_measure_without_bytes_is_a_number() -> None:
     told = plan_answer(quiet()).proposal.measure
     measure = replace(told, name="leaders outside the band", in_bytes=False)
@@ -285,6 +300,19 @@ def test_brokers_to_choose_from_and_everything_that_is_known_of_a_cluster() -> N
     about = proposal_tables.about(facts)
     assert about.brokers == {1, 2, 3, 4, 5}
     assert tuple(about.paths) == ("/var/lib/kafka",)
+
+
+def test_a_broker_to_choose_has_the_tone_that_the_brokers_view_gives_its_disks() -> None:
+    shares = (0.84, 0.86, 0.94, 0.96)
+    snapshot = quiet().step()
+    sized = tuple(
+        replace(one, total_bytes=100, usable_bytes=100 - round(100 * share))
+        for one, share in zip(snapshot.log_dirs, (*shares, 0.0), strict=True)
+    )
+    table = proposal_tables.pick_table(Facts(replace(snapshot, log_dirs=sized)))
+    used = next(column for column in table.columns if column.key == "disk")
+    tones = [table.cells(n, [Placed(used, 10)])[0].tone for n in range(4)]
+    assert tones == ["", "warn", "warn", "bad"] == [disks.disk_tone(share) for share in shares]
 
 
 # Rehearsals
@@ -326,6 +354,21 @@ def test_what_never_ends_is_said_and_so_is_who_falls_behind() -> None:
     assert found["Under min ISR"][0] == ("2", "bad")
     assert rows_by_label(answer)["ISR drops"] == [("0", ""), ("0", ""), ("3", "warn"), ("0", "")]
     assert "In time" not in rows_by_label(rehearsal_answer(plan))
+
+
+def test_a_rehearsal_that_was_stopped_is_not_one_that_never_ends() -> None:
+    plan = plan_answer(quiet())
+    said = "The rehearsal was stopped after 30d00h. The plan takes longer than that."
+    begun = rehearsed(plan, MB, None, why=said)
+    late = replace(begun.timeline, at_s=begun.timeline.at_s * REHEARSED_S_MAX / 3_600)
+    answer = rehearsal_answer(plan)
+    stopped = (replace(begun, timeline=late), *answer.rehearsals[1:])
+    answer = replace(answer, rehearsals=stopped)
+    assert rows_by_label(answer)["Done at (UTC)"][0] == ("10:45", "strong")
+    chosen = rehearsal_tables.candidates(answer)[0]
+    assert chosen.remark == said
+    assert chosen.why == ""
+    assert rehearsal_tables.event_table(chosen, (), 200).value_of(0) == said
 
 
 def test_disks_of_unknown_size_are_compared_by_bytes() -> None:

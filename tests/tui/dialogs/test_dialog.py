@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Static
-from textual.worker import Worker
 
 from kshunt.backend.domain.reassignment.answers import ChangeAnswer, Result
 from kshunt.tui.changes.wizard.intent import Intent, TargetCluster
@@ -19,6 +21,7 @@ from kshunt.tui.dialogs.dialog import replace_children
 from kshunt.tui.dialogs.form import FormField, FormPart
 from kshunt.tui.dialogs.rate_band import RateBandScreen
 from kshunt.tui.text.glyphs import UNICODE
+from kshunt.tui.workers import run_latest
 from tests.support.tui.app import Shown
 
 TURNS_MAX = 12
@@ -43,14 +46,33 @@ async def test_a_replacement_that_is_cut_short_does_not_end_the_application(turn
         async def replace() -> None:
             await replace_children(box, Static("new"))
 
-        app.run_worker(replace, group="ask", exclusive=True)  # type: ignore[arg-type]
+        run_latest(app, replace, "ask")
         for _ in range(turns):
             await asyncio.sleep(0)
-        second: Worker[None] = app.run_worker(replace, group="ask", exclusive=True)
-        await second.wait()
+        await run_latest(app, replace, "ask").wait()
         await pilot.pause()
         assert app.is_running
         assert [type(child) for child in box.children] == [Static]
+
+
+async def test_what_is_asked_for_last_takes_the_place_of_the_rest_of_its_group() -> None:
+    app, done = Rows(), list[str]()
+    async with app.run_test():
+
+        async def work(name: str) -> None:
+            done.append(name)
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            first = run_latest(app, partial(work, "first"), "ask")
+            other = run_latest(app, partial(work, "other"), "watch")
+            last = run_latest(app, partial(work, "last"), "ask")
+            for worker in (other, last):
+                await worker.wait()
+            del first
+            gc.collect()
+        assert done == ["other", "last"]
+        assert [one for one in caught if issubclass(one.category, RuntimeWarning)] == []
 
 
 ANSWER = ChangeAnswer(False, "op-1", (Result("op-1", 0, "NONE", ""),))

@@ -151,6 +151,75 @@ async def test_a_key_that_follows_its_question_before_the_app_knows_agrees(shown
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 
 
+async def test_a_key_agrees_although_its_question_is_painted_again_before_the_app_knows(
+    shown: Shown,
+) -> None:
+    """A busy machine lays out a dialogue in several frames, and the first one has the question."""
+    await shown.press("f", "c")
+    question = await shown.dialog(ConfirmScreen)
+    part = question.query_one(AskPart)
+    part.was_painted = False
+    shown.app.paints_question(part)
+
+    async def another_frame() -> None:
+        before_s = shown.app._paints_at_s[question]
+        question.refresh()
+        await shown.until(lambda: shown.app._paints_at_s[question] > before_s, "it is painted")
+
+    await another_frame()
+    burst(shown, "y")
+    await another_frame()
+    part.was_painted = True
+    shown.app.question_was_painted(part)
+    await shown.until(lambda: shown.backend.changes, "it is agreed to")
+
+
+async def test_a_frame_that_has_to_wait_shows_its_question_once_it_is_sent(shown: Shown) -> None:
+    await shown.press("f", "c")
+    question = await shown.dialog(ConfirmScreen)
+    part = question.query_one(AskPart)
+    app = shown.app
+    part.was_painted = False
+    app.paints_question(part)
+    # As `DiffApp` does where the terminal is busy.
+    app._frame_due = app.set_timer(3_600, app._send_held)
+    before_s = app._paints_at_s[question]
+    question.refresh()
+    await shown.until(lambda: app._paints_at_s[question] > before_s, "it is begun")
+    assert part not in app._shown_at_s
+    early = events.Key("y", "y").set_sender(app)
+    app._frame_due.stop()
+    app._send_held()
+    assert app._shown_at_s[part] > early.time
+    app.post_message(early)
+    await shown.pilot.pause()
+    part.was_painted = True
+    app.question_was_painted(part)
+    await shown.pilot.pause()
+    assert shown.backend.changes == []
+    await shown.pilot.press("y")
+    await shown.until(lambda: shown.backend.changes, "it is agreed to")
+
+
+async def test_a_key_from_before_the_first_frame_of_a_question_agrees_to_nothing(
+    shown: Shown,
+) -> None:
+    await shown.press("f", "c")
+    question = await shown.dialog(ConfirmScreen)
+    part = question.query_one(AskPart)
+    part.was_painted = False
+    shown.app.paints_question(part)
+    burst(shown, "y")
+    before_s = shown.app._paints_at_s[question]
+    question.refresh()
+    await shown.until(lambda: shown.app._paints_at_s[question] > before_s, "it is painted")
+    part.was_painted = True
+    shown.app.question_was_painted(part)
+    await shown.pilot.pause()
+    assert shown.app.screen is question
+    assert shown.backend.changes == []
+
+
 async def test_a_question_that_is_answered_twice_is_answered_once(shown: Shown) -> None:
     await shown.press("f", "c")
     question = await shown.dialog(ConfirmScreen)

@@ -35,6 +35,7 @@ from kshunt.tui.text.plots import plot_history
 from kshunt.tui.views.history.sections import SPANS_S, span_covering
 from tests.support.tui.app import SIZES, Shown, check_frame, dashboard
 from tests.support.tui.cluster import START_MS, ScriptedCluster, incident, moving, running_move
+from tests.support.tui.plans import quiet
 from tests.support.tui.tables import board, choose
 
 
@@ -70,9 +71,74 @@ async def test_the_span_and_what_is_plotted_are_chosen_by_keys(tmp_path: Path) -
         assert "at most 5m00s" in shown.frame()
         await shown.press(*["greater_than_sign"] * 9)
         assert "at most 14d00h" in shown.frame()
-        for words in ("Bytes remaining", "Stuck replicas", "Throughput of moves"):
+        for words in ("Bytes remaining", "No copy was stuck", "Produced", "Throughput of moves"):
             await shown.press("tab")
             await shown.until(lambda words=words: words in shown.frame(), words)  # type: ignore[misc]
+
+
+def at_rest() -> ScriptedCluster:
+    """Nothing moves, and producers write to two of the topics."""
+    cluster = quiet()
+    cluster.produced = {"orders": 1_000_000.0, "audit-log": 50_000.0}
+    return cluster
+
+
+async def watched(shown: Shown) -> None:
+    """Look on for twenty seconds, in which ever more is produced."""
+    for _ in range(10):
+        shown.backend.cluster.produced["orders"] += 200_000.0
+        await shown.publish(2)
+    await shown.until(lambda: "Produced, last 20s" in shown.frame(), "the plot is drawn")
+
+
+@pytest.mark.parametrize("size", ["80x24", "120x36", "200x50"])
+async def test_while_nothing_moves_it_says_so_and_plots_what_is_produced(
+    size: str, tmp_path: Path
+) -> None:
+    width, height = map(int, size.split("x"))
+    room = width, height
+    async with dashboard(tmp_path / "s", at_rest(), size=room, start_view=HISTORY) as shown:
+        await watched(shown)
+        await shown.until(
+            lambda: shown.app.store.scene.answer(PIPELINE) is not None, "the pipeline is known"
+        )
+        await check_frame(f"history-idle-{size}", shown)
+        assert "1 B" not in shown.frame()
+        assert "Nothing was moved. Produced" in shown.frame()
+        for words in (
+            "Nothing was copied in the last 20s.",
+            "Nothing was left to copy in the last 20s.",
+            "No copy was stuck in the last 20s.",
+        ):
+            await shown.press("tab")
+            await shown.until(lambda words=words: words in shown.lines()[3], words)  # type: ignore[misc]
+
+
+async def test_it_plots_throughput_as_soon_as_something_moves(tmp_path: Path) -> None:
+    async with dashboard(tmp_path / "s", at_rest(), start_view=HISTORY) as shown:
+        await watched(shown)
+        cluster = shown.backend.cluster
+        target = next(iter(cluster.partitions))
+        away = cluster.partitions[target].replicas
+        cluster.move(target, [*away[:-1], min(cluster.racks.keys() - set(away))])
+        await shown.publish(2)
+        await shown.publish(2)
+        await shown.until(lambda: "Throughput of moves" in shown.frame(), "it is plotted")
+        assert " in " in shown.frame()
+
+
+async def test_nothing_at_all_is_said_in_words_and_an_unknown_rate_is_none(tmp_path: Path) -> None:
+    cluster = at_rest()
+    cluster.produced = dict.fromkeys(cluster.produced, 0.0)
+    async with dashboard(tmp_path / "s", cluster, start_view=HISTORY) as shown:
+        await shown.publish(2)
+        await shown.until(lambda: "Nothing was produced in the last 2s." in shown.frame(), "words")
+    cluster = at_rest()
+    cluster.produced = {}
+    async with dashboard(tmp_path / "t", cluster, start_view=HISTORY) as shown:
+        await shown.publish(2)
+        await shown.until(lambda: "Produced: no history yet" in shown.frame(), "unknown")
+        assert "?" in shown.frame()
 
 
 async def test_a_broker_leads_to_its_row(tmp_path: Path) -> None:

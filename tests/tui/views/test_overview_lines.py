@@ -372,6 +372,8 @@ def test_operations_without_room_are_counted_on_the_last_line() -> None:
     assert len(running(*found, most=4)) == 4
     assert words(running(*found, most=3))[-1] == "and 2 more operations"
     assert words(running(*found, most=4, more=3))[-1] == "and 4 more operations"
+    assert words(running(*found, most=5, more=3))[-1] == "and 3 more operations"
+    assert words(running(*found, most=9, more=3))[-1] == "and 3 more operations"
     assert [line.key for line in running(*found, most=1)] == [("operation", "op-0")]
     last = running(*found, most=2)[-1]
     assert last.target == ScreenTarget(OPERATIONS)

@@ -238,7 +238,19 @@ def test_kafkas_own_name_of_the_security_is_accepted_too(typed: Typed, tmp_path:
         assert f"Unable to read file {lacks}" in err
 
 
-@pytest.mark.parametrize("words", ["", "doctor", "audit", "throttles set-rates --rate 1=1MB"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "doctor",
+        "audit",
+        "report --week last --samples .",
+        "web",
+        "throttles set-rates --rate 1=1MB",
+        "proposals list",
+        "plan drain --broker 1",
+    ],
+)
 @pytest.mark.parametrize("way", ["--backend unix:/x", "--context shared"])
 def test_client_properties_are_refused_where_a_backend_reads_the_cluster(
     words: str, way: str, typed: Typed, tmp_path: Path

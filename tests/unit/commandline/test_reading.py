@@ -9,7 +9,7 @@ import pytest
 
 from kshunt.backend.commandline.help_text import help_of
 from kshunt.backend.commandline.reading import UsageError, read
-from kshunt.backend.commandline.table import Argument, Command, Flag
+from kshunt.backend.commandline.table import Argument, Command, Flag, not_supported
 from kshunt.backend.commandline.values import between
 
 FLAGS = (
@@ -121,6 +121,16 @@ def test_tools_of_kafka_keep_kafkas_words() -> None:
     assert refused(KAFKAS, "--size") == "Option size requires an argument"
     assert refused(KAFKAS, "x") == "Unexpected argument 'x'"
     assert "but you asked for only one" in refused(KAFKAS, "--size", "1", "--size", "1")
+
+
+def test_a_flag_that_is_not_supported_is_rejected_with_what_to_use() -> None:
+    lacks = KAFKAS._replace(
+        own_flags=(*FLAGS, not_supported("fill", "Use a brush."), not_supported("hue", "No.", "H"))
+    )
+    said = "--fill is not supported. Nothing was done. Use a brush."
+    assert refused(lacks, "--hue=red", "--fill", "--nothing") == said
+    assert refused(lacks, "--fil") == "fil is not a recognized option"
+    assert "--fill                Use a brush." in help_of(lacks)
 
 
 def test_a_question_is_answered_whatever_else_is_typed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshunt.backend.domain.cluster.metadata import LogDir, OngoingReassignment
-from kshunt.backend.domain.planning.rehearsal import Rehearsal
+from kshunt.backend.domain.planning.rehearsal import REHEARSED_S_MAX, Rehearsal
 from kshunt.backend.domain.throttles.configs import (
     BrokerThrottle,
     ReplicaSet,
@@ -20,7 +20,7 @@ from kshunt.backend.domain.throttles.configs import (
 from kshunt.backend.errors import BadInput
 from kshunt.backend.placement.plans.situation import BrokerFacts, PartitionSituation, Situation
 from kshunt.backend.rehearsal.picture import Capacity, Picture
-from kshunt.backend.rehearsal.run import LIMIT_S, rehearse
+from kshunt.backend.rehearsal.run import rehearse
 from kshunt.backend.rehearsal.twin import unknowns
 from tests.support.rehearsals import FAST, named, situation, to_the_third
 from tests.support.runs.examples import many
@@ -67,7 +67,24 @@ def test_a_throttle_that_producers_use_up_never_ends_and_says_why() -> None:
     assert "3 partitions had not moved" in found.why
     assert "bytes are missing on broker 3" in found.why
     assert "also count against the throttle" in found.why
-    assert found.timeline.at_s[-1] < LIMIT_S
+    assert "no fewer bytes were missing than after 1h00m" in found.why
+    assert found.why.endswith("Use a higher throttle.")
+    assert found.timeline.at_s[-1] < REHEARSED_S_MAX
+    assert found.never
+    assert not found.stopped
+
+
+@pytest.mark.slow
+def test_one_that_takes_too_long_is_stopped_and_does_not_say_that_it_never_ends() -> None:
+    """A slow throttle on much data: 100 GB at 10 kB/s take 116 days."""
+    much = Picture(situation(1, size_bytes=100_000 * MB), capacities=FAST)
+    found = rehearse(much, to_the_third(1), 10_000)
+    assert found.stopped
+    assert not found.never
+    assert found.why.startswith("The rehearsal was stopped after 30d")
+    assert "1 partition had not moved; bytes are missing on broker 3 (7" in found.why
+    assert "Producers" not in found.why
+    assert found.why.endswith("The plan takes longer than that. Use a higher throttle.")
 
 
 def test_a_broker_that_is_down_is_named() -> None:

@@ -13,7 +13,7 @@ from kshunt.backend.domain.planning.impact import BrokerImpact, Impact
 from kshunt.backend.domain.planning.proposal import PlanNote, Proposal, note_sentences
 from kshunt.backend.domain.text.formatting import UNKNOWN, bytes_text, count_text
 from kshunt.tui.changes.plan.fields import ShownCluster
-from kshunt.tui.facts.brokers.disks import PEAK_BAD, PEAK_WARNS
+from kshunt.tui.facts.brokers.disks import disk_tone, peak_tone
 from kshunt.tui.facts.brokers.row import BrokerRow
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import NATURAL, Cell, Column, Order, Placed, RowKey
@@ -61,7 +61,7 @@ def _share(row: BrokerRow) -> Cell:
     share = row.disk.share
     if share is None:
         return Cell(UNKNOWN, "dim")
-    return Cell(f"{share:.0%}", "warn" if share > PEAK_WARNS else "")
+    return Cell(f"{share:.0%}", disk_tone(share))
 
 
 _PICKED: Final[Sequence[ListColumn[BrokerRow]]] = (
@@ -241,12 +241,7 @@ def shares_cell(row: BrokerImpact) -> Cell:
         return Cell(UNKNOWN, "dim")
     shares = (row.bytes_before, row.bytes_peak, row.bytes_after)
     text = "".join(f"{size / row.disk_bytes:5.0%}" for size in shares).strip()
-    return Cell(text, share_tone(row.bytes_peak / row.disk_bytes))
-
-
-def share_tone(share: float) -> str:
-    """How a disk that becomes so full is shown."""
-    return "bad" if share > PEAK_BAD else "warn" if share > PEAK_WARNS else ""
+    return Cell(text, peak_tone(row.bytes_peak / row.disk_bytes))
 
 
 # Notes

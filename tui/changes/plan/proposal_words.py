@@ -11,8 +11,8 @@ from kshunt.backend.domain.planning.impact import Impact
 from kshunt.backend.domain.planning.proposal import Measure
 from kshunt.backend.domain.planning.requests import PlanAnswer
 from kshunt.backend.domain.text.formatting import bytes_text, listed, many
-from kshunt.tui.changes.plan.proposal_tables import share_tone
 from kshunt.tui.changes.wizard.parsing import default_caps
+from kshunt.tui.facts.brokers.disks import peak_tone
 from kshunt.tui.text.glyphs import Glyphs
 
 NAMED: Final = 2
@@ -95,7 +95,7 @@ def _fullest(impact: Impact) -> TonedLine:
         return TonedLine("Disks: their sizes are unknown.")
     worst = max(known, key=lambda row: row.peak_share or 0.0)
     share = worst.peak_share or 0.0
-    tone = share_tone(share)
+    tone = peak_tone(share)
     sign = "! " if tone else ""
     peak = bytes_text(worst.bytes_peak)
     return TonedLine(

@@ -97,8 +97,8 @@ class RehearsalPart(Composed, Vertical):
         self.query_one("#rehearsed-brokers", Grid).show_table(broker_table(self.answer, chosen))
         self._show_events()
         never = self.query_one("#never", Lines)
-        never.say(f"It would not end: {chosen.why}" if chosen.why else "")
-        never.display = bool(chosen.why)
+        never.say(chosen.remark)
+        never.display = bool(chosen.remark)
         title, lines = plotted(run)
         times = run.timeline.at_s.tolist()
 

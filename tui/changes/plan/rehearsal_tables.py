@@ -21,8 +21,9 @@ from kshunt.backend.domain.text.formatting import (
     listed,
     rate_text,
 )
-from kshunt.tui.changes.plan.proposal_tables import line_table, share_tone
+from kshunt.tui.changes.plan.proposal_tables import line_table
 from kshunt.tui.changes.plan.proposal_words import TonedLine, clock_after
+from kshunt.tui.facts.brokers.disks import peak_tone
 from kshunt.tui.tables.list_table import ListColumn, ListTable
 from kshunt.tui.tables.model import Cell, Column, RowKey
 
@@ -51,9 +52,16 @@ class RehearsedThrottle:
     @property
     def why(self) -> str:
         """Why it would not end, as the twin says, or else the forecast; empty where it does."""
-        if self.rehearsal.finish_s is None:
+        if self.rehearsal.never:
             return self.rehearsal.why
         return f"{never_text(self.forecast.end)}." if self.forecast.never else ""
+
+    @property
+    def remark(self) -> str:
+        """That it would not end, and why; or that the rehearsal was stopped; else empty."""
+        if self.why:
+            return f"It would not end: {self.why}"
+        return self.rehearsal.why if self.rehearsal.stopped else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,7 @@ def _fullest(impact: Impact, run: Rehearsal) -> Cell:
     shares = {broker: peak / sizes[broker] for broker, peak in peaks.items() if broker in sizes}
     if shares:
         broker = max(shares, key=lambda one: shares[one])
-        return Cell(f"{broker}: {shares[broker]:.0%}", share_tone(shares[broker]))
+        return Cell(f"{broker}: {shares[broker]:.0%}", peak_tone(shares[broker]))
     if not peaks:
         return Cell("-")
     broker = max(peaks, key=lambda one: peaks[one])
@@ -228,7 +236,7 @@ def _disk_share(row: BrokerRehearsal) -> Cell:
     if not row.size_bytes:
         return Cell(UNKNOWN, "dim")
     share = row.disk_bytes / row.size_bytes
-    return Cell(f"{share:.0%}", share_tone(share))
+    return Cell(f"{share:.0%}", peak_tone(share))
 
 
 _REHEARSED: Final[Sequence[ListColumn[BrokerRehearsal]]] = (
@@ -264,9 +272,9 @@ def event_table(chosen: RehearsedThrottle, notes: Sequence[str], width: int) -> 
     lines = [_event_words(event) for event in events] or [NOBODY_LEAVES]
     if len(run.isr_events) > EVENTS_MOST:
         lines.append(f"... and {len(run.isr_events) - EVENTS_MOST:,} more")
-    why = [f"It would not end: {chosen.why}"] if chosen.why else []
+    remark = [chosen.remark] if chosen.remark else []
     room = max(width, 20)
-    return line_table("Rehearsed", [*_wrapped(why, room), *lines, *_wrapped(notes, room)])
+    return line_table("Rehearsed", [*_wrapped(remark, room), *lines, *_wrapped(notes, room)])
 
 
 def _wrapped(sentences: Iterable[str], width: int) -> Iterable[str]:

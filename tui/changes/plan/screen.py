@@ -432,8 +432,8 @@ class PlanScreen(Dialog[NextStep | None]):
             self._say_keys("This is another cluster now: make a new plan.")
         elif not self._starting:
             self._starting = True
-            start = partial(self._in_earnest, self._proposed, throttle, deadline_ms)
-            self.run_worker(start, group="start")  # type: ignore[arg-type]
+            start = self._in_earnest(self._proposed, throttle, deadline_ms)
+            self.run_worker(start, group="start")
 
     async def _in_earnest(self, proposed: Proposed, throttle: str, deadline_ms: int | None) -> None:
         app, answer = self._kshunt, proposed.answer

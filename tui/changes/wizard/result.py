@@ -17,6 +17,7 @@ from kshunt.tui.changes.wizard.next_step import NEXT_KEYS, NextStep, next_step, 
 from kshunt.tui.changes.wizard.question_parts import AnswerPart, error_lines
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from kshunt.tui.text.glyphs import Glyphs
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -64,8 +65,7 @@ class ResultScreen(Dialog[NextStep | None]):
 
     def _on_changed(self, view: str) -> None:
         progress = partial(show_progress, self._kshunt.store, self._part)
-        # A callable: one that is replaced before it starts leaves no coroutine behind.
-        self.run_worker(progress, group="progress", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self, progress, "progress")
 
     async def action_copy(self) -> None:
         """Copy the command of the shell that makes the same change, for the next time."""

@@ -28,6 +28,7 @@ from kshunt.tui.dialogs.dialog import PAGE_KEYS, SCROLL_KEYS, Dialog, Lines, rep
 from kshunt.tui.dialogs.form import FormPart, form_hint
 from kshunt.tui.shell.navigation import go
 from kshunt.tui.terminal.input import once_painted
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -349,12 +350,11 @@ class WizardScreen(Dialog[NextStep | None]):
     def _on_changed(self, view: str) -> None:
         for watched in self.place(Step.WATCH).query(PhasesPart):
             shown = partial(watched.show_progress, self._kshunt)
-            self.run_worker(shown, group="progress", exclusive=True)  # type: ignore[arg-type]
+            run_latest(self, shown, "progress")
         parts = list(self.place(Step.WATCH).query(AnswerPart))
         if parts and self.answer is not None:
             progress = partial(show_progress, self._kshunt.store, parts[0])
-            # A callable: one that is replaced before it starts leaves no coroutine behind.
-            self.run_worker(progress, group="progress", exclusive=True)  # type: ignore[arg-type]
+            run_latest(self, progress, "progress")
 
     # Keys
 

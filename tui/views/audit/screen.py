@@ -16,6 +16,7 @@ from kshunt.backend.errors import BadInput, KshuntError
 from kshunt.tui.actions import bind, dialog_bindings
 from kshunt.tui.dialogs.dialog import CLOSE_KEYS, SCROLL_KEYS, Dialog, Lines, fact_lines
 from kshunt.tui.grid.grid import Grid
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -55,7 +56,7 @@ class AuditScreen(Dialog[None]):
         self.query_one("#filter", Input).cursor_blink = False
         self.grid.empty_text = "Reading the audit."
         self.grid.focus()
-        self.run_worker(self._read, group="audit", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self, self._read, "audit")
 
     @property
     def grid(self) -> Grid:

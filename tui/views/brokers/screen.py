@@ -120,7 +120,6 @@ class BrokersScreen(PaneScreen):
 
             return draw_history(history, LATEST, None, glyphs, width, height)
 
-        panel.remove_class("-empty")
         panel.show(build, history[-1].at_ms, BANDED, every_ms=BANDED_PLOT_MS)
 
     # Details

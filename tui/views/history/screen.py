@@ -42,12 +42,18 @@ class HistoryScreen(BoardScreen):
         """What the operator looks at."""
         if self._chosen is not None:
             return self._chosen
-        # Until they choose, the whole of what runs.
+        # Until they choose, the whole of what runs; if nothing moves, what is produced.
         from kshunt.tui.facts.transfer_history import running_s
-        from kshunt.tui.views.history.sections import HistoryChoice, span_covering
+        from kshunt.tui.views.history.sections import (
+            SPANS_S,
+            HistoryChoice,
+            first_kind,
+            span_covering,
+        )
 
         store = self.kshunt.store
-        return HistoryChoice(span_covering(running_s(store.scene.operations, store.now_ms)))
+        span = span_covering(running_s(store.scene.operations, store.now_ms))
+        return HistoryChoice(span, first_kind(self.history, SPANS_S[span]))
 
     @property
     def history(self) -> tuple[SeenTransfer, ...]:
@@ -100,7 +106,7 @@ class HistoryScreen(BoardScreen):
         return replace(chosen, kind=(chosen.kind % count + 1) % count)
 
     def _plot(self, id: str, chosen: HistoryChoice) -> None:
-        from kshunt.tui.views.history.sections import KINDS, kinds
+        from kshunt.tui.views.history.sections import KINDS, kinds, nothing_words
 
         store, glyphs = self.kshunt.store, self.kshunt.glyphs
         delivered = store.scene.answer(DELIVERED)
@@ -110,6 +116,9 @@ class HistoryScreen(BoardScreen):
         if kind in KINDS or delivered is None:
             history = self.history
             seen = replace(chosen, kind=KINDS.index(kind))
+            if words := nothing_words(history, seen):
+                panel.say(words)
+                return
             end = None if store.summary is None else store.summary.end
 
             def build(width: int, height: int) -> Text:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 from kshunt.backend.domain.pipeline.delivered import PipelinePast, PipelineStatus, TransferHistory
 from kshunt.backend.domain.replicas.history import gaps
-from kshunt.backend.domain.text.axes import Unit
-from kshunt.backend.domain.text.formatting import rate_text
+from kshunt.backend.domain.text.axes import Unit, axis_top
+from kshunt.backend.domain.text.formatting import duration_text, rate_text
 from kshunt.tui.actions.view_names import BROKERS
 from kshunt.tui.facts.transfer_history import (
     SeenTransfer,
     broker_history,
+    broker_produced,
     evenly,
+    nothing_moved,
     permitted,
+    produced,
     rates,
     remaining,
     within,
@@ -41,7 +44,15 @@ if TYPE_CHECKING:
 SPANS_S: Final = (300.0, 900.0, 3_600.0, 21_600.0, 43_200.0, 86_400.0, 259_200.0, 1_209_600.0)
 """How much of the past can be looked at."""
 SPAN_FIRST: Final = 1
-KINDS: Final = ("throughput", "remaining", "stuck")
+KINDS: Final = ("throughput", "remaining", "stuck", "produced")
+PRODUCED: Final = KINDS.index("produced")
+NOTHING: Final = (
+    "Nothing was copied",
+    "Nothing was left to copy",
+    "No copy was stuck",
+    "Nothing was produced",
+)
+"""By kind: what is said where a plot would be a line at 0."""
 PAST_KINDS: Final = ("throughput over days", "lag over days")
 """What can be plotted where the data pipeline delivered it."""
 LABEL_WIDTH: Final = 11
@@ -60,6 +71,36 @@ class HistoryChoice:
     def span_s(self) -> float:
         """Seconds."""
         return SPANS_S[self.span]
+
+
+def first_kind(history: Sequence[SeenTransfer], span_s: float) -> int:
+    """What is plotted until the operator chooses: what is produced, if nothing was moved."""
+    return PRODUCED if nothing_moved(within(history, span_s)) else 0
+
+
+def nothing_words(history: Sequence[SeenTransfer], chosen: HistoryChoice) -> str:
+    """What is said instead of a plot that would be a line at 0; empty where it would be none."""
+    moments = within(history, chosen.span_s)
+    values = _values(moments, chosen.kind)
+    limits = permitted(moments) if chosen.kind == 0 else []
+    if len(moments) < 2 or axis_top(values, limits) != 0:
+        return ""
+    seconds = (moments[-1].at_ms - moments[0].at_ms) / 1000
+    return f"{NOTHING[chosen.kind]} in the last {duration_text(seconds)}."
+
+
+def _values(moments: Sequence[SeenTransfer], kind: int) -> list[float]:
+    """What is plotted of each moment; NaN where nobody knows."""
+    match KINDS[kind]:
+        case "remaining":
+            return remaining(moments)
+        case "stuck":
+            counts = [float(moment.point.stuck_replicas) for moment in moments]
+            return [math.nan if count < 0 else count for count in counts]
+        case "produced":
+            return produced(moments)
+        case _:
+            return rates(moments)
 
 
 LATEST: Final = HistoryChoice(span=0)
@@ -112,16 +153,17 @@ def draw_history(
         breaks=gaps(times),
         marks_ms=[moment.at_ms for moment in moments if moment.point.rates_changed],
     )
-    kind = KINDS[chosen.kind]
+    kind, known = KINDS[chosen.kind], Series(_values(moments, chosen.kind))
     if kind == "remaining":
         return _draw_remaining(moments, end, draw)
     if kind == "stuck":
-        counts = [float(m.point.stuck_replicas) for m in moments]
-        known = [math.nan if count < 0 else count for count in counts]
-        return draw("Stuck replicas", times, [Series(known)], Unit.COUNT)
+        return draw("Stuck replicas", times, [known], Unit.COUNT)
+    if kind == "produced":
+        title = "Nothing was moved. Produced" if nothing_moved(moments) else "Produced"
+        return draw(title, times, [known], Unit.BYTES_PER_S)
     title = "Throughput of moves, and what throttles allow (-)"
     # The limit first: what is moved stands before it.
-    lines = [Series(permitted(moments), "-", is_limit=True), Series(rates(moments))]
+    lines = [Series(permitted(moments), "-", is_limit=True), known]
     return draw(title, times, lines, Unit.BYTES_PER_S)
 
 
@@ -191,16 +233,23 @@ def _brokers(moments: Sequence[SeenTransfer], width: int, glyphs: Glyphs) -> lis
     load = next((moment.load for moment in reversed(moments) if moment.load is not None), None)
     if load is None:
         return [Line((Cell("No snapshot yet.", "dim"),))]
-    return [_broker(moments, id, width, glyphs) for id in load.brokers]
+    still = nothing_moved(moments)
+    return [_broker(moments, id, still, width, glyphs) for id in load.brokers]
 
 
-def _broker(moments: Sequence[SeenTransfer], id: int, width: int, glyphs: Glyphs) -> Line:
-    received, sent = broker_history(moments, id)
-    room = min(max((width - 40) // 2, 0), 40)
+def _broker(
+    moments: Sequence[SeenTransfer], id: int, still: bool, width: int, glyphs: Glyphs
+) -> Line:
+    """What it received and sent for moves; if it is `still`, what was produced to it."""
     parts = [LinePart(Cell(f"broker {id}", "strong"), 11)]
-    for word, values in (("in", received), ("out", sent)):
+    if still:
+        shown = [("produced", broker_produced(moments, id))]
+    else:
+        shown = list(zip(("in", "out"), broker_history(moments, id), strict=True))
+    room = min(max((width - 40) // len(shown), 0), 40)
+    for word, values in shown:
         drawn = evenly(moments, values, room * 2 if glyphs.spark else room)
-        parts.append(LinePart(Cell(word, "dim"), 3))
+        parts.append(LinePart(Cell(word, "dim"), max(len(word), 3)))
         if room >= 6:
             parts.append(LinePart(Cell(sparkline(drawn, room, glyphs), "good"), room, 2))
         quiet = values[-1] == 0

@@ -14,6 +14,7 @@ from kshunt.tui.dialogs.dialog import CLOSE_KEYS, Dialog, Lines
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.tables.lines import PaneLine
 from kshunt.tui.views.operations.progress_text import operation_lines
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.tui.shell.dashboard import Dashboard
@@ -51,8 +52,7 @@ class WatchScreen(Dialog[str | None]):
         self._on_changed("")
 
     def _on_changed(self, view: str) -> None:
-        # A callable: one that is replaced before it starts leaves no coroutine behind.
-        self.run_worker(self._show, group="watch", exclusive=True)  # type: ignore[arg-type]
+        run_latest(self, self._show, "watch")
 
     async def _show(self) -> None:
         room = max(self.app.size.height - AROUND, 3)

@@ -16,6 +16,7 @@ from kshunt.tui.feed.polled_facts import BACKEND_STATUS, PRESENCE
 from kshunt.tui.grid.grid import Grid
 from kshunt.tui.grid.pane import Pane
 from kshunt.tui.views.table_screen import TableScreen
+from kshunt.tui.workers import run_latest
 
 if TYPE_CHECKING:
     from kshunt.backend.domain.operations.operation import Operation
@@ -109,8 +110,7 @@ class OperationsScreen(TableScreen):
         if wanted != self._audit_of:
             self._audit_of = wanted
             audit = partial(self.kshunt.polling.audit, operation.id)
-            # Not a coroutine: where a newer wish comes first, it would never be awaited.
-            self.run_worker(audit, group="audit", exclusive=True)  # type: ignore[arg-type]
+            run_latest(self, audit, "audit")
 
     @property
     def looked_at(self) -> str:

@@ -300,15 +300,19 @@ def ended_operations(overview: Overview, width: int, most: int, glyphs: Glyphs) 
 def _cut(
     lines: list[Line], most: int, more: int, noun: str, target: ScreenTarget | None
 ) -> list[Line]:
-    """At most `most` lines; where some are left out, the last of two or more counts the rest."""
-    left = len(lines) - most + more
-    if left <= 0:
+    """At most `most` lines; where some are left out, the last of two or more counts the rest.
+
+    `more`: how many there are that `lines` lack.
+    """
+    if len(lines) <= most and more <= 0:
         return lines
     if most < 2:
         return lines[:most]
-    said = Cell(f"and {many(left + 1, f'more {noun}', f'more {noun}s')}", "dim")
+    shown = lines[: most - 1]
+    left = len(lines) - len(shown) + more
+    said = Cell(f"and {many(left, f'more {noun}', f'more {noun}s')}", "dim")
     key = ("more", noun) if target is not None else None
-    return [*lines[: most - 1], Line((said,), key, target)]
+    return [*shown, Line((said,), key, target)]
 
 
 def _running(one: OperationLine, now_ms: int, who: int, width: int, glyphs: Glyphs) -> Line:
