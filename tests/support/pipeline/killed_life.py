@@ -30,7 +30,7 @@ from tests.support.paths import ROOT
 from tests.support.pipeline.recorded_days import KEPT
 
 FILES_A_TURN: Final = 2
-"""So many files come before the job looks again."""
+"""The number of files that come before the job looks again."""
 MOMENTS: Final[Mapping[str, str]] = {
     "the first batch is written aside": r"make \.batch-ID/eta$",
     "open rows are replaced, of rates and not of stalls": r"to stalls/.*/batch_id=open/",

@@ -28,7 +28,7 @@ KEPT: Final = KeptDays(1, 730)
 APART_S: Final = 30
 FLUSH_S: Final = 1_200
 LATE_MS: Final = 3_000
-"""So long after its last row a file is there."""
+"""The time from the last row of a file until it is there."""
 
 
 def record(folder: Path) -> None:

@@ -207,8 +207,9 @@ def test_an_hour_that_a_backfill_made_again_is_rolled_up_again(tmp_path: Path) -
 def test_of_the_hour_before_only_replicas_are_read_whose_first_row_needs_it(
     tmp_path: Path,
 ) -> None:
-    in_isr, out = {"adding": False, "in_isr": True}, {"adding": False, "in_isr": False}
-    copied = {"adding": True, "in_isr": False, "operation_id": "op"}
+    in_isr: Row = {"adding": False, "in_isr": True}
+    out: Row = {"adding": False, "in_isr": False}
+    copied: Row = {"adding": True, "in_isr": False, "operation_id": "op"}
     arrived = in_isr | {"copied_from": 1, "copied_bytes": 70, "copied_s": 5.0}
     moves = {1: (copied, arrived), 2: (in_isr, out), 3: (out, out), 4: (in_isr, in_isr)}
     files, tables = [], []
