@@ -10,6 +10,8 @@ import pyarrow as pa
 
 def with_columns(rows: Any, schema: Any) -> Any:
     """The rows with the columns of a schema, in its order; null where they have none."""
+    if rows.schema.names == schema.names and rows.schema.types == schema.types:
+        return pa.Table.from_arrays(rows.columns, schema=schema)
     columns = [
         rows[field.name].cast(field.type)
         if field.name in rows.column_names

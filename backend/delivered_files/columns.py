@@ -56,9 +56,11 @@ def read_columns(
         return pa.concat_tables(groups) if groups else _typed(file.read(read), columns, None)
 
 
-def read_files(paths: Iterable[Path], table: ResultTable, names: Sequence[str]) -> Any:
+def read_files(
+    paths: Iterable[Path], table: ResultTable, names: Sequence[str], wanted: Mask | None = None
+) -> Any:
     """Some columns of files, together, as `read_columns` has them; None of no file."""
-    parts = [read_columns(path, table, names) for path in paths]
+    parts = [read_columns(path, table, names, wanted) for path in paths]
     return pa.concat_tables(parts) if parts else None
 
 

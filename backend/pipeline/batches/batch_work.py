@@ -207,7 +207,9 @@ class BatchWork(ABC, Generic[S, R]):
         self.closed_ms = _closed(self.newest_ms, former.closed_ms)
         now_ms = self.place.clock.now_ms()
         hour_ms = _floor(now_ms if self.newest_ms is None else self.newest_ms, HOUR_MS)
-        bounds = TimeBounds.of(hour_ms, now_ms)
+        # Rows of open ticks wait for this batch, however long it was not made.
+        waited_ms = hour_ms if former.newest_ms is None else _floor(former.newest_ms, HOUR_MS)
+        bounds = TimeBounds.of(min(hour_ms, waited_ms), now_ms)
         self.checks = Checks(bounds.earliest_ms, bounds.latest_ms, 0, 0, GAP_S * 1000)
         self.found = self._worked(self._step())
         self.aside, self.files = list(arrived.aside), arrived.looked_at

@@ -8,6 +8,7 @@ from typing import Any
 
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS
 from kshunt.backend.pipeline.results.hour_figures import (
+    Before,
     CopyOfOperation,
     HourFigures,
     IsrDrop,
@@ -46,19 +47,22 @@ class WeekRates:
         """Whether the rows of the hour before came last."""
         return self._last is not None and self._last[0] == hour_ms - HOUR_MS
 
-    def add(self, hour_ms: int, table: Any, before: LastRows | None = None) -> None:
+    def add(self, hour_ms: int, table: Any, before: Before | None = None) -> None:
         """Take the rows of an hour.
 
-        `before` are the last ones of the hour before; None: its rows came last, or are not known.
+        `before` gives the last ones of the hour before. None: they came last, or are not known.
         """
         if not len(table):
             return
-        if before is None:
-            fits = self._last is not None and self._last[0] == hour_ms - HOUR_MS
-            before = self._last[1] if fits and self._last else LastRows.nothing()
-        figures, last = figures_of(table, before)
+        figures, last = figures_of(table, before or self._before(hour_ms))
         self._last = hour_ms, last
         self.take(hour_ms, figures)
+
+    def _before(self, hour_ms: int) -> Before:
+        """The rows that came last, if they are of the hour before."""
+        fits = self._last is not None and self._last[0] == hour_ms - HOUR_MS
+        earlier = self._last[1] if fits and self._last else LastRows.nothing()
+        return lambda rids: earlier
 
     def take(self, hour_ms: int, hour: HourFigures) -> None:
         """Take what was made of the rows of an hour."""

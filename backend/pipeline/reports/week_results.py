@@ -47,7 +47,7 @@ from kshunt.backend.pipeline.reports.report_files import (
 )
 from kshunt.backend.pipeline.reports.rolled_week import RolledWeek
 from kshunt.backend.pipeline.reports.week_rates import WeekRates
-from kshunt.backend.pipeline.results.hour_figures import COLUMNS, LastRows
+from kshunt.backend.pipeline.results.hour_figures import COLUMNS, Before
 from kshunt.backend.pipeline.results.hour_forecasts import COLUMNS as FORECAST
 from kshunt.backend.pipeline.results.hour_forecasts import (
     FirstForecast,
@@ -218,11 +218,12 @@ def _rows(
         return None
 
 
-def _before(results: Path, hour: HourFolder) -> LastRows:
-    """The last rows of the hour before, as the roll-up of an hour takes them."""
+def _before(results: Path, hour: HourFolder) -> Before:
+    """What gives last rows of the hour before, as the roll-up of an hour takes them."""
     name = hour_folder(hour.start_ms - HOUR_MS)
     before = HourFolder(name, results / RATES.name / name)
-    return last_rows([one.path for one in files_of(before, RATES.name, read_manifest(results))])
+    manifest = read_manifest(results)
+    return partial(last_rows, [one.path for one in files_of(before, RATES.name, manifest)])
 
 
 def _hour(results: Path, table: ResultTable, names: Sequence[str], hour: HourFolder) -> Any:

@@ -14,7 +14,7 @@ Algorithm
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ COLUMNS: Final = (
     "follower_throttle_bytes_per_s", "operation_id", *NEEDED,
 )  # fmt: skip
 """What is read of `rates`."""
+LAST_COLUMNS: Final = ("at", "rid", "in_isr", "adding", "operation_id")
+"""What is read of the hour before."""
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -100,8 +102,13 @@ class LastRows:
 
     @classmethod
     def of(cls, table: Any) -> LastRows:
-        """Of rates with `COLUMNS`, in any order."""
-        return _HourRows.of(table).last if table is not None and len(table) else cls.nothing()
+        """Of rates with `LAST_COLUMNS`, in any order."""
+        table = table.sort_by([("rid", "ascending"), ("at", "ascending")])
+        rid = table["rid"].cast(pa.int64()).to_numpy()
+        last = np.flatnonzero(np.append(np.diff(rid) != 0, [True] * bool(len(rid))))
+        table = table.take(pa.array(last))
+        operation = table["operation_id"].cast(pa.string()).combine_chunks()
+        return cls(rid[last], _flags(table["in_isr"]), _flags(table["adding"]), operation)
 
     def places(self, rids: Longs) -> Longs:
         """Where these replicas are; -1: nowhere."""
@@ -110,6 +117,14 @@ class LastRows:
         place = np.minimum(np.searchsorted(self.rid, rids), len(self.rid) - 1)
         found: Longs = np.where(self.rid[place] == rids, place, -1)
         return found
+
+
+Before = Callable[[Longs], LastRows]
+"""The last rows of some replicas in the hour before; those of others may be among them."""
+
+
+def _flags(column: Any) -> Mask:
+    return np.asarray(column.cast(pa.bool_()).fill_null(False).to_numpy(), np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +158,6 @@ class _HourRows:
             found: Longs = table[name].cast(pa.int64()).fill_null(NO_BROKER).to_numpy()
             return found
 
-        def flags(name: str) -> Mask:
-            return np.asarray(table[name].cast(pa.bool_()).fill_null(False).to_numpy(), np.bool_)
-
         def floats(name: str) -> Floats:
             found: Floats = table[name].cast(pa.float64()).fill_null(float("nan")).to_numpy()
             return found
@@ -154,7 +166,7 @@ class _HourRows:
             return np.asarray(pc.is_valid(table[name]).to_numpy(), np.bool_)
 
         rid, broker, leader = (longs(name) for name in ("rid", "broker", "leader"))
-        in_isr, adding = flags("in_isr"), flags("adding")
+        in_isr, adding = _flags(table["in_isr"]), _flags(table["adding"])
         leader_rate, follower_rate = (f"{s}_throttle_bytes_per_s" for s in ("leader", "follower"))
         return cls(
             table=table,
@@ -165,7 +177,7 @@ class _HourRows:
             advanced=floats("advanced_bytes"),
             in_isr=in_isr,
             adding=adding,
-            removing=flags("removing"),
+            removing=_flags(table["removing"]),
             throttled=there(leader_rate) | there(follower_rate),
             copying=(adding | ~in_isr) & (leader != broker),
             copied=np.where(there("copied_from"), floats("copied_bytes"), np.nan),
@@ -179,6 +191,18 @@ class _HourRows:
         last = np.append(self.starts[1:], len(self.rid)) - 1
         operation = self.operation.take(pa.array(last))
         return LastRows(self.rid[last], self.in_isr[last], self.adding[last], operation)
+
+    @property
+    def unexplained(self) -> Longs:
+        """Replicas whose first row says less without the one before it, of an earlier hour.
+
+        A copy arrives at such a row, or the replica is out of the ISR and nothing moves it.
+        """
+        first = self.starts
+        arrives = np.isfinite(self.copied[first]) & ~self.copying[first]
+        out = ~(self.in_isr[first] | self.adding[first] | self.removing[first])
+        found: Longs = self.rid[first[arrives | out]]
+        return found
 
     def of_copies(self, before: LastRows) -> _HourRows:
         """The same, but rows at which a copy arrives are as the row before them was moved."""
@@ -223,17 +247,19 @@ class HourFigures:
     """By operation and replica."""
 
 
-def figures_of(table: Any, before: LastRows) -> tuple[HourFigures, LastRows]:
-    """Of an hour that has rows of rates; and its last rows. `before` are those of the hour before.
+def figures_of(table: Any, before: Before) -> tuple[HourFigures, LastRows]:
+    """Of an hour that has rows of rates; and its last rows.
 
+    `before` is asked once, for the replicas of which the hour before says more.
     `table` has `COLUMNS`, in any order.
     """
     rows = _HourRows.of(table)
-    copies = rows.of_copies(before)
+    earlier = before(rows.unexplained)
+    copies = rows.of_copies(earlier)
     found = HourFigures(int(rows.at_ms.max()))
     _add_bytes(found, copies)
     _add_throttles(found, rows)
-    _add_drops(found, rows, before)
+    _add_drops(found, rows, earlier)
     _add_copies(found, copies)
     return found, rows.last
 

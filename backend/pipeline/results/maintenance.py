@@ -159,17 +159,43 @@ def _delete_expired(
     folder: Path, kept: KeptDays, end_ms: int, now_ms: int, done: Maintained
 ) -> None:
     newest_ms = _newest_end_ms(folder, end_ms)
-    expired: dict[str, Sequence[HourFolder]] = {}
-    for table in ALL_TABLES:
-        start_ms = kept.start_ms(table, newest_ms)
-        found = [h for h in hour_folders(folder / table.name) if h.start_ms + HOUR_MS <= start_ms]
-        if found:
-            expired[table.name] = found
     # This also removes what a killed one has left.
     with new_run(folder, 0, end_ms, now_ms) as run:
+        manifest = read_manifest(folder)
+        expired: dict[str, Sequence[HourFolder]] = {}
+        for table in ALL_TABLES:
+            found = _expired(folder, table, kept.start_ms(table, newest_ms), manifest)
+            if found:
+                expired[table.name] = found
         if expired:
-            run.delete(expired)
-    done.deleted_hours += sum(map(len, expired.values()))
+            done.deleted_hours += run.delete(expired)
+        for table in ALL_TABLES:
+            _remove_empty_days(folder / table.name, kept.start_ms(table, newest_ms))
+
+
+def _expired(
+    folder: Path, table: ResultTable, start_ms: int, manifest: Manifest
+) -> list[HourFolder]:
+    """Hours of a table that end by a moment.
+
+    One that only the manifest names had no rows. Or a process was killed after it had deleted them.
+    """
+    there = {hour.name for hour in hour_folders(folder / table.name)}
+    names = sorted(there | manifest.hours.get(table.name, {}).keys())
+    return [
+        HourFolder(name, folder / table.name / name)
+        for name in names
+        if hour_start_ms(name) + HOUR_MS <= start_ms
+    ]
+
+
+def _remove_empty_days(table: Path, start_ms: int) -> None:
+    """Remove the folders of days before a moment that have no hour left."""
+    first, _, _ = hour_folder(max(0, start_ms)).partition("/")
+    for day in table.glob("date=*"):
+        if day.name < first:
+            with suppress(OSError):
+                day.rmdir()
 
 
 def kept_from_ms(folder: Path, table: ResultTable, kept: KeptDays, now_ms: int) -> int:

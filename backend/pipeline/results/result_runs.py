@@ -157,22 +157,23 @@ class Run:
         for table, hours in of.items():
             _clear(self.folder / table, table, manifest, hours)
 
-    def delete(self, hours: Mapping[str, Sequence[HourFolder]]) -> None:
-        """Delete these hours of tables, with everything that lies in them.
+    def delete(self, hours: Mapping[str, Sequence[HourFolder]]) -> int:
+        """Delete these hours of tables, with everything that lies in them; how many were there.
 
         They disappear one after the other; what holds of the others is not touched.
         """
+        deleted = 0
         for table, expired in hours.items():
             for hour in expired:
                 place = self.aside / table / hour.name
                 place.parent.mkdir(parents=True, exist_ok=True)
-                hour.path.rename(place)
-                with suppress(OSError):
-                    # Only if it was the last hour of its day.
-                    hour.path.parent.rmdir()
+                with suppress(FileNotFoundError):
+                    hour.path.rename(place)
+                    deleted += 1
         names = {table: {hour.name for hour in expired} for table, expired in hours.items()}
         manifest = read_manifest(self.folder).without(names)
         replace_file(self.folder / MANIFEST, manifest.to_json().encode())
+        return deleted
 
     def _covers(self, hour: str) -> bool:
         return hour_folder(self.start_ms) <= hour <= hour_folder(self.end_ms - 1)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from kshunt.backend.arrow_rows import millis_column
 from kshunt.backend.delivered_files.columns import UNREADABLE, read_columns, read_files
@@ -47,7 +48,12 @@ from kshunt.backend.domain.pipeline.roll_up_columns import (
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.kernels.arrow_columns import arrow_of
 from kshunt.backend.pipeline.results.hour_figures import COLUMNS as HOUR_COLUMNS
-from kshunt.backend.pipeline.results.hour_figures import HourFigures, LastRows, figures_of
+from kshunt.backend.pipeline.results.hour_figures import (
+    LAST_COLUMNS,
+    HourFigures,
+    LastRows,
+    figures_of,
+)
 from kshunt.backend.pipeline.results.hour_forecasts import COLUMNS as FORECAST_COLUMNS
 from kshunt.backend.pipeline.results.hour_forecasts import HourForecasts, forecasts_of
 from kshunt.backend.pipeline.results.hour_rows import (
@@ -196,7 +202,7 @@ class SourceHour:
         rows = read_files(self.paths, RATES, HOUR_COLUMNS)
         if rows is None or not len(rows):
             return None
-        return figures_of(rows, last_rows(self.before))[0]
+        return figures_of(rows, partial(last_rows, self.before))[0]
 
     @cached_property
     def forecasts(self) -> HourForecasts:
@@ -205,12 +211,21 @@ class SourceHour:
         return HourForecasts() if rows is None else forecasts_of(rows)
 
 
-def last_rows(paths: Sequence[Path]) -> LastRows:
-    """The last rows of an hour of rates; of one with a damaged file nothing is known."""
+def last_rows(paths: Sequence[Path], rids: NDArray[np.int64]) -> LastRows:
+    """The last rows of some replicas in an hour of rates.
+
+    Of an hour with a damaged file nothing is known.
+    """
+    if not len(rids):
+        return LastRows.nothing()
+    wanted = pa.array(rids)
     try:
-        return LastRows.of(read_files(paths, RATES, HOUR_COLUMNS))
+        rows = read_files(
+            paths, RATES, LAST_COLUMNS, lambda rows: pc.is_in(rows["rid"], value_set=wanted)
+        )
     except UNREADABLE:
         return LastRows.nothing()
+    return LastRows.nothing() if rows is None else LastRows.of(rows)
 
 
 def _copies(hour: SourceHour) -> dict[str, Any]:

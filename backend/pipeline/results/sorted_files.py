@@ -63,8 +63,7 @@ def write_sorted(
         ValueError: the new file has another number of rows than it should have.
         Stopped: `is_stopped` became true.
     """
-    schema = _common_schema(until_stopped(paths, is_stopped))
-    expected = sum(pq.read_metadata(path).num_rows for path in paths)
+    schema, expected = _common_schema(until_stopped(paths, is_stopped))
     thin = None
     if table is RATES:
         thin = _thinned(paths, expected, hour_before, is_stopped)
@@ -88,10 +87,14 @@ def _encodings(schema: Any) -> dict[str, Any]:
 _COUNTERS: Final = frozenset({"log_end_offset", "leader_log_end_offset"})
 
 
-def _common_schema(paths: Iterable[Path]) -> Any:
-    """Columns of all files: a newer version may have added some."""
-    schemas = [_as_moments(pq.read_schema(path)) for path in paths]
-    return pa.unify_schemas(list(dict.fromkeys(schemas)))
+def _common_schema(paths: Iterable[Path]) -> tuple[Any, int]:
+    """Columns of all files, and how many rows they have: a newer version may have added columns."""
+    schemas, rows = dict[Any, None](), 0
+    for path in paths:
+        footer = pq.read_metadata(path)
+        schemas[_as_moments(footer.schema.to_arrow_schema())] = None
+        rows += footer.num_rows
+    return pa.unify_schemas(list(schemas)), rows
 
 
 def _as_moments(schema: Any) -> Any:
@@ -105,7 +108,7 @@ def _rows(paths: Iterable[Path], schema: Any, thin: Thinned | None) -> Iterator[
     start = 0
     for path in paths:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS_A_GROUP):
+            for batch in file.iter_batches(ROWS_A_GROUP, use_threads=False):
                 rows = with_columns(pa.Table.from_batches([batch]), schema)
                 yield rows if thin is None else thin.of_slice(rows, start)
                 start += len(rows)
@@ -157,7 +160,7 @@ def _of_part(paths: Iterable[Path], part: int, parts: int) -> tuple[Any, Any]:
     for path in paths:
         with pq.ParquetFile(path) as file:
             there = [name for name in _DECIDING.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(ROWS_A_GROUP, columns=there):
+            for batch in file.iter_batches(ROWS_A_GROUP, columns=there, use_threads=False):
                 rows = with_columns(pa.Table.from_batches([batch]), _DECIDING)
                 place = np.arange(start, start + len(rows))
                 start += len(rows)

@@ -5,6 +5,7 @@ makes their results. Each hour of the week is a copy of the second one, in `FLUS
 job leaves them; then the job's maintenance of that hour runs. `KSHUNT_LAKE_REPLICAS` says how many
 replicas there are, and `KSHUNT_LAKE_DAYS` how many days. The default is a tenth of the target of
 20,000, which takes some minutes; rows of a table grow with the replicas, so bytes do too.
+Files and bytes are drawn by day: with more than 14 days the rows that expire are seen to go.
 
 At last a backend of its own process serves the lake. It is asked over HTTP which broker was the
 bottleneck on Tuesday, once after it has started and `REQUESTS` times after that.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -32,6 +34,8 @@ from kshunt.backend.domain.pipeline.result_columns import RATES, TABLES, ResultT
 from kshunt.backend.domain.pipeline.roll_up_columns import ROLL_UPS
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.domain.pipeline.weeks import Week
+from kshunt.backend.domain.text.axes import Unit
+from kshunt.backend.domain.text.plots import Series, plot_lines
 from kshunt.backend.embedded.core.spec import ClusterSpec, plain_brokers
 from kshunt.backend.pipeline.light.light_job import LightJob
 from kshunt.backend.pipeline.reports.week_results import read_week
@@ -52,6 +56,16 @@ REQUESTS: Final = 10
 KEPT: Final = KeptDays(14, 730)
 FIRST_MS: Final = START_MS - START_MS % DAY_MS + DAY_MS
 """When the copies begin: a Monday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The folder of results at the end of a day."""
+
+    number: int
+    files: int
+    bytes: int
+    rates_bytes: int
 
 
 class WeekClock(SystemClock):
@@ -81,7 +95,7 @@ def test_a_week_of_results(tmp_path: Path) -> None:
     )
     print(f"\n{REPLICAS:,} replicas, {HOURS // 24} days; the target's {TARGET_REPLICAS:,} are")
     print(f"{TARGET_REPLICAS / REPLICAS:g} times the replicas. An hour of samples: {size(sampled)}")
-    began_s, seconds = time.monotonic(), list[float]()
+    began_s, seconds, days = time.monotonic(), list[float](), list[Day]()
     for number in range(HOURS):
         clock.at_ms = FIRST_MS + (number + 1) * HOUR_MS
         write_hour(lake, of_hour, hour_ms, number)
@@ -91,7 +105,8 @@ def test_a_week_of_results(tmp_path: Path) -> None:
         assert not maintain(lake, KEPT, clock.now_ms).problems
         seconds.append(time.process_time() - since_s)
         if number % 24 == 23:
-            say_day(lake, number // 24 + 1)
+            days.append(say_day(lake, number // 24 + 1))
+    draw_days(days)
     say_tables("the whole, an hour", lake, HOURS)
     rates = bytes_of(lake, RATES.name) / HOURS
     print(f"rates take {rates / sampled:.2f} times the bytes of their samples (target 1.5)")
@@ -138,7 +153,7 @@ def bytes_of(lake: Path, table: str) -> int:
     return sum(path.stat().st_size for path in current_files(lake, table))
 
 
-def say_day(lake: Path, day: int) -> None:
+def say_day(lake: Path, day: int) -> Day:
     names = tables_of(lake)
     files = sum(len(current_files(lake, name)) for name in names)
     used = sum(bytes_of(lake, name) for name in names)
@@ -147,6 +162,22 @@ def say_day(lake: Path, day: int) -> None:
         f"day {day}: {files:>6,} files {size(used)}; {size(used * times)} at the target's "
         "replicas (target in 7 days: 2,000 files, 10 GB)"
     )
+    return Day(day, files, used, bytes_of(lake, RATES.name))
+
+
+def draw_days(days: list[Day]) -> None:
+    """Files, bytes of all tables and bytes of `rates` at the end of each day."""
+    ends = [float(one.number) for one in days]
+    ticks = [(end, f"day {end:.0f}") for end in ends if end % 7 == 0 or end == 1]
+    plots: dict[str, tuple[Unit, list[float]]] = {
+        "files": (Unit.COUNT, [float(one.files) for one in days]),
+        "bytes": (Unit.BYTES, [float(one.bytes) for one in days]),
+        "bytes of rates": (Unit.BYTES, [float(one.rates_bytes) for one in days]),
+    }
+    for title, (unit, values) in plots.items():
+        print(
+            "\n".join([f"{title} by day", *plot_lines(ends, [Series(values)], unit, ticks, 78, 12)])
+        )
 
 
 def say_tables(title: str, lake: Path, hours: int) -> None:

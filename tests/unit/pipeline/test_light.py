@@ -100,6 +100,14 @@ def test_late_rows_are_set_aside_and_doubled_ones_count_once(
     assert "2 samples arrived too late" in caplog.text
 
 
+def test_samples_of_an_open_tick_count_after_a_stop_of_days(tmp_path: Path) -> None:
+    rows = [sample(t, t * 10) for day in (0, 3) for t in range(day * 86_400, day * 86_400 + 60, 4)]
+    flushed(tmp_path, [rows[:15], rows[15:]])
+    made(tmp_path, tmp_path / "results", files_most=1)
+    same(rows_in(tmp_path / "results", "rates"), in_order(reference_rates(rows)))
+    assert rows_in(tmp_path / "results", "quarantine") == []
+
+
 def test_files_that_cannot_be_used_are_set_aside_and_the_others_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -144,6 +144,23 @@ def test_hours_that_are_too_old_are_deleted_by_the_days_of_their_table(tmp_path:
     assert not (tmp_path / "rates" / hour_folder(HOUR - 30 * DAY_MS)).parent.exists()
 
 
+def test_the_manifest_names_no_hour_that_a_killed_retention_had_deleted(tmp_path: Path) -> None:
+    old_ms = HOUR - 30 * DAY_MS
+    streamed(tmp_path, hours=1, first_ms=old_ms)
+    shutil.rmtree(tmp_path / stream_state.STREAM)
+    maintain(tmp_path, KeptDays(60, 730), lambda: NOW_MS)
+    streamed(tmp_path)
+    old = tmp_path / "rates" / hour_folder(old_ms)
+    assert hour_folder(old_ms) in read_manifest(tmp_path).hours["rates"]
+    shutil.rmtree(old)
+    done = maintain(tmp_path, KEPT, lambda: NOW_MS)
+    assert done.deleted_hours == 0
+    manifest = read_manifest(tmp_path)
+    assert hour_folder(old_ms) not in manifest.hours["rates"]
+    assert hour_folder(old_ms) in manifest.hours["stalls"]
+    assert not old.parent.exists()
+
+
 def test_a_clock_that_jumps_ahead_deletes_nothing(tmp_path: Path) -> None:
     streamed(tmp_path)
     before = all_rows(tmp_path)

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from kshunt.backend.clock import SystemClock
+from kshunt.backend.delivered_files.columns import read_files
 from kshunt.backend.delivered_files.result_files import hour_folders, read_manifest
 from kshunt.backend.domain.pipeline.delivered import BottleneckRow, Rows, TransferHistory
 from kshunt.backend.domain.pipeline.result_columns import ETA, RATES
@@ -23,8 +26,10 @@ from kshunt.backend.domain.pipeline.roll_up_columns import (
 )
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, HOUR_MS, hour_folder
 from kshunt.backend.pipeline.results import roll_ups
+from kshunt.backend.pipeline.results.hour_figures import COLUMNS, LastRows, figures_of
 from kshunt.backend.pipeline.results.maintenance import KeptDays, maintain
 from kshunt.backend.pipeline.results.result_runs import new_run
+from kshunt.backend.pipeline.results.roll_ups import last_rows
 from kshunt.backend.telemetry.results.results_reader import Results
 from tests.support.pipeline import delivered
 from tests.support.pipeline.delivered import Row, rows_in
@@ -197,6 +202,36 @@ def test_an_hour_that_a_backfill_made_again_is_rolled_up_again(tmp_path: Path) -
     }
     runs = read_manifest(tmp_path).hours[BOTTLENECKS.by_hour.name]
     assert list(runs) == [hour_folder(FIRST_MS)]
+
+
+def test_of_the_hour_before_only_replicas_are_read_whose_first_row_needs_it(
+    tmp_path: Path,
+) -> None:
+    in_isr: Row = {"adding": False, "in_isr": True}
+    out: Row = {"adding": False, "in_isr": False}
+    copied: Row = {"adding": True, "in_isr": False, "operation_id": "op"}
+    arrived = in_isr | {"copied_from": 1, "copied_bytes": 70, "copied_s": 5.0}
+    moves = {1: (copied, arrived), 2: (in_isr, out), 3: (out, out), 4: (in_isr, in_isr)}
+    files, tables = [], []
+    for hour in range(2):
+        at_ms = FIRST_MS + hour * HOUR_MS
+        rows = [rate(at_ms, rid) | both[hour] for rid, both in moves.items()]
+        files.append(delivered.write(tmp_path, RATES, rows))
+        tables.append(read_files(files[hour], RATES, COLUMNS))
+    _, whole = figures_of(tables[0], lambda rids: LastRows.nothing())
+    asked: list[list[int]] = []
+
+    def last(rids: NDArray[np.int64]) -> LastRows:
+        asked.append(rids.tolist())
+        return last_rows(files[0], rids)
+
+    found, _ = figures_of(tables[1], last)
+    assert asked == [[1, 2, 3]]
+    assert found == figures_of(tables[1], lambda rids: whole)[0]
+    assert (found.copied_bytes, [drop.at_ms for drop in found.drops]) == (70, [FIRST_MS + HOUR_MS])
+    assert found.copies["op", 1].copied_bytes == 70
+    assert last_rows(files[0], np.array([2, 4])).rid.tolist() == [2, 4]
+    assert last_rows([tmp_path / "gone"], np.array([], np.int64)).rid.tolist() == []
 
 
 def test_an_hour_without_copies_is_looked_at_once_and_is_no_point(tmp_path: Path) -> None:
