@@ -57,7 +57,7 @@ def standalone_cluster(
 @contextmanager
 def _process(environment: Mapping[str, str], log: Path, role: str, *options: str) -> Iterator[None]:
     """One of its processes, and what it has started, until they are not needed."""
-    command = [_SPARK / "bin" / "spark-class", f"{_DEPLOY}.{role}", *options]
+    command = [str(_SPARK / "bin" / "spark-class"), f"{_DEPLOY}.{role}", *options]
     with (
         log.open("wb") as file,
         subprocess.Popen(
