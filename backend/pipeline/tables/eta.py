@@ -31,7 +31,7 @@ def eta(rates: DataFrame, calibration: Calibration) -> DataFrame:
     """The table `eta`, of whole ticks of `rates`."""
     rows = rates.filter(_WANTING).select(*COLUMNS)
     # Ticks are worked out one by one; a minute of them together is handed over sooner.
-    minute = F.floor(millis("tick") / F.lit(60_000))
+    minute = F.floor(millis("tick") / F.lit(60_000)).alias("_minute")
     made = rows.groupBy(minute).applyInArrow(_kernel(calibration), struct_of(ETA.columns))
     return select_as(made, ETA)
 

@@ -22,9 +22,9 @@ All rows of some replicas are worked together, by arrays: see `kshunt.backend.pi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -138,4 +138,8 @@ def _stepped(
     if state is not None:
         parcels = parcels.unionByName(of_state(state, rate_step.STATE_SCHEMA))
     plan = rate_step.Work(rate_step.SETTINGS, SAMPLES_SCHEMA, MADE_SCHEMA, checks, carries)
-    return worked(parcels, lambda batches: rate_step.work(batches, plan), _MADE)
+
+    def rates_of_buckets(batches: Iterable[Any]) -> Iterator[Any]:
+        return rate_step.work(batches, plan)
+
+    return worked(parcels, rates_of_buckets, _MADE)

@@ -10,7 +10,8 @@ ends no island: nothing was copied all the same. What is handed on is the island
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -70,7 +71,11 @@ def islands(rates: DataFrame, newest_ms: int, state: DataFrame | None = None) ->
 def islands_of(parcels: DataFrame, newest_ms: int) -> DataFrame:
     """The same, of rates in parcels."""
     settings = kernel.StallSettings(newest_ms, GAP_S * 1000, STALL_S * 1000, UNKNOWN_CAUSE)
-    return worked(parcels, lambda batches: kernel.work(batches, settings), _MADE)
+
+    def islands_of_buckets(batches: Iterable[Any]) -> Iterator[Any]:
+        return kernel.work(batches, settings)
+
+    return worked(parcels, islands_of_buckets, _MADE)
 
 
 def rows_of(islands: DataFrame, *, ended_only: bool = False) -> DataFrame:

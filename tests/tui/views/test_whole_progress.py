@@ -208,6 +208,7 @@ async def test_every_place_says_how_far_the_whole_is(tmp_path: Path) -> None:
         assert f"{share} of {whole}" in shown.frame()
         await shown.press("5")
         assert " 0/10 " in shown.frame()
-        assert f"0 of 10 replicas, {head.split(', ')[2].split(' left')[0]} of {whole}" in (
-            shown.frame()
-        )
+        left = head.split(", ")[2].split(" left")[0]
+        # The pane is laid out after the table.
+        await shown.until(lambda: "0 of 10 replicas, " in shown.frame(), "the pane of the row")
+        assert f"0 of 10 replicas, {left} of {whole}" in shown.frame()
