@@ -49,7 +49,7 @@ def script(shell: str) -> str:
 def _filled(parser: argparse.ArgumentParser, command: Command) -> argparse.ArgumentParser:
     """A parser that knows what a command takes; it is described to a shell, and reads nothing."""
     for flag in command.flags:
-        if not (flag.hidden or flag.instead):
+        if flag.is_offered:
             words: dict[str, Any] = dict(shape(flag))
             if flag.choices:
                 words["choices"] = flag.choices

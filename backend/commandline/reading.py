@@ -248,7 +248,7 @@ def _wrong(command: Command, name: str, message: str) -> str:
 
 def _unknown(family: Command, command: Command, word: str) -> UsageError:
     name = word.lstrip("-")
-    known = {flag.name for flag in command.flags if not (flag.hidden or flag.instead)}
+    known = {flag.name for flag in command.flags if flag.is_offered}
     hint = nearest(name, known)
     if command.kafka:
         advice = f"Did you mean --{hint}?" if hint else ""

@@ -58,6 +58,11 @@ class Flag(NamedTuple):
     instead: str = ""
     """For a flag of Kafka's tool that kshunt does not support: what to use instead."""
 
+    @property
+    def is_offered(self) -> bool:
+        """Whether it is completed, and named to somebody who mistypes it."""
+        return not (self.hidden or self.instead)
+
     def goes_with(self, action: str) -> bool:
         """Whether it may be given with an action."""
         return self.actions is None or action in self.actions

@@ -1,8 +1,8 @@
-"""A backfill on a Spark cluster of processes: two workers of one core beside one.
+"""A backfill on a Spark cluster of processes: one worker of one core, then two.
 
 Both clusters make the same tables of the same recording. Each is started anew, and makes them
-`RUNS` times after a first time that warms its Java. The driver runs beside the workers, so on a
-machine of two cores it takes from the second one.
+`RUNS` times after a first time that warms its Java. The driver needs some of the processor too,
+so on a machine of two cores the second worker has less than a core.
 `KSHUNT_WORKERS_SAMPLES` says of how many samples.
 """
 
@@ -32,7 +32,7 @@ RUNS: Final = 3
 TARGET: Final = 1.7
 
 
-def test_two_workers_beside_one(tmp_path: Path) -> None:
+def test_one_worker_then_two(tmp_path: Path) -> None:
     require(missing_java())
     recording = tmp_path / "recording"
     load = Load.of(SAMPLES)

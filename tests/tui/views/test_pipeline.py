@@ -55,7 +55,7 @@ async def test_the_history_shows_what_was_delivered(size: str, tmp_path: Path) -
         await shown.until(
             lambda: shown.app.store.scene.answer(DELIVERED) is not None, "results are known"
         )
-        await shown.press("tab", "tab", "tab")
+        await shown.press("tab", "tab", "tab", "tab")
         await shown.until(lambda: "Throughput over days" in shown.frame(), "the days are plotted")
         await check_frame(f"history-pipeline-{size}", shown)
 

@@ -70,7 +70,7 @@ def test_a_script_has_every_command_and_flag(shell: str) -> None:
         assert command.words[-1] in text
         for flag in command.flags:
             shown = flag.name if shell == "fish" else f"--{flag.name}"
-            assert flag.hidden or shown in text, (command.prog, flag.name)
+            assert (shown in text) or not flag.is_offered, (command.prog, flag.name)
 
 
 def completed(words: str) -> list[str]:
