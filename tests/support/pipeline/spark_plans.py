@@ -114,8 +114,8 @@ def _step(name: str, rest: str) -> str:
         case "FileScan":
             filters = re.search(r"PushedFilters: \[(.*?)\]", rest)
             pushed = ", pushed filters" if filters and filters[1] else ""
-            columns = rest.partition("[")[2].partition("]")[0].count(",") + 1
-            return f"FileScan parquet, {columns} columns{pushed}"
+            count = rest.partition("[")[2].partition("]")[0].count(",") + 1
+            return f"FileScan parquet, {count} columns{pushed}"
         case "MapInArrow" | "FlatMapGroupsInArrow":
             function = re.match(r" (?:\[.*?\], )?(\w+)\(", rest)
             assert function is not None, rest
