@@ -10,7 +10,7 @@ import random
 from typing import Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.waiting import in_ci
 
@@ -20,9 +20,10 @@ FULL_EXAMPLES: Final = 100
 QUICK_EXAMPLES: Final = 20
 LEAST_EXAMPLES: Final = 5
 
-# An example may take as long as it takes: a busy machine is no defect.
-settings.register_profile(FULL, deadline=None, max_examples=FULL_EXAMPLES)
-settings.register_profile(QUICK, deadline=None, max_examples=QUICK_EXAMPLES)
+# An example may take as long as it takes, and so may its making: a busy machine is no defect.
+_PATIENT: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(FULL, _PATIENT, max_examples=FULL_EXAMPLES)
+settings.register_profile(QUICK, _PATIENT, max_examples=QUICK_EXAMPLES)
 
 
 def choose(config: pytest.Config) -> None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -50,7 +50,6 @@ from kshunt.backend.operations.journal.replay import JournalReplay
 from tests.support.access.keys import KEYS
 
 NOW_MS = 1_800_000_000_123
-LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HEADER = EntryHeader("cluster", "one", NOW_MS)
 NASTY = (
     "a|b `code` \\| <!-- hide --> <b>x</b> [link](http://x) ![i](j) **bold** _it_ ~~no~~ $x$\n"
@@ -117,7 +116,6 @@ def stored(body: Mapping[str, Any], key: str = audit_key(NOW_MS, 0)) -> Entry:
 # --- bodies
 
 
-@LAW
 @given(st.lists(entries, max_size=3, unique_by=lambda entry: entry.key))
 @example([line(touched=Touched.of(brokers=range(99), topics=map(str, range(99))))])
 def test_what_was_written_is_read_in_order(written: list[AuditEntry]) -> None:
@@ -129,7 +127,6 @@ def test_what_was_written_is_read_in_order(written: list[AuditEntry]) -> None:
     assert document["cluster_id"] == "c"
 
 
-@LAW
 @given(
     st.lists(partitions, max_size=40),
     st.lists(st.integers(0, 99), max_size=60),
@@ -250,7 +247,6 @@ json_values = st.recursive(
 )
 
 
-@LAW
 @given(st.dictionaries(st.sampled_from([*line().body(), "x"]), json_values))
 @example({"event": {}})
 def test_no_body_breaks_the_reader(fields: dict[str, Any]) -> None:
@@ -315,7 +311,6 @@ def test_filters_keep_what_may_belong() -> None:
 # --- numbers
 
 
-@LAW
 @given(
     st.lists(st.integers(-3 * CLOCK_SET_MS, 3 * CLOCK_SET_MS), max_size=12),
     st.lists(st.tuples(st.integers(NOW_MS, NOW_MS + 1), st.integers(0, 3)), max_size=4),
@@ -371,7 +366,6 @@ def cells_of(markdown: str) -> list[list[str]]:
     return rows
 
 
-@LAW
 @given(st.lists(entries, min_size=1, max_size=2), st.text(max_size=30))
 @example([line(reason=NASTY, who=NASTY[:150], outcome=NASTY, operation_id=NASTY)], NASTY)
 def test_no_text_breaks_the_table_or_hides_in_it(rows: list[AuditEntry], cluster_id: str) -> None:
@@ -454,7 +448,6 @@ def test_a_terminal_gets_a_line_an_entry_in_its_own_time() -> None:
     assert local_time(NOW_MS, EAST) == "2027-01-15 13:45:00+05:45"
 
 
-@LAW
 @given(st.lists(entries, max_size=2), st.integers(0, 120))
 @example([line(reason=NASTY, who=NASTY, outcome=NASTY, kind=NASTY)], 80)
 @example([line(reason="日本語" * 40, who="日本語" * 9)], 81)
