@@ -229,10 +229,8 @@ def _take_flags(
         name = next(one.removeprefix("--") for one in options if one.startswith("--"))
         raise UsageError(_wrong(command, name, error.message)) from None
     for flag in command.flags:
-        if flag.instead and flag.name in found.given:
-            raise UsageError(
-                f"--{flag.name} is not supported. Nothing was done.", advice=flag.instead
-            )
+        if not flag.is_supported and flag.name in found.given:
+            raise UsageError(f"--{flag.name} is not supported. Nothing was done.", advice=flag.help)
     for word in rest:
         if _is_flag(word):
             raise _unknown(family, command, word.partition("=")[0])

@@ -55,13 +55,13 @@ class Flag(NamedTuple):
     """The heading of the help that it is below."""
     dest: str = ""
     """The attribute that holds its value; empty: the name, with underscores."""
-    instead: str = ""
-    """For a flag of Kafka's tool that kshunt does not support: what to use instead."""
+    is_supported: bool = True
+    """False: a flag of Kafka's tool that is rejected; its help says what to use instead."""
 
     @property
     def is_offered(self) -> bool:
         """Whether it is completed, and named to somebody who mistypes it."""
-        return not (self.hidden or self.instead)
+        return self.is_supported and not self.hidden
 
     def goes_with(self, action: str) -> bool:
         """Whether it may be given with an action."""
@@ -88,13 +88,13 @@ class Flag(NamedTuple):
 
 
 NOT_SUPPORTED: Final = "of Kafka's tools, and not supported"
-"""The heading of flags with `Flag.instead`."""
+"""The heading of flags that are not `Flag.is_supported`."""
 
 
 def not_supported(name: str, instead: str, metavar: str = "") -> Flag:
     """A flag of one of Kafka's tools that is read, and rejected with what to use instead."""
     return Flag(
-        name, instead, metavar, repeatable=bool(metavar), group=NOT_SUPPORTED, instead=instead
+        name, instead, metavar, repeatable=bool(metavar), group=NOT_SUPPORTED, is_supported=False
     )
 
 

@@ -3,7 +3,7 @@
     python -m tests.bench.bench_broker_forecast [--moves 21]
 
 Each round begins three moves at the same time, each from another broker to another, under a
-throttle of the round's own. Sizes, throttles and what is written meanwhile are drawn anew in each
+throttle of the round's own. Sizes, throttles and what producers write are drawn anew in each
 run. A move takes minutes, so that its beginning is a small part of it. The ends that snapshots told
 are scored as those of simulated operations are (`bench_forecast`), with the ranges that they had.
 The whole takes about half an hour, and up to 6 GB of disk. `KSHUNT_BENCH_MOVES` is the number of

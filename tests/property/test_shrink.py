@@ -1,4 +1,4 @@
-"""Laws of a topic that shrinks (KIP-694), whatever fails and whatever clients write meanwhile.
+"""Laws of a topic that shrinks (KIP-694), whatever fails and whatever clients write.
 
 The test keeps a model next to the cluster: what the cluster acknowledged to producers, which
 partitions the cluster must delete, and not before which time.

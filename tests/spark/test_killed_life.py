@@ -104,4 +104,4 @@ def rows_of(results: Path, table: str) -> list[Row]:
     rows = delivered.rows_in(results, table)
     for row in rows:
         row.pop("made_of", None)
-    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+    return delivered.by_every_value(rows)

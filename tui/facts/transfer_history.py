@@ -13,7 +13,8 @@ Algorithm
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,6 +43,7 @@ class Load:
     """What moves and producers cost each broker at one moment. Arrays have shape (brokers,)."""
 
     brokers: tuple[int, ...]
+    """Ascending."""
     in_bytes_per_s: NDArray[np.float32]
     """What its added replicas fetch; NaN if unknown."""
     out_bytes_per_s: NDArray[np.float32]
@@ -205,27 +207,26 @@ def steady(moments: Sequence[SeenTransfer]) -> Sequence[SeenTransfer]:
 
 def broker_history(moments: Sequence[SeenTransfer], broker: int) -> tuple[list[float], list[float]]:
     """What a broker received and sent at each moment; NaN where nobody knows."""
-    received, sent = [], []
-    for moment in moments:
-        load = moment.load
-        place = load.brokers.index(broker) if load and broker in load.brokers else None
-        known = load is not None and place is not None
-        received.append(float(load.in_bytes_per_s[place]) if known and load else math.nan)
-        sent.append(float(load.out_bytes_per_s[place]) if known and load else math.nan)
-    return received, sent
+    return (
+        _of_broker(moments, broker, lambda load: load.in_bytes_per_s),
+        _of_broker(moments, broker, lambda load: load.out_bytes_per_s),
+    )
 
 
 def broker_produced(moments: Sequence[SeenTransfer], broker: int) -> list[float]:
     """What was produced to the partitions that a broker led; NaN where nobody knows."""
+    return _of_broker(moments, broker, lambda load: load.produced_bytes_per_s)
+
+
+def _of_broker(
+    moments: Sequence[SeenTransfer], broker: int, of: Callable[[Load], NDArray[np.float32]]
+) -> list[float]:
+    """One broker's values of an array; NaN where nobody knows."""
     found = []
-    for moment in moments:
-        load = moment.load
-        known = load is not None and broker in load.brokers
-        found.append(
-            float(load.produced_bytes_per_s[load.brokers.index(broker)])
-            if known and load
-            else math.nan
-        )
+    for load in (moment.load for moment in moments):
+        place = 0 if load is None else bisect_left(load.brokers, broker)
+        known = load is not None and load.brokers[place : place + 1] == (broker,)
+        found.append(float(of(load)[place]) if load is not None and known else math.nan)
     return found
 
 

@@ -97,7 +97,7 @@ class PlotPanel(Widget):
             text = await asyncio.to_thread(build, width, height)
         finally:
             self._building = False
-        # It may have been told to say something meanwhile.
+        # During that, it may have been told to say something.
         if self._build is not None and text.plain != self._text.plain:
             self._text = text
             self.refresh()

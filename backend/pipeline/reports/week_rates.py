@@ -60,8 +60,8 @@ class WeekRates:
 
     def _before(self, hour_ms: int) -> Before:
         """The rows that came last, if they are of the hour before."""
-        fits = self._last is not None and self._last[0] == hour_ms - HOUR_MS
-        earlier = self._last[1] if fits and self._last else LastRows.nothing()
+        last = self._last if self.knows_before(hour_ms) else None
+        earlier = LastRows.nothing() if last is None else last[1]
         return lambda rids: earlier
 
     def take(self, hour_ms: int, hour: HourFigures) -> None:

@@ -54,7 +54,7 @@ from kshunt.backend.pipeline.results.hour_forecasts import (
     HourForecasts,
     forecasts_of,
 )
-from kshunt.backend.pipeline.results.roll_ups import last_rows
+from kshunt.backend.pipeline.results.roll_ups import last_rows, paths_before
 
 Row = dict[str, Any]
 
@@ -220,10 +220,7 @@ def _rows(
 
 def _before(results: Path, hour: HourFolder) -> Before:
     """What gives last rows of the hour before, as the roll-up of an hour takes them."""
-    name = hour_folder(hour.start_ms - HOUR_MS)
-    before = HourFolder(name, results / RATES.name / name)
-    manifest = read_manifest(results)
-    return partial(last_rows, [one.path for one in files_of(before, RATES.name, manifest)])
+    return partial(last_rows, paths_before(results, RATES, hour, read_manifest(results)))
 
 
 def _hour(results: Path, table: ResultTable, names: Sequence[str], hour: HourFolder) -> Any:

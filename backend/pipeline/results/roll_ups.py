@@ -189,11 +189,8 @@ class SourceHour:
         cls, folder: Path, source: ResultTable, hour: HourFolder, manifest: Manifest
     ) -> SourceHour:
         """By the files that hold."""
-        name = hour_folder(hour.start_ms - HOUR_MS)
-        earlier = HourFolder(name, folder / source.name / name)
-        paths, before = (
-            [file.path for file in files_of(one, source.name, manifest)] for one in (hour, earlier)
-        )
+        paths = [file.path for file in files_of(hour, source.name, manifest)]
+        before = paths_before(folder, source, hour, manifest)
         return cls(hour.start_ms, paths, origin_of_hour(source, hour.name, manifest), before)
 
     @cached_property
@@ -209,6 +206,15 @@ class SourceHour:
         """Of an hour of forecasts."""
         rows = read_files(self.paths, ETA, FORECAST_COLUMNS)
         return HourForecasts() if rows is None else forecasts_of(rows)
+
+
+def paths_before(
+    folder: Path, source: ResultTable, hour: HourFolder, manifest: Manifest
+) -> list[Path]:
+    """The files that hold of the hour before."""
+    name = hour_folder(hour.start_ms - HOUR_MS)
+    before = HourFolder(name, folder / source.name / name)
+    return [file.path for file in files_of(before, source.name, manifest)]
 
 
 def last_rows(paths: Sequence[Path], rids: NDArray[np.int64]) -> LastRows:

@@ -13,7 +13,7 @@ import shutil
 import statistics
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -24,6 +24,9 @@ from tests.support.bench.pipeline_load import Load, write_load
 from tests.support.pipeline.spark import missing_java
 from tests.support.pipeline.standalone import standalone_cluster
 from tests.support.waiting import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.bench, pytest.mark.spark]
 
@@ -60,12 +63,12 @@ def said(workers: int, recording: Path, folder: Path) -> float:
     return median
 
 
-def made(session: object, recording: Path, results: Path) -> float:
+def made(session: SparkSession, recording: Path, results: Path) -> float:
     """The seconds of one backfill into an empty folder."""
     shutil.rmtree(results, ignore_errors=True)
     began_s = time.monotonic()
     period = check(recording, None, None)
-    backfill(session, recording, results, period, SystemClock(), lambda one: None)  # type: ignore[arg-type]
+    backfill(session, recording, results, period, SystemClock(), lambda one: None)
     return time.monotonic() - began_s
 
 

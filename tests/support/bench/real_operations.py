@@ -39,7 +39,7 @@ class Move:
     changes: Sequence[tuple[float, int]] = ()
     """Seconds after its start, and the throttle from then on."""
     written: int = 0
-    """Bytes a second that somebody produces to the topic meanwhile."""
+    """Bytes a second that somebody produces to the topic during the move."""
 
 
 MOVES = (

@@ -1,7 +1,7 @@
 """A backend that writes down each stall of its event loop: when it ended, and how long it was.
 
-It also writes down the processor time that the process took meanwhile. On a machine with other work
-the clock alone would count that work too.
+It also writes down the processor time that the process took in it. On a machine with other work the
+clock alone would count that work too.
 """
 
 from __future__ import annotations

@@ -26,6 +26,11 @@ _NOTHING: Mapping[Type, Any] = {
 }
 
 
+def by_every_value(rows: Iterable[Row]) -> list[Row]:
+    """Rows in an order that each of their values is part of."""
+    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+
+
 def time_of(at_ms: int) -> datetime:
     """A moment as a time column has it."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -2,7 +2,7 @@
 
 Everything about an operation is drawn from its seed. The seed says how many brokers there are,
 which replicas move and how unequal they are, and which throttles somebody changes when. It also
-says what is written meanwhile, and what fails. The core's fluid is smoother than a cluster is, so
+says what producers write, and what fails. The core's fluid is smoother than a cluster is, so
 capacities jitter. What a throttle lets through stays a little below its rate and wanders, and now
 and then one link carries less.
 """

@@ -135,19 +135,37 @@ async def test_nothing_is_agreed_to_before_the_question_was_in_sight(shown: Show
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 
 
-async def test_a_key_that_follows_its_question_before_the_app_knows_agrees(shown: Shown) -> None:
-    """On a busy machine an answer can be there before it is noted that the question is."""
+async def unpainted(shown: Shown) -> tuple[ConfirmScreen, AskPart]:
+    """An open question, of which the app does not know yet that it was painted."""
     await shown.press("f", "c")
     question = await shown.dialog(ConfirmScreen)
     part = question.query_one(AskPart)
     part.was_painted = False
     shown.app.paints_question(part)
+    return question, part
+
+
+async def another_frame(shown: Shown, question: ConfirmScreen) -> None:
+    """Let it be painted once more."""
+    before_s = shown.app._paints_at_s[question]
+    question.refresh()
+    await shown.until(lambda: shown.app._paints_at_s[question] > before_s, "a frame is begun")
+
+
+def tell_painted(shown: Shown, part: AskPart) -> None:
+    """Let the app know that it was painted."""
+    part.was_painted = True
+    shown.app.question_was_painted(part)
+
+
+async def test_a_key_that_follows_its_question_before_the_app_knows_agrees(shown: Shown) -> None:
+    """On a busy machine an answer can be there before it is noted that the question is."""
+    question, part = await unpainted(shown)
     burst(shown, "y")
     await shown.pilot.pause()
     assert shown.app.screen is question
     assert shown.backend.changes == []
-    part.was_painted = True
-    shown.app.question_was_painted(part)
+    tell_painted(shown, part)
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 
 
@@ -155,37 +173,20 @@ async def test_a_key_agrees_although_its_question_is_painted_again_before_the_ap
     shown: Shown,
 ) -> None:
     """A busy machine lays out a dialogue in several frames, and the first one has the question."""
-    await shown.press("f", "c")
-    question = await shown.dialog(ConfirmScreen)
-    part = question.query_one(AskPart)
-    part.was_painted = False
-    shown.app.paints_question(part)
-
-    async def another_frame() -> None:
-        before_s = shown.app._paints_at_s[question]
-        question.refresh()
-        await shown.until(lambda: shown.app._paints_at_s[question] > before_s, "it is painted")
-
-    await another_frame()
+    question, part = await unpainted(shown)
+    await another_frame(shown, question)
     burst(shown, "y")
-    await another_frame()
-    part.was_painted = True
-    shown.app.question_was_painted(part)
+    await another_frame(shown, question)
+    tell_painted(shown, part)
     await shown.until(lambda: shown.backend.changes, "it is agreed to")
 
 
 async def test_a_frame_that_has_to_wait_shows_its_question_once_it_is_sent(shown: Shown) -> None:
-    await shown.press("f", "c")
-    question = await shown.dialog(ConfirmScreen)
-    part = question.query_one(AskPart)
+    question, part = await unpainted(shown)
     app = shown.app
-    part.was_painted = False
-    app.paints_question(part)
     # As `DiffApp` does where the terminal is busy.
     app._frame_due = app.set_timer(3_600, app._send_held)
-    before_s = app._paints_at_s[question]
-    question.refresh()
-    await shown.until(lambda: app._paints_at_s[question] > before_s, "it is begun")
+    await another_frame(shown, question)
     assert part not in app._shown_at_s
     early = events.Key("y", "y").set_sender(app)
     app._frame_due.stop()
@@ -193,8 +194,7 @@ async def test_a_frame_that_has_to_wait_shows_its_question_once_it_is_sent(shown
     assert app._shown_at_s[part] > early.time
     app.post_message(early)
     await shown.pilot.pause()
-    part.was_painted = True
-    app.question_was_painted(part)
+    tell_painted(shown, part)
     await shown.pilot.pause()
     assert shown.backend.changes == []
     await shown.pilot.press("y")
@@ -204,17 +204,10 @@ async def test_a_frame_that_has_to_wait_shows_its_question_once_it_is_sent(shown
 async def test_a_key_from_before_the_first_frame_of_a_question_agrees_to_nothing(
     shown: Shown,
 ) -> None:
-    await shown.press("f", "c")
-    question = await shown.dialog(ConfirmScreen)
-    part = question.query_one(AskPart)
-    part.was_painted = False
-    shown.app.paints_question(part)
+    question, part = await unpainted(shown)
     burst(shown, "y")
-    before_s = shown.app._paints_at_s[question]
-    question.refresh()
-    await shown.until(lambda: shown.app._paints_at_s[question] > before_s, "it is painted")
-    part.was_painted = True
-    shown.app.question_was_painted(part)
+    await another_frame(shown, question)
+    tell_painted(shown, part)
     await shown.pilot.pause()
     assert shown.app.screen is question
     assert shown.backend.changes == []

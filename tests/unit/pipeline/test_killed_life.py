@@ -24,6 +24,7 @@ from kshunt.backend.domain.pipeline.result_columns import QUARANTINE_BROKERS, RA
 from kshunt.backend.domain.pipeline.roll_up_columns import ALL_TABLES, MOVES
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, hour_folder
 from kshunt.backend.pipeline.results.stream_state import newest
+from tests.support.pipeline.delivered import by_every_value
 from tests.support.pipeline.killed_life import ENDED, MOMENTS, killed, live
 from tests.support.pipeline.recorded import START_MS
 from tests.support.pipeline.recorded_days import record
@@ -75,7 +76,7 @@ def rows_of(results: Path, table: str) -> list[dict[str, Any]]:
         row.pop("made_of", None)
         if "detail" in row:
             row["detail"] = row["detail"].replace(str(results.parent), "")
-    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+    return by_every_value(rows)
 
 
 def test_nothing_is_left_over_and_the_manifest_names_what_is_there(lives: Lives) -> None:

@@ -37,6 +37,7 @@ from kshunt.backend.pipeline.results.stream_state import (
 )
 from kshunt.backend.telemetry.recording.retention import Retention
 from tests.support.clocks import StoppedClock
+from tests.support.pipeline.delivered import by_every_value
 from tests.support.pipeline.light import job_of, made
 from tests.support.pipeline.poisoned import poison
 from tests.support.pipeline.rates_reference import reference_rates, reference_stalls
@@ -157,8 +158,7 @@ def killed_and_resumed(tmp_path: Path, *, first: int, by: int, jobs: int) -> lis
 
 def by_all(folder: Path, table: str) -> list[dict[str, Any]]:
     """All rows of a table, in an order that each of their values is part of."""
-    rows = rows_in(folder, table) if table != "eta" else eta_in(folder)
-    return sorted(rows, key=lambda row: [str(value) for value in row.values()])
+    return by_every_value(rows_in(folder, table) if table != "eta" else eta_in(folder))
 
 
 def eta_in(folder: Path) -> list[dict[str, Any]]:
