@@ -30,7 +30,7 @@ from kshunt.backend.pipeline.results.maintenance import maintain
 from kshunt.backend.pipeline.results.stream_state import STREAM
 from tests.support.clocks import StoppedClock
 from tests.support.pipeline import delivered
-from tests.support.pipeline.killed_life import killed
+from tests.support.pipeline.killed.life import killed
 from tests.support.pipeline.recorded import START_MS, Row, time_of
 from tests.support.pipeline.recorded_days import DAYS, KEPT, SECONDS, record
 from tests.support.pipeline.spark import same

@@ -25,7 +25,7 @@ from kshunt.backend.domain.pipeline.roll_up_columns import ALL_TABLES, MOVES
 from kshunt.backend.domain.pipeline.sample_columns import DAY_MS, hour_folder
 from kshunt.backend.pipeline.results.stream_state import newest
 from tests.support.pipeline.delivered import by_every_value
-from tests.support.pipeline.killed_life import ENDED, MOMENTS, killed, live
+from tests.support.pipeline.killed.life import ENDED, MOMENTS, killed, live
 from tests.support.pipeline.recorded import START_MS
 from tests.support.pipeline.recorded_days import record
 from tests.support.pipeline.spark import same

@@ -143,7 +143,7 @@ def killed_and_resumed(tmp_path: Path, *, first: int, by: int, jobs: int) -> lis
     rows = throttled(seed=8, replicas=6, seconds=330)
     flushed(tmp_path, by_time(rows, 100))
     folders = [tmp_path / f"results {number}" for number in range(jobs)]
-    command = [sys.executable, "-m", "tests.support.pipeline.killed_light", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.pipeline.killed.light", str(tmp_path)]
     command += [*map(str, (KILLED_IN, first, by)), *map(str, folders)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     made(tmp_path, tmp_path / "whole", files_most=1)

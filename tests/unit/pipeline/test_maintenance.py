@@ -220,7 +220,7 @@ def test_a_backfill_that_works_there_is_an_error(tmp_path: Path) -> None:
 
 def killed(moments: tuple[int, int, int], folders: list[Path]) -> list[bool]:
     """Maintain each folder, killed at another step; whether it was."""
-    command = [sys.executable, "-m", "tests.support.pipeline.killed_maintenance"]
+    command = [sys.executable, "-m", "tests.support.pipeline.killed.maintenance"]
     command += [str(number) for number in moments] + [str(folder) for folder in folders]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = done.stdout.split()

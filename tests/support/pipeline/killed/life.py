@@ -1,6 +1,6 @@
 """The life of a folder of results on a simulated clock, and processes that are killed in it.
 
-`python -m tests.support.pipeline.killed_life` takes a recording of `recorded_days` and a folder of
+`python -m tests.support.pipeline.killed.life` takes a recording of `recorded_days` and a folder of
 results. Files of the recording come one after the other. The first process is killed before the
 first change of the disk that has the first pattern of `MOMENTS`. The next one continues, and is
 killed at the second pattern, and so on. The last process comes to its end. For each process a line
@@ -16,17 +16,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
-
-# Each child would load these anew: they sort, and read footers.
-import pyarrow.acero
-import pyarrow.dataset  # noqa: F401
 
 from kshunt.backend.pipeline.light.light_job import LightJob
 from kshunt.backend.telemetry.recording.layout import SampleTable, written
 from tests.support.clocks import StoppedClock
 from tests.support.paths import ROOT
+from tests.support.pipeline.killed.processes import status_of
 from tests.support.pipeline.recorded_days import KEPT
 
 FILES_A_TURN: Final = 2
@@ -137,23 +135,24 @@ def killed(recording: Path, results: Path) -> list[str]:
 
     The files of the recording come to lie in the folder above that of the results.
     """
-    command = [sys.executable, "-m", "tests.support.pipeline.killed_life"]
+    command = [sys.executable, "-m", "tests.support.pipeline.killed.life"]
     command += [str(recording), str(results)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
+def lived(recording: Path, results: Path, pattern: str | None) -> None:
+    """Live, up to the change that has the pattern, or to the end."""
+    if pattern is not None:
+        kill_before(results, pattern)
+    live(recording, results)
+    os.write(1, f"{ENDED}\n".encode())
+
+
 def main(recording: Path, results: Path) -> None:
     """See the module's text."""
     for pattern in (*MOMENTS.values(), None):
-        child = os.fork()
-        if not child:
-            if pattern is not None:
-                kill_before(results, pattern)
-            live(recording, results)
-            os.write(1, f"{ENDED}\n".encode())
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
+        status = status_of(partial(lived, recording, results, pattern))
         if status not in (0, signal.SIGKILL):
             raise SystemExit(f"A process ended with the status {status}.")
 

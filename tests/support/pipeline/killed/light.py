@@ -1,6 +1,6 @@
 """Jobs of results without Spark, each killed by itself at another step.
 
-`python -m tests.support.pipeline.killed_light` takes the recording and the batch that steps are
+`python -m tests.support.pipeline.killed.light` takes the recording and the batch that steps are
 counted from. The number of the first step follows, then the distance to the next one, and then one
 folder of results a job. A step is whatever changes a file or folder: the process is killed before
 it does.
@@ -8,9 +8,9 @@ it does.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kshunt.backend.clock import SystemClock
@@ -18,7 +18,7 @@ from kshunt.backend.pipeline.batches.arrivals import Arrived
 from kshunt.backend.pipeline.kernels.packed_rows import RowGroups
 from kshunt.backend.pipeline.light.light_job import LightJob
 from kshunt.backend.pipeline.samples.file_sieve import FileSieve
-from tests.support.pipeline.killed_maintenance import kill_at
+from tests.support.pipeline.killed.processes import kill_at, say, status_of
 from tests.support.pipeline.streamed import KEPT
 
 
@@ -35,18 +35,17 @@ class KilledJob(LightJob):
         super()._take(arrived, sieve)
 
 
+def work(samples: Path, folder: Path, kill_in: int, step: int) -> None:
+    """Let a job take all samples, up to a step of a batch."""
+    job = KilledJob(samples, folder, KEPT, SystemClock(), 1)
+    job.kill_in, job.step = kill_in, step
+    job.turn()
+
+
 def main(samples: Path, kill_in: int, first: int, by: int, folders: Sequence[Path]) -> None:
     """Print for each folder whether its job was killed."""
     for number, folder in enumerate(folders):
-        child = os.fork()
-        if not child:
-            job = KilledJob(samples, folder, KEPT, SystemClock(), 1)
-            job.kill_in, job.step = kill_in, first + by * number
-            job.turn()
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        sys.stdout.write("killed\n" if os.WIFSIGNALED(status) else f"{status}\n")
-        sys.stdout.flush()
+        say(status_of(partial(work, samples, folder, kill_in, first + by * number)))
 
 
 if __name__ == "__main__":
