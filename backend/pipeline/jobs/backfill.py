@@ -124,6 +124,35 @@ GONE: Final = NoSamples(
 )
 
 
+Made = tuple[ResultTable, DataFrame]
+"""A table, and its rows."""
+
+
+def written_rates(session: SparkSession, folder: Path) -> DataFrame:
+    """The rates of a folder of the table, those of the lookback included."""
+    return session.read.schema(struct_of(RATES.columns)).parquet(literal(folder))
+
+
+def of_rates(
+    session: SparkSession, folder: Path, start_ms: int, newest_ms: int
+) -> tuple[Made, ...]:
+    """The tables from `start_ms` on that are made of the rates in a folder."""
+    written, start = written_rates(session, folder), moment(F.lit(start_ms))
+    files = sorted(folder.glob("*/*/[!._]*.parquet"))
+    found = islands_of(of_files(session, files, RATES_OF_STALLS), newest_ms)
+    ended = stalls_of(found).filter(F.col("end") >= start)
+    pairs = move_pairs(written.filter(F.col("at") >= start))
+    effects = throttle_effect(written).filter(F.col("start") >= start)
+    ends = eta(written.filter(F.col("at") >= start), Calibration.read())
+    return (STALLS, ended), (MOVE_PAIRS, pairs), (THROTTLE_EFFECT, effects), (ETA, ends)
+
+
+def of_brokers(brokers: DataFrame, rates: DataFrame, start_ms: int) -> Made:
+    """The table from `start_ms` on that is made of clean samples of brokers, and of rates."""
+    start = F.col("start") >= moment(F.lit(start_ms))
+    return BROKER_LOAD, broker_load(brokers, rates).filter(start)
+
+
 def check(samples: Path, from_ms: int | None, to_ms: int | None) -> Period:
     """The period of a backfill, before Spark is started for it.
 
@@ -267,22 +296,8 @@ class _Backfill:
             none = (STALLS, MOVE_PAIRS, THROTTLE_EFFECT, ETA)
             self.run.tables |= {table.name: RunTable(0, None) for table in none}
             return []
-        folder = self.run.path(RATES)
-        written = self._written()
-        start = moment(F.lit(self.period.start_ms))
-        files = sorted(folder.glob("*/*/[!._]*.parquet"))
-        found = islands_of(of_files(self.session, files, RATES_OF_STALLS), newest_ms)
-        ended = stalls_of(found).filter(F.col("end") >= start)
-        pairs = move_pairs(written.filter(F.col("at") >= start))
-        effects = throttle_effect(written).filter(F.col("start") >= start)
-        ends = eta(written.filter(F.col("at") >= start), Calibration.read())
-        made = ((STALLS, ended), (MOVE_PAIRS, pairs), (THROTTLE_EFFECT, effects), (ETA, ends))
+        made = of_rates(self.session, self.run.path(RATES), self.period.start_ms, newest_ms)
         return [self._write(table, rows) for table, rows in made]
-
-    def _written(self) -> DataFrame:
-        """The rates just written, those of the lookback included."""
-        schema = struct_of(RATES.columns)
-        return self.session.read.schema(schema).parquet(literal(self.run.path(RATES)))
 
     def _of_brokers(self, brokers: BrokerSplit | None, newest_ms: int | None) -> list[MadeTable]:
         """The table that is made of samples of brokers, and of the rates just written."""
@@ -292,9 +307,8 @@ class _Backfill:
         if newest_ms is None:
             rates = self.session.createDataFrame([], struct_of(RATES.columns))
         else:
-            rates = self._written()
-        start = F.col("start") >= moment(F.lit(self.period.start_ms))
-        return [self._write(BROKER_LOAD, broker_load(brokers.good, rates).filter(start))]
+            rates = written_rates(self.session, self.run.path(RATES))
+        return [self._write(*of_brokers(brokers.good, rates, self.period.start_ms))]
 
     def _quality(
         self,

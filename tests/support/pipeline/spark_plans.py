@@ -16,32 +16,17 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kshunt.backend.domain.forecast.calibration import Calibration
-from kshunt.backend.domain.pipeline.result_columns import (
-    BROKER_LOAD,
-    ETA,
-    GAP_S,
-    MOVE_PAIRS,
-    RATES,
-    STALLS,
-    THROTTLE_EFFECT,
-)
-from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES
+from kshunt.backend.domain.pipeline.result_columns import GAP_S, RATES
+from kshunt.backend.domain.pipeline.sample_columns import BROKER_SAMPLES, HOUR_MS
+from kshunt.backend.pipeline.jobs.backfill import of_brokers, of_rates, written_rates
 from kshunt.backend.pipeline.kernels.arrow_columns import SAMPLES_SCHEMA
 from kshunt.backend.pipeline.kernels.quality import Checks
-from kshunt.backend.pipeline.kernels.stalls import RATES as RATES_OF_STALLS
-from kshunt.backend.pipeline.spark.column_types import struct_of
+from kshunt.backend.pipeline.spark.column_types import struct_of, with_hour
 from kshunt.backend.pipeline.spark.row_packing import of_files
 from kshunt.backend.pipeline.spark.session import start_session
-from kshunt.backend.pipeline.tables.broker_load import broker_load
-from kshunt.backend.pipeline.tables.eta import eta
-from kshunt.backend.pipeline.tables.move_pairs import move_pairs
+from kshunt.backend.pipeline.tables.rates import counted, unlooked
 from kshunt.backend.pipeline.tables.rates import rows_of as rates_of
-from kshunt.backend.pipeline.tables.rates import unlooked
-from kshunt.backend.pipeline.tables.stalls import islands_of
-from kshunt.backend.pipeline.tables.stalls import rows_of as stalls_of
-from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
-from tests.support.pipeline.recorded import simulated, write
+from tests.support.pipeline.recorded import START_MS, simulated, write
 from tests.support.pipeline.spark import quick_settings
 
 if TYPE_CHECKING:
@@ -66,20 +51,18 @@ def _tables(session: SparkSession, folder: Path) -> Iterator[tuple[str, DataFram
         write(folder, simulated(seed=number, replicas=4, seconds=200), number=number)
     files = sorted(folder.glob("replicas/*/*/*.parquet"))
     checks = Checks(0, 1 << 60, 0, 0, GAP_S * 1000)
-    made = rates_of(unlooked(of_files(session, files, SAMPLES_SCHEMA), checks))
+    parcels = of_files(session, files, SAMPLES_SCHEMA)
+    made = rates_of(counted(unlooked(parcels, checks)).step)
     yield RATES.name, made
-    written = folder / "rates"
-    made.repartition(2).write.parquet(str(written))
-    parts = sorted(written.glob("*.parquet"))
-    yield STALLS.name, stalls_of(islands_of(of_files(session, parts, RATES_OF_STALLS), 1 << 60))
-    rates = session.read.schema(struct_of(RATES.columns)).parquet(str(written))
-    yield MOVE_PAIRS.name, move_pairs(rates)
-    yield THROTTLE_EFFECT.name, throttle_effect(rates)
-    yield ETA.name, eta(rates, Calibration.read())
-    brokers = folder / "brokers-of-bench"
-    session.createDataFrame([], struct_of(BROKER_SAMPLES)).write.parquet(str(brokers))
-    samples = session.read.schema(struct_of(BROKER_SAMPLES)).parquet(str(brokers))
-    yield BROKER_LOAD.name, broker_load(samples, rates)
+    written, samples = folder / "written-rates", folder / "written-samples"
+    with_hour(made.repartition(2), RATES).write.partitionBy("date", "hour").parquet(str(written))
+    for table, rows in of_rates(session, written, START_MS, START_MS + HOUR_MS):
+        yield table.name, rows
+    schema = struct_of(BROKER_SAMPLES)
+    session.createDataFrame([], schema).write.parquet(str(samples))
+    brokers = session.read.schema(schema).parquet(str(samples))
+    table, rows = of_brokers(brokers, written_rates(session, written), START_MS)
+    yield table.name, rows
 
 
 def steps(rows: DataFrame) -> list[str]:
@@ -112,8 +95,8 @@ def _step(name: str, rest: str) -> str:
             named = ["_point" if part == "_groupingexpression" else part for part in columns]
             return f"Exchange {way[1]} {', '.join(named)}".strip()
         case "FileScan":
-            filters = re.search(r"PushedFilters: \[(.*?)\]", rest)
-            pushed = ", pushed filters" if filters and filters[1] else ""
+            # Spark cuts a long list of them off.
+            pushed = ", pushed filters" if re.search(r"PushedFilters: \[[^\]]", rest) else ""
             count = rest.partition("[")[2].partition("]")[0].count(",") + 1
             return f"FileScan parquet, {count} columns{pushed}"
         case "MapInArrow" | "FlatMapGroupsInArrow":
