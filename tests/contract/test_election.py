@@ -425,7 +425,7 @@ async def test_elections_on_every_cluster(cluster: ContractCluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[RealKafka]:
+def rebalancing() -> Iterator[RealKafka]:
     """Brokers of this file's own, since one is stopped; they put preferred leaders back."""
     rebalance = {
         "auto.leader.rebalance.enable": "true",
@@ -436,9 +436,11 @@ def kafka() -> Iterator[RealKafka]:
 
 
 @pytest.mark.kafka
-async def test_a_preferred_leader_is_put_back_while_its_partition_moves(kafka: RealKafka) -> None:
+async def test_a_preferred_leader_is_put_back_while_its_partition_moves(
+    rebalancing: RealKafka,
+) -> None:
     """The order of the target holds from the start. Forecasts count on it (`NextLeaders`)."""
-    async with connected(kafka.bootstrap_servers) as admin:
+    async with connected(rebalancing.bootstrap_servers) as admin:
         topic = await topic_with(admin, "put-back", [[1, 2]], records=2000)
         moved = TopicPartition(topic, 0)
         await admin.reassignments.reassign({moved: [2, 3]}, ReassignOptions(1000), {})
@@ -451,13 +453,13 @@ async def test_a_preferred_leader_is_put_back_while_its_partition_moves(kafka: R
 
 
 @pytest.mark.kafka
-async def test_an_unclean_election_on_real_brokers(kafka: RealKafka) -> None:
-    async with connected(kafka.bootstrap_servers) as admin:
+async def test_an_unclean_election_on_real_brokers(rebalancing: RealKafka) -> None:
+    async with connected(rebalancing.bootstrap_servers) as admin:
         topic = await topic_with(admin, "unclean", [[2]], records=2000)
         lost = TopicPartition(topic, 0)
         # Throttled so far that the new replica cannot get into the ISR.
         await admin.reassignments.reassign({lost: [3, 2]}, ReassignOptions(1000), {})
-        await asyncio.to_thread(kafka.stop_broker, 2)
+        await asyncio.to_thread(rebalancing.stop_broker, 2)
 
         async def is_leaderless() -> bool:
             return (await states_of(admin, topic))[0].leader == NO_BROKER
