@@ -87,10 +87,13 @@ def make_folder(path: Path, *, mode: int = 0o777) -> None:
     """
     if path.is_dir():
         return
-    if path.exists():
-        raise NotADirectoryError(errno.ENOTDIR, "A file is where a folder is needed", str(path))
     make_folder(path.parent)
-    path.mkdir(mode=mode, exist_ok=True)
+    try:
+        path.mkdir(mode=mode)
+    except FileExistsError:
+        if not path.is_dir():  # or else another process made it first
+            words = "A file is where a folder is needed"
+            raise NotADirectoryError(errno.ENOTDIR, words, str(path)) from None
     sync_folder(path.parent)
 
 
