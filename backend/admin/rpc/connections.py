@@ -92,7 +92,18 @@ def silence_clients() -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
 
 
-class _PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
+class _ClosedAtOnce(KafkaTCPTransport):  # type: ignore[misc]
+    def close(self) -> None:
+        """Close the socket now, also where a request still waits to be sent.
+
+        kafka-python sends it first. Connections are closed before their I/O thread ends, so that
+        would never happen, and the socket would stay open.
+        """
+        self._write_buffer.clear()
+        super().close()
+
+
+class _PlainTransport(_ClosedAtOnce):
     async def handshake_by(self, _timeout_at: float) -> None:
         """Nothing to do."""
 
@@ -103,7 +114,7 @@ class _PlainTransport(KafkaTCPTransport):  # type: ignore[misc]
         return received, _after(received, error)
 
 
-class _TlsTransport(KafkaSSLTransport):  # type: ignore[misc]
+class _TlsTransport(_ClosedAtOnce, KafkaSSLTransport):  # type: ignore[misc]
     async def handshake_by(self, timeout_at: float) -> None:
         """The TLS handshake, with the deadline that kafka-python's has not."""
         while True:
