@@ -41,7 +41,7 @@ from kshunt.backend.domain.throttles.configs import (
 )
 from kshunt.backend.telemetry.sampling.forecaster import EVERY_S, SHARE, Forecaster
 from kshunt.backend.telemetry.stuck.candidates import concerned_rows, focused
-from tests.support.forecast.scores import as_text, scores
+from tests.support.forecast.scores import POINTS, as_text, group_scores, groups_text, scores
 from tests.support.forecast.watched_operations import watched_all
 
 BROKERS, TOPICS, PARTITIONS, COPIES = 100, 2_000, 34, 3
@@ -147,6 +147,9 @@ def main() -> None:
     print(as_text(scores(runs, quantiles)))
     print("and with those that a change of the throttle made void:")
     print(as_text(scores(runs, quantiles, every=True)))
+    for point in POINTS:
+        print(f"at {point:.0%} of the bytes, by what happened on the way:")
+        print(groups_text(group_scores(runs, quantiles, point)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,8 @@ class Score:
     """Share of ends between p10 and p90."""
     width: float
     """Median of p90 - p10, over what was left."""
+    spread: float
+    """Median of p90 / p10."""
     error: float
     """Median of |p50 - left| / left."""
     two_looks: float
@@ -63,6 +65,21 @@ def scores(
     """
     points = [point for point in POINTS if point <= until]
     return [_score(point, runs, quantiles, every=every) for point in points]
+
+
+def group_scores(
+    runs: Sequence[Watched], quantiles: Floats | None, point: float
+) -> dict[str, Score]:
+    """The scores at one point of the way, by what happened to operations.
+
+    An operation is in each group that something in it belongs to. After a throttle was changed, a
+    forecast of what was left counts like any other.
+    """
+    groups = sorted({name for run in runs for name in run.happened})
+    return {
+        name: _score(point, [run for run in runs if name in run.happened], quantiles, every=False)
+        for name in groups
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +160,7 @@ def _score(
         all_.count(NotJudged.VOID),
         sum(one.holds for one in found) / len(found) if found else math.nan,
         _median([one.high - one.low for one in found]),
+        _median([one.high / one.low if one.low > 0 else math.inf for one in found]),
         _median([one.error for one in found]),
         _median([abs(one.two_looks - 1) for one in found]),
         _median([abs(one.since_start - 1) for one in found]),
@@ -186,14 +204,25 @@ def _median(values: Sequence[float]) -> float:
 
 
 def as_text(made: Sequence[Score]) -> str:
-    """The figures as a table."""
+    """The figures as a table, a line a point of the way."""
+    return _table("of the way", {f"{one.point:.0%}": one for one in made})
+
+
+def groups_text(made: Mapping[str, Score]) -> str:
+    """The figures as a table, a line a group."""
+    return _table("what happened", made)
+
+
+def _table(head: str, made: Mapping[str, Score]) -> str:
+    first = max(len(name) for name in [head, *made])
     lines = [
-        f"{'of the way':>10}{'ops':>6}{'silent':>8}{'void':>6}{'80 % holds':>12}{'width':>8}"
-        f"{'error':>8}{'two looks':>11}{'since start':>13}"
+        f"{head:>{first}}{'ops':>6}{'silent':>8}{'void':>6}{'80 % holds':>12}{'width':>8}"
+        f"{'p90/p10':>9}{'error':>8}{'two looks':>11}{'since start':>13}"
     ]
     lines += [
-        f"{one.point:>10.0%}{one.operations:>6}{one.silent:>8}{one.void:>6}{one.coverage:>12.0%}"
-        f"{one.width:>8.0%}{one.error:>8.1%}{one.two_looks:>11.0%}{one.since_start:>13.0%}"
-        for one in made
+        f"{name:>{first}}{one.operations:>6}{one.silent:>8}{one.void:>6}{one.coverage:>12.0%}"
+        f"{one.width:>8.0%}{one.spread:>9.2f}{one.error:>8.1%}{one.two_looks:>11.0%}"
+        f"{one.since_start:>13.0%}"
+        for name, one in made.items()
     ]
     return "\n".join(lines)

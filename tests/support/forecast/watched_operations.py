@@ -7,9 +7,10 @@ here. No time passes but the core's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -35,6 +36,14 @@ BEGINS_EVERY_MS = 1_000
 """So often moves that wait find a place that has become free."""
 UNRANGED: Floats = np.zeros(QUANTILES)
 """Quantiles of no calibration: an end is the model's own, and a range is nothing."""
+_NAMES: Final = {
+    "kill": "a broker restarted",
+    "restart": "a broker restarted",
+    "slow broker": "a broker or link was slow",
+    "slow link": "a broker or link was slow",
+    "other moves": "other moves at the same time",
+}
+"""What can happen to an operation, but for what producers and throttles do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,8 @@ class Watched:
     looks: tuple[Look, ...]
     throttled_s: tuple[float, ...] = ()
     """When somebody changed its throttle."""
+    happened: frozenset[str] = frozenset()
+    """What made it harder to forecast: how producers wrote, and what was done or failed."""
 
     def altered(self, from_s: float, to_s: float) -> bool:
         """Whether somebody changed its throttle in between, so that a forecast was void."""
@@ -157,7 +168,19 @@ class WatchedOperation(Operation):
             self._look()
         took_s = (self.core.now_ms - self._since_ms) / 1000
         ended_s = None if self.running else took_s
-        return Watched(self.seed, ended_s, tuple(self._eye.looks), tuple(self._throttled_s))
+        throttled_s, happened = tuple(self._throttled_s), frozenset(self._happened())
+        return Watched(self.seed, ended_s, tuple(self._eye.looks), throttled_s, happened)
+
+    def _happened(self) -> Iterator[str]:
+        """See `Watched`."""
+        yield f"writes: {self.writing}"
+        yield from self._met
+        if self.caps is not None:
+            yield "caps on moves"
+        if self._throttled_s:
+            yield "throttle changed"
+        if len(self._throttled_s) > 1:
+            yield "throttle changed twice or more"
 
     @property
     def running(self) -> bool:
@@ -201,6 +224,7 @@ class WatchedOperation(Operation):
         self.waiting: list[TopicPartition] = []
         self.began_ms: int | None = None
         self._throttled_s: list[float] = []
+        self._met: set[str] = set()
         super()._build()
         found = self.core.image.topic(self.topic)
         assert found is not None
@@ -269,6 +293,8 @@ class WatchedOperation(Operation):
             self._throttled_s.append((self.core.now_ms - self.began_ms) / 1000)
 
     def _happen(self, what: str, elapsed_s: float) -> None:
+        if name := _NAMES.get(what):
+            self._met.add(name)
         if what != "other moves":
             super()._happen(what, elapsed_s)
             return
