@@ -39,7 +39,7 @@ from kshunt.backend.domain.pipeline.sample_columns import (
 )
 from kshunt.backend.domain.text.formatting import bytes_text
 from kshunt.backend.pipeline.results.result_runs import Run, new_run
-from kshunt.backend.pipeline.results.roll_ups import roll_up
+from kshunt.backend.pipeline.results.roll_ups import paths_before, roll_up
 from kshunt.backend.pipeline.results.sorted_files import Stopped, until_stopped, write_sorted
 from kshunt.backend.pipeline.results.stream_state import newest
 
@@ -240,7 +240,7 @@ def _compact(
                 return
             fresh = Maintained(problems=done.problems)
             for table, hour, files in some:
-                before = _hour_before(folder, table, hour, manifest)
+                before = paths_before(folder, table, hour, manifest)
                 _put_together(run, table, hour, files, before, is_stopped, fresh)
             run.publish_again(manifest.runs.get(run_id), made_ms)
             done.compacted_hours += fresh.compacted_hours
@@ -267,14 +267,6 @@ def _wanting(folder: Path, name: str, manifest: Manifest, done: Maintained) -> l
         if again or len(files) > 1:
             found.append((table, hour, files))
     return found
-
-
-def _hour_before(
-    folder: Path, table: ResultTable, hour: HourFolder, manifest: Manifest
-) -> list[Path]:
-    name = hour_folder(hour.start_ms - HOUR_MS)
-    before = HourFolder(name, folder / table.name / name)
-    return [file.path for file in files_of(before, table.name, manifest)]
 
 
 def _put_together(
