@@ -79,6 +79,10 @@ class JournalWriter(Protocol):
         """
         ...
 
+    async def wait_while_paused(self) -> None:
+        """Return once this backend may act again, is fenced, or has waited for long enough."""
+        ...
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
@@ -320,6 +324,9 @@ class Registry:
             self._take(operation, work, shrink, owned)
             if operation.state.ended:
                 await self._retire()
+        if self._scribe is not None:
+            # Effects follow, and a write that took long may have held up the heartbeat.
+            await self._scribe.wait_while_paused()
 
     def _without_claim(self, operation: Operation) -> Mapping[str, Team]:
         """What has to be written where an operation ends that somebody steers: nobody does."""

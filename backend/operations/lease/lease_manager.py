@@ -58,6 +58,8 @@ STUCK_S: Final = 30.0
 holds it up for a hundredth of that."""
 LOOK_MAX_S: Final = 1.0
 """So much one look for an answer counts at most."""
+PAUSED_S: Final = 10.0
+"""A writer whose heartbeat is late waits this long for its acknowledgement, and then refuses."""
 TROUBLE_S: Final = 5.0
 """A journal that only an operator can help is tried again after this, or when it is wanted."""
 
@@ -231,16 +233,28 @@ class LeaseManager:
             actor = self._lease.actor(self._now())
             raise self._refusal(duty, actor)
 
+    async def wait_while_paused(self) -> None:
+        """Return once the writer's late heartbeat is acknowledged, or after `PAUSED_S`.
+
+        It returns at once where this backend is not the writer, or is fenced while it waits. A
+        journal that is slow for longer than a lease lasts holds up heartbeats, too. Requests that
+        have written their intent would stop there, though nobody else acts.
+        """
+        until_s = self._clock.monotonic_s() + PAUSED_S
+        while self.duty is LeaseState.PAUSE and self._clock.monotonic_s() < until_s:
+            await self._clock.wait_s(GLANCE_S)
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
-        """As `Journal.append`, for the backend that acts.
+        """As `Journal.append`, for the backend that acts; it waits while that is paused.
 
         Raises:
             NotActive: this backend may not act; nothing was written.
             BadInput, Conflict, JournalFenced, JournalUnavailable, JournalUnusable, NotAuthorized:
                 as `Journal.append`.
         """
+        await self.wait_while_paused()
         self.require()
         try:
             await self._journal.append(entries, replacing=replacing)

@@ -162,10 +162,16 @@ class Membership:
         if self._lease_manager is not None and self._lease_manager.duty not in _ALONE:
             self._lease_manager.require()
 
+    async def wait_while_paused(self) -> None:
+        """As `LeaseManager.wait_while_paused`."""
+        if self._lease_manager is not None:
+            await self._lease_manager.wait_while_paused()
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:
         """Write to the journal; as `LeaseManager.append`."""
-        self.require()
-        if self._lease_manager is not None:
+        if self._lease_manager is None:
+            self.require()
+        else:
             await self._lease_manager.append(entries, replacing=replacing)

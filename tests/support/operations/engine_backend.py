@@ -92,6 +92,9 @@ class Backend(Process):
         if self.world.writer is not self:
             raise NotActive("Another backend is active. Nothing was changed.")
 
+    async def wait_while_paused(self) -> None:
+        """It is never paused."""
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:

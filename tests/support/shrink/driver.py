@@ -108,6 +108,9 @@ class Book:
         if not self.active:
             raise NotActive("Another backend is active. Nothing was changed.")
 
+    async def wait_while_paused(self) -> None:
+        """It is never paused."""
+
     async def append(
         self, entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
     ) -> None:

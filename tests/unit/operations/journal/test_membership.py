@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
-from kshunt.backend.errors import ClusterUnreachable, NotActive
-from kshunt.backend.operations.journal.entries import JournalState
+from kshunt.backend.domain.operations.operation import OperationKind
+from kshunt.backend.errors import (
+    ClusterUnreachable,
+    JournalFenced,
+    JournalUnavailable,
+    NotActive,
+)
+from kshunt.backend.operations.core.registry import Registry
+from kshunt.backend.operations.journal.entries import Body, JournalState
 from kshunt.backend.operations.journal.port import Repairs
 from kshunt.backend.operations.lease.lease import LeaseState
+from kshunt.backend.operations.lease.lease_manager import PAUSED_S
 from kshunt.backend.operations.lease.membership import Membership
 from tests.support.operations.journal_memory import (
     MemoryJournal,
@@ -159,6 +167,78 @@ async def test_a_second_backend_follows_and_knows_the_first() -> None:
         assert other is not None
         assert other.backend == "one"
         assert one.actor is None
+
+
+async def paused(here: Seat) -> None:
+    """The journal acknowledges nothing until the lease is over."""
+    here.log.failing["append"] = JournalUnavailable("No answer.", written=False)
+    await here.clock.until(lambda: here.membership.duty is LeaseState.PAUSE)
+
+
+async def test_a_request_waits_for_a_late_heartbeat() -> None:
+    here = seat()
+    async with here.taken() as membership:
+        await acting(membership, here.clock)
+        await paused(here)
+        with pytest.raises(NotActive):
+            membership.require()
+        write = asyncio.create_task(membership.append({"operation/a": {}}))
+        await here.clock.passes(3.0)
+        assert not write.done()
+        here.log.failing.clear()
+        await here.clock.until(write.done)
+        await write
+        assert "operation/a" in here.log.committed.entries
+
+
+async def test_a_request_does_not_wait_for_ever_for_a_late_heartbeat() -> None:
+    here = seat()
+    async with here.taken() as membership:
+        await acting(membership, here.clock)
+        await paused(here)
+        write = asyncio.create_task(membership.append({"operation/a": {}}))
+        took_s = await here.clock.until(write.done)
+        assert PAUSED_S <= took_s <= PAUSED_S + 1
+        with pytest.raises(NotActive, match="Nothing was changed"):
+            await write
+
+
+async def test_a_paused_request_writes_nothing_once_another_has_taken_over() -> None:
+    first = seat("one")
+    async with first.taken() as one:
+        await acting(one, first.clock)
+        await paused(first)
+        write = asyncio.create_task(one.append({"operation/a": {}}))
+        await first.clock.passes(0.5)
+        first.log.failing["append"] = JournalFenced("It is fenced.")
+        await first.clock.until(write.done)
+        with pytest.raises(NotActive):
+            await write
+        assert "operation/a" not in first.log.committed.entries
+
+
+async def test_effects_that_follow_a_slow_write_are_not_refused() -> None:
+    here = seat()
+    registry = Registry(here.clock, lambda operation: None, here.membership)
+    async with here.taken() as membership:
+        await acting(membership, here.clock)
+        assert here.journal is not None
+        quick = here.journal.append
+
+        async def slow(
+            entries: Mapping[str, Body | None], *, replacing: Collection[str] = ()
+        ) -> None:
+            """Everything that is written at this time takes longer than a lease lasts."""
+            await here.clock.wait_s(8.0)
+            await quick(entries, replacing=replacing)
+
+        here.journal.append = slow  # type: ignore[method-assign]
+        begin = asyncio.create_task(registry.begin(OperationKind.REASSIGN, "a move"))
+        await here.clock.until(lambda: membership.duty is LeaseState.PAUSE)
+        here.journal.append = quick  # type: ignore[method-assign]
+        await here.clock.until(begin.done)
+        assert registry.get((await begin).id) is not None
+        registry.require()
 
 
 async def test_what_an_operator_should_know_of_the_journal_is_said() -> None:
