@@ -40,12 +40,13 @@ test: $(DEV) kafka-jars ## the quick tier: what needs Python alone, and one stor
 test-all: $(DEV) kafka-jars spark-classes ## every tier; real Kafka, ZooKeeper and Spark need Java, and Maven once
 	@$(PY) $(PYTEST) --tier all $(ARGS)
 
-check: $(DEV) ## formatting, lint, types, import rules and dead code
+check: $(DEV) ## formatting, lint, types, import rules, dead code, and the rules of the house
 	$(VENV)/bin/ruff format --check src backend tui tests
 	$(VENV)/bin/ruff check src backend tui tests
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/vulture
+	@$(PY) -m pytest -n 2 --dist loadgroup --tier house
 
 coverage: $(DEV) kafka-jars ## lines and branches that the quick tier reaches (ARGS="--tier all")
 	@$(PY) -m coverage erase

@@ -54,7 +54,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--tier`, see `tests.support.runs.tiers`."""
-    parser.addoption(tiers.OPTION, choices=(tiers.QUICK, tiers.SLOW, tiers.ALL), default=None)
+    parser.addoption(tiers.OPTION, choices=tiers.TIERS, default=None)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

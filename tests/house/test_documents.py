@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.documents.http_routes import routes
 from tests.support.paths import ROOT
-from tests.support.runs.tiers import SLOW_FOLDERS
+from tests.support.runs.tiers import HOUSE, HOUSE_FOLDER, SLOW_FOLDERS
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -96,8 +96,9 @@ def test_each_folder_of_tests_has_its_line_and_its_tier() -> None:
     first_cells = re.findall(r"^\| (`.+?) \|", places, re.MULTILINE)
     told = set(re.findall(r"`([a-z]+)", " ".join(first_cells)))
     assert told == {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
-    rows = dict(re.findall(r"^\| (quick|slow) \| (.+?) \|", tiers_told, re.MULTILINE))
+    rows = dict(re.findall(r"^\| (house|quick|slow) \| (.+?) \|", tiers_told, re.MULTILINE))
     slow = set(re.findall(r"`([a-z]+)`", rows["slow"])) - {"slow"}
     quick = set(re.findall(r"`([a-z]+)`", rows["quick"]))
     assert slow == set(SLOW_FOLDERS)
-    assert quick == told - slow - {"bench", "support", "conformance"}
+    assert rows[HOUSE] == f"`{HOUSE_FOLDER}`"
+    assert quick == told - slow - {HOUSE_FOLDER, "bench", "support", "conformance"}

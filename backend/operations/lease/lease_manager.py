@@ -236,7 +236,7 @@ class LeaseManager:
     async def wait_while_paused(self) -> None:
         """Return once the writer's late heartbeat is acknowledged, or after `PAUSED_S`.
 
-        It returns at once where this backend is not the writer, or is fenced while it waits. A
+        It does not wait where this backend is not the writer, or has been fenced. A
         journal that is slow for longer than a lease lasts holds up heartbeats, too. Requests that
         have written their intent would stop there, though nobody else acts.
         """

@@ -1,15 +1,17 @@
-"""Which tests `make test` runs, and which wait for `make test-all`.
+"""Which tests `make test` runs, which are of `make check`, and which wait for `make test-all`.
 
 `CONTRIBUTING.md` has the table of tiers, and a test compares the folders that it names.
 
 A folder decides, then a mark: `kafka`, `zookeeper`, `spark` and `slow` put a test of a quick folder
 into the slow tier. Of a frame that is compared at two sizes, the large one is of the slow tier too.
-Everything in `story` is quick, on real brokers too. A path or a name on the command line runs
+Everything in `story` is quick, on real brokers too. What `house` holds reads the files of the
+project, and is a tier of its own. A path or a name on the command line runs
 whatever it names. Benchmarks are of no tier (`make bench`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,11 +23,14 @@ from tests.support.paths import ROOT
 OPTION: Final = "--tier"
 QUICK: Final = "quick"
 SLOW: Final = "slow"
+HOUSE: Final = "house"
 ALL: Final = "all"
+TIERS: Final = (QUICK, SLOW, HOUSE, ALL)
 
 SLOW_FOLDERS: Final = ("served", "kafka", "zookeeper", "spark")
 STORY_FOLDER: Final = "story"
-WHOLLY_QUICK_FOLDERS: Final = ("house", "property", "story")
+WHOLLY_QUICK_FOLDERS: Final = ("property", "story")
+HOUSE_FOLDER: Final = "house"
 SLOW_MARKS: Final = ("kafka", "zookeeper", "spark", "slow")
 LARGE_SIZE: Final = "160x50"
 """What the name of a test of a large terminal has in its brackets."""
@@ -45,7 +50,13 @@ def left_out(path: Path, tier: str) -> bool:
     if not path.is_relative_to(ROOT / "tests") or path == ROOT / "tests":
         return False
     folder = path.relative_to(ROOT / "tests").parts[0]
-    unread = {QUICK: (*SLOW_FOLDERS, "bench"), SLOW: (*WHOLLY_QUICK_FOLDERS, "bench"), ALL: ()}
+    if tier == HOUSE:
+        return folder != HOUSE_FOLDER
+    unread: Mapping[str, Sequence[str]] = {
+        QUICK: (*SLOW_FOLDERS, HOUSE_FOLDER, "bench"),
+        SLOW: (*WHOLLY_QUICK_FOLDERS, HOUSE_FOLDER, "bench"),
+        ALL: (),
+    }
     return folder in unread[tier]
 
 
@@ -54,6 +65,8 @@ def is_of(item: pytest.Item, tier: str) -> bool:
     if tier == ALL:
         return True
     folder = _folder_of(item.path)
+    if HOUSE in (folder, tier):
+        return folder == tier
     if folder == STORY_FOLDER:
         slow = False
     else:
