@@ -14,18 +14,13 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from kshunt.backend.delivered_files.result_files import current_files
-from kshunt.backend.domain.pipeline.sample_columns import hour_folder, replica_ids
-from kshunt.backend.files import make_folder, replace_file
 from kshunt.backend.pipeline.results.stream_state import newest, state_folder
-from kshunt.backend.telemetry.recording.layout import SampleTable, file_name
-from kshunt.backend.telemetry.recording.schema import SCHEMAS, parquet
+from tests.support.bench.flushed_samples import Recording
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.bench
@@ -35,72 +30,13 @@ FLUSHES: Final = int(os.environ.get("KSHUNT_STREAM_FLUSHES", "40"))
 WARM: Final = 8
 """Flushes that are not counted: Java compiles meanwhile."""
 FLUSH_S: Final = 5.0
-TOPICS, BROKERS = 2_000, 100
 START_DEADLINE_S, DEADLINE_S = 600.0, 300.0
 _POLL_S: Final = 0.02
 
 
-class Recording:
-    """Replicas that move on with the clock."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.number = folder, 0
-        rng = np.random.default_rng(1)
-        place = np.arange(REPLICAS)
-        self.topics = pa.array([f"topic-{i}" for i in range(TOPICS)])
-        self.topic = place % TOPICS
-        self.partition = (place // TOPICS).astype(np.int32)
-        self.broker = (place % BROKERS).astype(np.int32)
-        self.leader = ((place + 1) % BROKERS).astype(np.int32)
-        names = self.topics.to_pylist()
-        self.rid = replica_ids(names, self.topic, self.partition, self.broker)
-        self.adding = place % 10 == 0
-        self.phase_ms = rng.integers(0, 1000, REPLICAS)
-        self.end = rng.integers(0, 10**6, REPLICAS)
-        self.ahead = np.where(self.adding, 10**7, 0)
-
-    def flush(self) -> float:
-        """Write a sample of each; when that was done, by the monotonic clock."""
-        now_ms = time.time_ns() // 1_000_000
-        self.end = self.end + np.where(self.adding, 5_000, 500)
-        at = pa.array(now_ms - self.phase_ms, pa.timestamp("ms", "UTC"))
-        leader_end = self.end + self.ahead
-        columns: dict[str, Any] = {
-            "at": at,
-            "rid": self.rid,
-            "topic": self.topics.take(pa.array(self.topic)),
-            "partition": self.partition,
-            "broker": self.broker,
-            "leader": self.leader,
-            "leader_at": at,
-            "leader_log_end_offset": leader_end,
-            "leader_size_bytes": leader_end * 1_000,
-            "log_end_offset": self.end,
-            "size_bytes": self.end * 1_000,
-            "lag_messages": self.ahead,
-            "lag_bytes": self.ahead * 1_000,
-            "in_isr": ~self.adding,
-            "adding": self.adding,
-            "removing": np.zeros(REPLICAS, np.bool_),
-        }
-        schema = SCHEMAS[SampleTable.REPLICAS]
-        arrays = [
-            pa.array(columns[field.name], field.type)
-            if field.name in columns
-            else pa.nulls(REPLICAS, field.type)
-            for field in schema
-        ]
-        content = parquet(pa.table(arrays, schema=schema), SampleTable.REPLICAS, "bench")
-        self.number += 1
-        folder = self.folder / SampleTable.REPLICAS / hour_folder(now_ms - 1_000)
-        make_folder(folder)
-        replace_file(folder / file_name(now_ms, self.number), content)
-        return time.monotonic()
-
-
 def test_latency_of_the_stream(tmp_path: Path) -> None:
-    recording = Recording(tmp_path)
-    written = {1: recording.flush()}
+    recording = Recording(tmp_path, REPLICAS)
+    written = {1: flushed(recording)}
     results = tmp_path / "results"
     command = [sys.executable, "-m", "kshunt", "pipeline", "run", "--samples", str(tmp_path)]
     command += ["--master", os.environ.get("KSHUNT_STREAM_MASTER", "local[2]"), "--memory", "2g"]
@@ -114,6 +50,12 @@ def test_latency_of_the_stream(tmp_path: Path) -> None:
             job.stdin.close()
             job.wait(60)
     said(latencies, results)
+
+
+def flushed(recording: Recording) -> float:
+    """Write a sample of each replica; when that was done, by the monotonic clock."""
+    recording.flush(time.time_ns() // 1_000_000)
+    return time.monotonic()
 
 
 def seen(results: Path) -> int:
@@ -148,7 +90,7 @@ def followed(
             threading.Event().wait(max(0.0, pause_s))
             if flush == WARM:
                 used_s, since_s = cpu_s(group), time.monotonic()
-            done_s = recording.flush()
+            done_s = flushed(recording)
             written[recording.number] = done_s
         wait_until(lambda: recording.number in readable, DEADLINE_S, "the last flush")
         busy = (cpu_s(group) - used_s) / (time.monotonic() - since_s)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,17 +46,23 @@ def streamed(
     *,
     files_most: int = 240,
     clock: Clock | None = None,
+    said: Callable[[CountedBatch], None] = lambda batch: None,
 ) -> list[CountedBatch]:
-    """Let a job read all that is there; its batches."""
+    """Let a job read all that is there; its batches, each of which is `said` when it is done."""
     clock = clock or SystemClock()
     done: list[CountedBatch] = []
+
+    def counted(batch: CountedBatch) -> None:
+        done.append(batch)
+        said(batch)
+
     source = FolderSource(folder, clock, files_most)
     with held(results):
         job = Streaming(
             BatchContext(session, results, clock, sieve=source.sieve),
             source,
             begun(results),
-            done.append,
+            counted,
             print,
             threading.Event(),
             KEPT,
