@@ -78,13 +78,19 @@ def write_sorted(
 
 
 def _encodings(schema: Any) -> dict[str, Any]:
-    """Times, and counters of sorted rows, are small as differences."""
-    deltas = [f.name for f in schema if pa.types.is_timestamp(f.type) or f.name in _COUNTERS]
+    """Times, and what changes steadily in sorted rows, are small as differences."""
+    deltas = [f.name for f in schema if pa.types.is_timestamp(f.type) or f.name in _STEADY]
     others = [field.name for field in schema if field.name not in deltas]
     return {"use_dictionary": others, "column_encoding": dict.fromkeys(deltas, _DELTAS)}
 
 
-_COUNTERS: Final = frozenset({"log_end_offset", "leader_log_end_offset"})
+_STEADY: Final = frozenset(
+    {
+        *("log_end_offset", "leader_log_end_offset", "lag_bytes", "lag_messages"),
+        *("remaining_bytes", "remaining_messages"),
+    }
+)
+"""What grows or shrinks by about as much from each row of a replica to the next one."""
 
 
 def _common_schema(paths: Iterable[Path]) -> tuple[Any, int]:
