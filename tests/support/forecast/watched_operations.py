@@ -72,8 +72,11 @@ class Watched:
     """What made it harder to forecast: how producers wrote, and what was done or failed."""
 
     def altered(self, from_s: float, to_s: float) -> bool:
-        """Whether somebody changed its throttle in between, so that a forecast was void."""
-        return any(from_s < at_s < to_s for at_s in self.throttled_s)
+        """Whether somebody changed its throttle in between, so that a forecast was void.
+
+        A change and the look before it have the same time.
+        """
+        return any(from_s <= at_s < to_s for at_s in self.throttled_s)
 
 
 class ForecastEye(Eye):
