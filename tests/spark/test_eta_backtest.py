@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ def outcomes(operations: int, seed: int = 1) -> Outcomes:
         wander=np.zeros(count, np.int64),
         operation=np.repeat(np.arange(operations), 10),
         log_ratio=np.repeat(dice.normal(0.0, 0.5, operations), 10),
+        weight=np.ones(count),
     )
 
 
@@ -77,6 +79,19 @@ def test_each_operation_weighs_the_same() -> None:
     many = np.append(np.arange(300), np.repeat(np.arange(10), 1_000))
     heavy = Outcomes(*(getattr(some, name)[many] for name in Outcomes.__dataclass_fields__))
     ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (some, heavy))
+    assert ours == pytest.approx(theirs, abs=0.02)
+
+
+def test_an_operation_counts_as_much_as_its_weight() -> None:
+    alike, other = outcomes(300), outcomes(300, seed=2)
+    other = replace(other, operation=other.operation + 300, weight=np.full(3_000, 1e9))
+    both = Outcomes(
+        *(
+            np.append(getattr(alike, name), getattr(other, name))
+            for name in Outcomes.__dataclass_fields__
+        )
+    )
+    ours, theirs = (fitted(one, "").quantiles()[0, 2, 1, 0] for one in (both, other))
     assert ours == pytest.approx(theirs, abs=0.02)
 
 

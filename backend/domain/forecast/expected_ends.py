@@ -42,6 +42,10 @@ BRIEF: Final = 0.03
 """What holds it up for a smaller share of the time is not told."""
 SPARE: Final = 1.1
 """What is written varies; a rate that would do has so much to spare."""
+WRITES_MOVE: Final = 0.2
+"""An end is taken to move by this share of what is written until then, over what is lacking."""
+WRITES_MOST: Final = 2.0
+"""What is written until an end counts up to this many times what is lacking."""
 ARRIVE_S: Final = 3_600.0
 """In about this time copies arrive under the rate that is named."""
 HELD: Final = "held by a pause"
@@ -72,7 +76,7 @@ def expected_ends(
     by_throttle = found.held_by_throttle[last] & (last >= 0) if len(last) else last > 0
     waiting = np.array([found.copies.waiting[group.rows].sum() for group in groups], np.int64)
     holds = held_by(by_throttle, waiting > 0)
-    wander = wander_places(_moved(groups, seconds), age_s)
+    wander = wander_places(_moves(found, groups, seconds), age_s)
     made = ranges(OPERATION, seconds, age_s, holds, wander, quantiles)
     on_the_way = _on_the_way(found, last)
     burndowns = _burndowns(found, groups)
@@ -108,15 +112,23 @@ def expected_ends(
     return ends
 
 
-def _moved(groups: Sequence[Group], seconds: Floats) -> Floats:
-    """How far each end has moved lately, or would with what is written, as a share of the time
-    that is left; NaN: no end."""
-    found = np.full(len(groups), np.nan)
+def _moves(found: Outlook, groups: Sequence[Group], seconds: Floats) -> Floats:
+    """How far each end has moved lately, or may move with what is written, as a share of the time
+    that is left; NaN: no end. Producers that wrote steadily so far may change that."""
+    moves = np.full(len(groups), np.nan)
     for place, (group, end_s) in enumerate(zip(groups, seconds.tolist(), strict=True)):
         if np.isfinite(end_s):
             ends_s = (*group.before_s, end_s)
-            found[place] = group.varies + (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
-    return found
+            moved = (max(ends_s) - min(ends_s)) / max(end_s, 1.0)
+            moves[place] = moved + group.varies + WRITES_MOVE * _written(found, group.rows, end_s)
+    return moves
+
+
+def _written(found: Outlook, rows: Ints, end_s: float) -> float:
+    """What is written to copies until their end, over what they lack; `WRITES_MOST` at most."""
+    written = end_s * float(np.nansum(found.copies.written_bytes_per_s[rows]))
+    lacks = float(np.nansum(found.copies.remaining_bytes[rows]))
+    return min(written / max(lacks, 1.0), WRITES_MOST)
 
 
 def _last(found: Outlook, rows: Ints) -> int:

@@ -19,14 +19,14 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 COPY, OPERATION = range(len(KINDS))
 
 WANDERS: Final[tuple[Wander, ...]] = get_args(Wander)
-"""An end that has not moved is right more often."""
+"""An end that has not moved, and that what is written cannot move much, is right more often."""
 _, UNEASY, RESTLESS = range(len(WANDERS))
 WANDER_S: Final = 30.0
 """Lately."""
 FIRST_S: Final = 12.0
 """Copies still begin, and bursts of a throttle have not passed: nobody has seen much."""
-CALM_MOST: Final = 0.08
-UNEASY_MOST: Final = 0.15
+CALM_MOST: Final = 0.04
+UNEASY_MOST: Final = 0.12
 QUANTILES: Final = (len(KINDS), STAGES, len(HOLDS), len(WANDERS), 3)
 """The shape of what a calibration says; zeros say nothing."""
 
@@ -73,7 +73,7 @@ def held_by(throttle: Mask, waits: Mask) -> Ints:
 
 
 def wander_places(share: Floats, age_s: Floats) -> Ints:
-    """Places in `WANDERS` of ends that move by a share of what is left until them.
+    """Places in `WANDERS` of ends that move, or may move, by a share of what is left until them.
 
     What has not been watched for long has had no time to move.
     """

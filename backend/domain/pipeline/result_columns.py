@@ -322,7 +322,7 @@ BROKER_LOAD: Final = ResultTable(
     ),
 )
 
-ETA_MODEL: Final = 4
+ETA_MODEL: Final = 5
 """Version of the model that `eta` is computed with."""
 
 ETA: Final = ResultTable(

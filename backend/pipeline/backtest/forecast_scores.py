@@ -181,6 +181,7 @@ def outcomes(found: Forecasts) -> Outcomes:
         unwatched(age_s)[known],
         found.operation[known],
         np.log(ratio[known]),
+        np.ones(int(known.sum())),
     )
 
 

@@ -3,10 +3,10 @@
 Goals: a range that holds eight times in ten, whatever kind of forecast it is of.
 
 Algorithm: of forecasts whose end is known, ln(actual / forecast) is sorted into the bins of a
-`Calibration`. Every operation weighs the same, however long it took. Each of its forecasts has a
-share of that weight, so that one that was far off for a moment counts for a moment. A bin of few
-operations is not believed, and left out. So is a stage whose range says nothing: its forecasts have
-the range of all stages.
+`Calibration`. An operation weighs what `Outcomes.weight` says, however long it took. Each of its
+forecasts has a share of that weight, so that one that was far off for a moment counts for a moment.
+A bin of few operations is not believed, and left out. So is a stage whose range says nothing: its
+forecasts have the range of all stages.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ class Outcomes:
     """A number for each operation."""
     log_ratio: Floats
     """ln(actual / forecast)."""
+    weight: Floats
+    """How much its operation counts; 1 where all count alike."""
 
 
 def fitted(outcomes: Outcomes, about: str) -> Calibration:
     """The calibration that these outcomes make."""
     bins = []
-    weights = shares(outcomes.operation * len(KINDS) + outcomes.kind)
+    weights = outcomes.weight * shares(outcomes.operation * len(KINDS) + outcomes.kind)
     for kind, stage, held_by, wander in _keys():
         which = outcomes.kind == KINDS.index(kind)
         for column, wanted in (

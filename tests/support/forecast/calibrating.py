@@ -3,7 +3,8 @@
     python -m tests.support.forecast.calibrating [--operations 240] [--seed 301] [FILE]
 
 Each look at an operation is a forecast of it, and of each of its copies. What became of one after
-somebody had changed a throttle is not counted.
+somebody had changed a throttle is not counted. Operations that are harder to forecast than others
+count `HARDER` times: people look at a forecast when something happens.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from tests.support.forecast.watched_operations import Watched, watched_all
 
 SHORTEST_S = 5.0
 """What ends sooner is no longer forecast."""
+HARD = frozenset({"writes: bursts", "writes: steps", "a broker restarted"})
+HARDER = 3.0
 THROTTLES = {ResourceKind.LEADER_THROTTLE, ResourceKind.FOLLOWER_THROTTLE}
 _Row = tuple[int, float, float, int, int, int, float]
 """Kind, forecast, for how long it was watched, what held it up, how it wandered, operation, and
@@ -54,6 +57,7 @@ def outcomes(runs: Sequence[Watched]) -> Outcomes:
         wander=wander,
         operation=operation,
         log_ratio=np.log(left_s / forecast_s),
+        weight=np.array([HARDER if run.happened & HARD else 1.0 for run in runs])[operation],
     )
 
 

@@ -21,6 +21,7 @@ def bins_of(ratios: list[float], stages: list[int]) -> list[Bin]:
                 wander=np.full(count, RESTLESS),
                 operation=np.arange(count),
                 log_ratio=np.log(ratios),
+                weight=np.ones(count),
             ),
             "a test",
         ).bins

@@ -141,6 +141,23 @@ def test_what_is_written_that_varies_makes_an_end_uneasy_that_has_not_moved() ->
     assert (calm.wander, uneasy.wander, restless.wander) == ("calm", "uneasy", "restless")
 
 
+@pytest.mark.parametrize(
+    ("written", "wander"), [(0.0, "calm"), (1.0, "calm"), (3.0, "uneasy"), (7.0, "restless")]
+)
+def test_an_end_that_has_not_moved_is_calm_only_where_little_is_written(
+    written: float, wander: str
+) -> None:
+    """Ten MB/s are copied: the less remains of them, the more a change of writes moves the end."""
+    written_bytes = written * MB
+    expected = outlook(
+        copies({"written_bytes_per_s": written_bytes, "written_least_bytes_per_s": written_bytes}),
+        rates({1: 10}, {4: 10}),
+    )
+    seconds = float(expected.seconds[0])
+    (end,) = expected_ends(expected, [Group(np.arange(1), 300.0, (seconds,))], PLAIN, NOW_MS)
+    assert end.wander == wander
+
+
 def test_who_never_arrives_does_not_hide_when_the_others_do() -> None:
     found = copies(
         {},
