@@ -83,9 +83,13 @@ def wander_places(share: Floats, age_s: Floats) -> Ints:
     return np.where(age_s < FIRST_S, RESTLESS, found).astype(np.int64)
 
 
-def unwatched(age_s: Floats) -> Ints:
-    """Places in `WANDERS` where nobody has looked how ends move: by age alone."""
-    return np.where(np.nan_to_num(age_s) < WANDER_S, RESTLESS, UNEASY).astype(np.int64)
+def unwatched(kind: Ints | int, age_s: Floats) -> Ints:
+    """Places in `WANDERS` where nobody has looked how ends move: of copies by their age.
+
+    An operation's end may have moved.
+    """
+    old = (np.asarray(kind) == COPY) & (np.nan_to_num(age_s) >= WANDER_S)
+    return np.where(old, UNEASY, RESTLESS).astype(np.int64)
 
 
 def stage_places(stage: Floats) -> Ints:

@@ -178,7 +178,7 @@ def outcomes(found: Forecasts) -> Outcomes:
         found.kind[known],
         stage[known],
         held_by(found.by_throttle, np.zeros_like(found.by_throttle))[known],
-        unwatched(age_s)[known],
+        unwatched(found.kind, age_s)[known],
         found.operation[known],
         np.log(ratio[known]),
         np.ones(int(known.sum())),

@@ -42,6 +42,7 @@ from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 
 _RATES: Final = struct_of(RATES.columns)
+_EFFECTS: Final = struct_of(THROTTLE_EFFECT.columns)
 _FOUND: Final = T.StructType(
     [
         T.StructField("name", T.StringType()),
@@ -57,6 +58,10 @@ def _pairs(piece: Piece[DataFrame]) -> Any:
 
 def _effects(piece: Piece[DataFrame]) -> Any:
     start = moment(F.lit(piece.start_ms))
+    leader, follower = F.col("leader_throttle_bytes_per_s"), F.col("follower_throttle_bytes_per_s")
+    if piece.rates.filter(leader.isNotNull() | follower.isNotNull()).isEmpty():
+        # Most of the time there is no throttle, and followers need not be looked at.
+        return piece.rates.sparkSession.createDataFrame([], _EFFECTS).toArrow()
     return throttle_effect(piece.rates).filter(F.col("start") >= start).toArrow()
 
 

@@ -193,7 +193,7 @@ def _ranges(
 ) -> dict[str, Any]:
     """The stage and the three quantiles of each row; samples do not say who waits for a turn."""
     holds = held_by(by_throttle, np.zeros_like(by_throttle))
-    found = ranges(kind, seconds, age_s, holds, unwatched(age_s), quantiles)
+    found = ranges(kind, seconds, age_s, holds, unwatched(kind, age_s), quantiles)
     names = ("p10_s", "p50_s", "p90_s")
     ends = {name: _floats(found.ends_s[:, i]) for i, name in enumerate(names)}
     return {"stage": _floats(found.stage), **ends}

@@ -219,7 +219,7 @@ def _ends_s(expected: Outlook, quantiles: Floats) -> Floats:
     """Of each copy the middle of its range; inf never, NaN where it is not known."""
     copies = expected.copies
     holds = held_by(expected.held_by_throttle, copies.waiting)
-    wander = unwatched(copies.age_s)
+    wander = unwatched(COPY, copies.age_s)
     made = ranges(COPY, expected.seconds, copies.age_s, holds, wander, quantiles)
     unknown = np.isin(np.array(expected.why), (HELD, *UNKNOWN))
     endless = np.where(unknown, np.nan, np.inf)

@@ -2,7 +2,8 @@
 
 The bench writes a recording of 200,000 replicas in step with the clock. Each replica has a sample
 every 5 s, and a tenth is being copied. `kshunt pipeline run` follows it as a process of its own.
-`KSHUNT_STREAM_REPLICAS` and `KSHUNT_STREAM_FLUSHES` change how much.
+`KSHUNT_STREAM_REPLICAS` and `KSHUNT_STREAM_FLUSHES` change how much. `KSHUNT_STREAM_THROTTLE` is a
+rate that is in force for all copies.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ pytestmark = pytest.mark.bench
 
 REPLICAS: Final = int(os.environ.get("KSHUNT_STREAM_REPLICAS", "200000"))
 FLUSHES: Final = int(os.environ.get("KSHUNT_STREAM_FLUSHES", "40"))
+THROTTLE_BYTES_PER_S: Final = int(os.environ.get("KSHUNT_STREAM_THROTTLE", "0"))
+"""0: no throttle is in force."""
 WARM: Final = 8
 """Flushes that are not counted: Java compiles meanwhile."""
 FLUSH_S: Final = 5.0
@@ -35,7 +38,7 @@ _POLL_S: Final = 0.02
 
 
 def test_latency_of_the_stream(tmp_path: Path) -> None:
-    recording = Recording(tmp_path, REPLICAS)
+    recording = Recording(tmp_path, REPLICAS, THROTTLE_BYTES_PER_S or None)
     written = {1: flushed(recording)}
     results = tmp_path / "results"
     command = [sys.executable, "-m", "kshunt", "pipeline", "run", "--samples", str(tmp_path)]

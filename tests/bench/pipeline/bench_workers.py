@@ -1,8 +1,9 @@
 """A backfill on a Spark cluster of processes: one worker of one core, then two.
 
 Both clusters make the same tables of the same recording. Each is started anew, and makes them
-`RUNS` times after a first time that warms its Java. The driver needs some of the processor too,
-so on a machine of two cores the second worker has less than a core.
+`RUNS` times after a first time that warms its Java. A worker with a task has a thread of Java and
+a process of Python, which take more than one processor together. So the processes of each worker
+are bound to a processor of their own. On a machine of two, the driver takes from both.
 `KSHUNT_WORKERS_SAMPLES` says of how many samples.
 """
 
@@ -49,7 +50,7 @@ def test_one_worker_then_two(tmp_path: Path) -> None:
 def said(workers: int, recording: Path, folder: Path) -> float:
     """The median of the seconds that a backfill takes there."""
     folder.mkdir()
-    with standalone_cluster(workers, folder) as url:
+    with standalone_cluster(workers, folder, pinned=True) as url:
         session = start_session(PipelineSettings(master=url, shuffle_partitions=4))
         try:
             seconds = [made(session, recording, folder / "results") for _ in range(1 + RUNS)][1:]

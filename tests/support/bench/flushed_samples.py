@@ -20,8 +20,12 @@ BROKERS: Final = 100
 class Recording:
     """Replicas of a large cluster, and a file of samples of all of them at each flush."""
 
-    def __init__(self, folder: Path, replicas: int) -> None:
+    def __init__(
+        self, folder: Path, replicas: int, throttle_bytes_per_s: int | None = None
+    ) -> None:
+        """A tenth of the replicas is copied, with this rate in force at both ends, or none."""
         self.folder, self.number, self.replicas = folder, 0, replicas
+        self.throttle_bytes_per_s = throttle_bytes_per_s
         rng = np.random.default_rng(1)
         place = np.arange(replicas)
         self.topics = pa.array([f"topic-{i}" for i in range(TOPICS)])
@@ -41,6 +45,8 @@ class Recording:
         self.end = self.end + np.where(self.adding, 5_000, 500)
         at = pa.array(now_ms - self.phase_ms, pa.timestamp("ms", "UTC"))
         leader_end = self.end + self.ahead
+        rate = self.throttle_bytes_per_s
+        throttle = pa.array(np.full(self.replicas, rate or 0), mask=~self.adding | (rate is None))
         columns: dict[str, Any] = {
             "at": at,
             "rid": self.rid,
@@ -58,6 +64,8 @@ class Recording:
             "in_isr": ~self.adding,
             "adding": self.adding,
             "removing": np.zeros(self.replicas, np.bool_),
+            "leader_throttle_bytes_per_s": throttle,
+            "follower_throttle_bytes_per_s": throttle,
         }
         schema = SCHEMAS[SampleTable.REPLICAS]
         arrays = [

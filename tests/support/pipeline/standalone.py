@@ -25,9 +25,17 @@ _END_S: Final = 30.0
 
 @contextmanager
 def standalone_cluster(
-    workers: int, folder: Path, *, memory: str = "1g", java_options: str = ""
+    workers: int,
+    folder: Path,
+    *,
+    memory: str = "1g",
+    java_options: str = "",
+    pinned: bool = False,
 ) -> Iterator[str]:
-    """The URL of its master, once all workers are there. The folder keeps what they log."""
+    """The URL of its master, once all workers are there. The folder keeps what they log.
+
+    `pinned`: the processes of a worker have one processor, and each worker has another one.
+    """
     (port,) = free_ports(1)
     url = f"spark://{HOST}:{port}"
     environment = {
@@ -46,7 +54,9 @@ def standalone_cluster(
             options = ("--host", HOST, "--webui-port", "0", "--cores", "1", "--memory", memory)
             place = ("--work-dir", str(folder / f"work-{number}"))
             worker = ("worker.Worker", *options, *place, url)
-            stack.enter_context(_process(environment, folder / f"worker-{number}.log", *worker))
+            place_of = ("taskset", "--cpu-list", str(number)) if pinned else ()
+            log_of = folder / f"worker-{number}.log"
+            stack.enter_context(_process(environment, log_of, *worker, before=place_of))
         registered = re.compile("Registering worker")
         wait_until(
             lambda: len(registered.findall(log.read_text())) == workers, _READY_S, "the workers"
@@ -55,9 +65,15 @@ def standalone_cluster(
 
 
 @contextmanager
-def _process(environment: Mapping[str, str], log: Path, role: str, *options: str) -> Iterator[None]:
+def _process(
+    environment: Mapping[str, str],
+    log: Path,
+    role: str,
+    *options: str,
+    before: tuple[str, ...] = (),
+) -> Iterator[None]:
     """One of its processes, and what it has started, until they are not needed."""
-    command = [str(_SPARK / "bin" / "spark-class"), f"{_DEPLOY}.{role}", *options]
+    command = [*before, str(_SPARK / "bin" / "spark-class"), f"{_DEPLOY}.{role}", *options]
     with (
         log.open("wb") as file,
         subprocess.Popen(

@@ -53,7 +53,8 @@ def test_an_end_is_calm_only_where_it_was_watched(share: float, age_s: float, pl
 
 def test_where_nobody_looks_how_ends_move_the_age_decides() -> None:
     ages_s = np.array([WANDER_S - 1, WANDER_S, math.nan])
-    assert [WANDERS[one] for one in unwatched(ages_s)] == ["restless", "uneasy", "restless"]
+    assert [WANDERS[one] for one in unwatched(COPY, ages_s)] == ["restless", "uneasy", "restless"]
+    assert {WANDERS[one] for one in unwatched(OPERATION, ages_s)} == {"restless"}
 
 
 def test_a_move_that_waits_is_held_by_its_turn_whatever_the_throttle() -> None:
