@@ -21,6 +21,7 @@ from kshunt.backend.domain.pipeline.result_columns import (
     PAIR_S,
     RATES,
     THROTTLE_EFFECT,
+    ResultTable,
 )
 from kshunt.backend.domain.pipeline.sample_columns import HOUR_MS
 from kshunt.backend.pipeline.batches.batch_work import (
@@ -42,7 +43,6 @@ from kshunt.backend.pipeline.tables.move_pairs import move_pairs
 from kshunt.backend.pipeline.tables.throttle_effect import throttle_effect
 
 _RATES: Final = struct_of(RATES.columns)
-_EFFECTS: Final = struct_of(THROTTLE_EFFECT.columns)
 _FOUND: Final = T.StructType(
     [
         T.StructField("name", T.StringType()),
@@ -50,6 +50,11 @@ _FOUND: Final = T.StructType(
         T.StructField("rows", T.BinaryType()),
     ]
 )
+
+
+def _nothing(piece: Piece[DataFrame], table: ResultTable) -> Any:
+    """No rows of a table."""
+    return piece.rates.sparkSession.createDataFrame([], struct_of(table.columns)).toArrow()
 
 
 def _pairs(piece: Piece[DataFrame]) -> Any:
@@ -61,7 +66,7 @@ def _effects(piece: Piece[DataFrame]) -> Any:
     leader, follower = F.col("leader_throttle_bytes_per_s"), F.col("follower_throttle_bytes_per_s")
     if piece.rates.filter(leader.isNotNull() | follower.isNotNull()).isEmpty():
         # Most of the time there is no throttle, and followers need not be looked at.
-        return piece.rates.sparkSession.createDataFrame([], _EFFECTS).toArrow()
+        return _nothing(piece, THROTTLE_EFFECT)
     return throttle_effect(piece.rates).filter(F.col("start") >= start).toArrow()
 
 
@@ -73,7 +78,7 @@ def _loads(piece: Piece[DataFrame]) -> Any:
         piece.files.append(found.files)
         split = found.split
     if split is None:
-        return session.createDataFrame([], struct_of(BROKER_LOAD.columns)).toArrow()
+        return _nothing(piece, BROKER_LOAD)
     start = moment(F.lit(start_ms))
     return broker_load(split.good, piece.rates).filter(F.col("start") >= start).toArrow()
 
