@@ -153,6 +153,14 @@ class Shown:
         """What is on the screen, as plain text."""
         return frame(self.app)
 
+    async def until_frame(self, expected: str, what: str) -> None:
+        """Wait until the screen shows this; otherwise fail with the lines that are different."""
+        with suppress(AssertionError):
+            await wait_until_async(lambda: self.frame() == expected, FRAME_S, what)
+        found = self.frame()
+        pair = expected.splitlines(), found.splitlines()
+        assert found == expected, "\n".join(unified_diff(*pair, what, "shown", lineterm=""))
+
     def lines(self) -> list[str]:
         """What is on the screen, line by line."""
         return self.frame().splitlines()
@@ -247,11 +255,7 @@ async def check_frame(name: str, shown: Shown) -> None:
         path.write_text(shown.frame() + "\n", "utf-8")
     expected = path.read_text("utf-8")
     # A fact that is polled may come a moment later on a busy machine.
-    with suppress(AssertionError):
-        await wait_until_async(lambda: shown.frame() + "\n" == expected, FRAME_S, "it is shown")
-    found = shown.frame() + "\n"
-    lines = unified_diff(expected.splitlines(), found.splitlines(), path.name, "shown", lineterm="")
-    assert found == expected, "\n".join(lines)
+    await shown.until_frame(expected.removesuffix("\n"), path.name)
 
 
 def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:

@@ -58,7 +58,7 @@ async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown,
         await shown.pilot.press("y", "enter", "escape", "j", "x", "q", "2")
         shown.app.post_message(events.Paste("y"))
         await shown.pilot.resize_terminal(80, 24)
-        await shown.until(lambda: shown.frame() == before, f"{what} is as it was, after {size}")
+        await shown.until_frame(before, f"{what} as it was, before {size}")
     assert (shown.app.screen, shown.app.focused) == (screen, focused)
     assert shown.backend.changes == []
 
