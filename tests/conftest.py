@@ -72,6 +72,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave benchmarks to `-m bench`, and what is of another tier; keep together what shares."""
     if "bench" not in str(config.option.markexpr):
         tier = tiers.chosen(config)
+        if unnamed := tiers.unnamed(items):
+            names = ", ".join(sorted(map(str, unnamed)))
+            raise pytest.UsageError(f"the slow tier would not read the slow tests of {names}")
         _deselect(
             config,
             items,

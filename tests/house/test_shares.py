@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,3 +41,19 @@ def test_the_modules_of_a_tier_are_those_that_it_collects() -> None:
     folders = {path.relative_to(ROOT / "tests").parts[0] for path in quick}
     assert {"story", "tui", "unit"} <= folders
     assert not folders & {*tiers.SLOW_FOLDERS, tiers.HOUSE_FOLDER}
+
+
+def test_the_slow_tier_reads_modules_that_name_a_slow_test() -> None:
+    slow, every = set(modules_of(tiers.SLOW)), set(modules_of(tiers.ALL))
+    tests = ROOT / "tests"
+    assert tests / "tui/terminal/test_input.py" in slow
+    assert {path for path in every if path.is_relative_to(tests / "served")} <= slow
+    assert tests / "unit/wire/test_runs.py" not in slow
+
+
+def test_a_slow_test_that_its_module_does_not_name_is_found() -> None:
+    quick = next(iter(set(modules_of(tiers.QUICK)) - set(modules_of(tiers.SLOW))))
+    item: Any = SimpleNamespace(path=quick, name="test_it[160x50]", iter_markers=lambda: iter(()))
+    assert tiers.unnamed([item]) == {quick}
+    item.name = "test_it"
+    assert tiers.unnamed([item]) == set()

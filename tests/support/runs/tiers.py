@@ -7,11 +7,16 @@ into the slow tier. Of a frame that is compared at two sizes, the large one is o
 Everything in `story` is quick, on real brokers too. What `house` holds reads the files of the
 project, and is a tier of its own. A path or a name on the command line runs
 whatever it names. Benchmarks are of no tier (`make bench`).
+
+A module of `tui` or `unit` says in its text that it has slow tests: by such a mark, or by the sizes
+of its frames. The slow tier leaves the others unread, as importing them takes longer than finding
+that out. The quick tier reads all of them, and `unnamed` finds a slow test that would be lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -31,9 +36,15 @@ SLOW_FOLDERS: Final = ("served", "kafka", "zookeeper", "spark")
 STORY_FOLDER: Final = "story"
 WHOLLY_QUICK_FOLDERS: Final = ("property", "story")
 HOUSE_FOLDER: Final = "house"
+SELDOM_SLOW_FOLDERS: Final = ("tui", "unit")
+"""Of few of their modules the slow tier has any test."""
 SLOW_MARKS: Final = ("kafka", "zookeeper", "spark", "slow")
 LARGE_SIZE: Final = "160x50"
 """What the name of a test of a large terminal has in its brackets."""
+NAMES_SLOW: Final = re.compile(
+    rf"mark\.({'|'.join(SLOW_MARKS)})\b|sized|at_size|SIZES|{LARGE_SIZE}"
+)
+"""What the text of a module has that holds a slow test in a folder of few."""
 
 
 def chosen(config: pytest.Config) -> str:
@@ -52,6 +63,8 @@ def left_out(path: Path, tier: str) -> bool:
     folder = path.relative_to(ROOT / "tests").parts[0]
     if tier == HOUSE:
         return folder != HOUSE_FOLDER
+    if tier == SLOW and path.name.startswith("test_") and not _names_slow(path):
+        return True
     unread: Mapping[str, Sequence[str]] = {
         QUICK: (*SLOW_FOLDERS, HOUSE_FOLDER, "bench"),
         SLOW: (*WHOLLY_QUICK_FOLDERS, HOUSE_FOLDER, "bench"),
@@ -74,6 +87,19 @@ def is_of(item: pytest.Item, tier: str) -> bool:
         marked = marked or item.name.endswith(f"{LARGE_SIZE}]")
         slow = folder in SLOW_FOLDERS or marked
     return slow == (tier == SLOW)
+
+
+def unnamed(items: Iterable[pytest.Item]) -> set[Path]:
+    """Modules with slow tests that the slow tier would not read."""
+    return {one.path for one in items if is_of(one, SLOW) and not _names_slow(one.path)}
+
+
+@cache
+def _names_slow(path: Path) -> bool:
+    """Whether a module may have slow tests."""
+    if _folder_of(path) not in SELDOM_SLOW_FOLDERS:
+        return True
+    return NAMES_SLOW.search(path.read_text("utf-8")) is not None
 
 
 @cache
