@@ -82,7 +82,7 @@ def from_document(kind: type[T], document: Any) -> T:
 
 
 def _look_at(kind: type[Any]) -> None:
-    """Let msgspec read the annotations of a class, and of all that it holds, in one thread."""
+    """Let msgspec read the annotations of a class and of what it holds, in one thread."""
     with _looking:
         msgspec.json.Decoder(kind)
         _looked_at.add(kind)
