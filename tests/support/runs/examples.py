@@ -16,8 +16,8 @@ from tests.support.waiting import in_ci
 
 FULL: Final = "full"
 QUICK: Final = "quick"
-FULL_EXAMPLES: Final = 100
-QUICK_EXAMPLES: Final = 20
+FULL_EXAMPLES: Final = 60
+QUICK_EXAMPLES: Final = 15
 LEAST_EXAMPLES: Final = 5
 
 # An example may take as long as it takes, and so may its making: a busy machine is no defect.

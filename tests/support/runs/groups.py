@@ -22,20 +22,27 @@ LONGEST: Final = (
     "kafka: tests/spark",
     "kafka: tests/kafka",
     "kafka: tests/served",
-    "tests/kafka/test_stuck_failures.py",
-    "tests/served/operations/test_kill.py",
-    "zookeeper: tests/zookeeper",
-    "tests/spark/test_shrink_killed.py",
-    "tests/served/api/test_openapi.py",
     "tests/served/docs/test_pages.py",
-    "tests/served/docs/test_install.py",
-    "kafka: tests/contract",
-    "tests/kafka/test_stuck_causes.py",
-    "tests/kafka/test_faults.py",
-    "tests/kafka/test_truth_rounds.py",
+    "zookeeper: tests/zookeeper",
+    "tests/served/operations/test_kill.py",
+    "tests/served/api/test_openapi.py",
     "tests/tui/test_monkey.py",
+    "tests/kafka/test_stuck_failures.py",
+    "kafka: tests/contract",
+    "tests/served/docs/test_install.py",
+    "tests/spark/test_shrink_killed.py",
+    "tests/served/tui/test_copied_commands.py",
+    "tests/kafka/test_stuck_causes.py",
+    "tests/unit/pipeline/test_maintenance.py",
+    "tests/kafka/test_faults.py",
+    "tests/served/tui/test_tasks.py",
+    "tests/unit/operations/shrink/test_operation.py",
+    "tests/served/operations/test_forecast_scores.py",
+    "tests/served/telemetry/test_reports_live.py",
+    "tests/kafka/test_truth_rounds.py",
+    "spark: tests/served",
 )
-"""Groups that take minutes, the longest first."""
+"""Groups that take a minute or more, the longest first."""
 
 
 def group_of(item: pytest.Item) -> str:
