@@ -153,14 +153,6 @@ class Shown:
         """What is on the screen, as plain text."""
         return frame(self.app)
 
-    async def until_frame(self, expected: str, what: str) -> None:
-        """Wait until the screen shows this; otherwise fail with the lines that are different."""
-        with suppress(AssertionError):
-            await wait_until_async(lambda: self.frame() == expected, FRAME_S, what)
-        found = self.frame()
-        pair = expected.splitlines(), found.splitlines()
-        assert found == expected, "\n".join(unified_diff(*pair, what, "shown", lineterm=""))
-
     def lines(self) -> list[str]:
         """What is on the screen, line by line."""
         return self.frame().splitlines()
@@ -246,6 +238,15 @@ def named(name: str, shown: Shown) -> str:
     return f"{name}-{shown.size[0]}x{shown.size[1]}"
 
 
+async def until_frame(shown: Shown, expected: str, what: str) -> None:
+    """Wait until the screen shows this; otherwise fail with the lines that are different."""
+    with suppress(AssertionError):
+        await wait_until_async(lambda: shown.frame() == expected, FRAME_S, what)
+    found = shown.frame()
+    pair = expected.splitlines(), found.splitlines()
+    assert found == expected, "\n".join(unified_diff(*pair, what, "shown", lineterm=""))
+
+
 async def check_frame(name: str, shown: Shown) -> None:
     """Compare what is on the screen, once it has come to rest, with the golden frame."""
     path = FRAMES / f"{name}.txt"
@@ -255,7 +256,7 @@ async def check_frame(name: str, shown: Shown) -> None:
         path.write_text(shown.frame() + "\n", "utf-8")
     expected = path.read_text("utf-8")
     # A fact that is polled may come a moment later on a busy machine.
-    await shown.until_frame(expected.removesuffix("\n"), path.name)
+    await until_frame(shown, expected.removesuffix("\n"), path.name)
 
 
 def plan_file(tmp_path: Path, moves: dict[tuple[str, int], list[int]]) -> Path:

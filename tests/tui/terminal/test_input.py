@@ -21,7 +21,7 @@ from kshunt.tui.changes.wizard.question_parts import AskPart, PreviewPart
 from kshunt.tui.dialogs.help import HelpScreen
 from kshunt.tui.terminal.input import GROW, LEAST, KeyDone, grown
 from kshunt.tui.text.glyphs import UNICODE
-from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard
+from tests.support.tui.app import RETRY_S, ManualTime, Shown, at_step, dashboard, until_frame
 from tests.support.tui.backend import ScriptedBackend
 from tests.support.tui.cluster import HOSTILE, incident
 from tests.support.tui.screen import Emulator, emulated, same
@@ -58,7 +58,7 @@ async def test_a_terminal_that_shrank_comes_back_to_the_same_place(shown: Shown,
         await shown.pilot.press("y", "enter", "escape", "j", "x", "q", "2")
         shown.app.post_message(events.Paste("y"))
         await shown.pilot.resize_terminal(80, 24)
-        await shown.until_frame(before, f"{what} as it was, before {size}")
+        await until_frame(shown, before, f"{what} as it was, before {size}")
     assert (shown.app.screen, shown.app.focused) == (screen, focused)
     assert shown.backend.changes == []
 
